@@ -117,12 +117,12 @@ def compile_blueprint(
     try:
         template = TemplateSpec.from_dict(spec)
     except InvalidResource as exc:
-        return _refused([str(violation) for violation in exc.violations])
-    progress = progress or _nobody
-    errors = [str(v) for v in rules.declaration_violations(template.parameters, told=progress)]
+        return _failed_report([str(violation) for violation in exc.violations])
+    progress = progress or _no_progress
+    errors = [str(v) for v in rules.declaration_violations(template.parameters, progress=progress)]
     errors += _template_errors(template, progress)
     if errors:
-        return _refused(errors)
+        return _failed_report(errors)
     samples = rules.samples(template.parameters)
     if samples.missing:
         listed = ", ".join(f"'{name}'" for name in samples.missing)
@@ -134,9 +134,11 @@ def compile_blueprint(
         )
     prepared = _prepare(template)
     for values in samples.values:
-        found = _render(prepared, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress)
-        if isinstance(found, Violations):
-            return _refused([f"with {_described(values)}: {v}" for v in found.violations])
+        rendering = _render(
+            prepared, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress
+        )
+        if isinstance(rendering, Violations):
+            return _failed_report([f"with {_described(values)}: {v}" for v in rendering.violations])
     return CompileReport(
         is_good=True,
         reason=Reason.COMPILED,
@@ -157,18 +159,18 @@ def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scop
 ) -> Rendering:
     """Render a blueprint's or a revision's spec with what a use gives.
 
-    The Formation is to carry the instance's name. `previous` is what `parameters.fixed` gave for
-    the same use before.
+    The Formation will have the instance's name. `previous` is what `parameters.immutable_values`
+    returned for the same instance.
     """
     try:
-        prepared = _prepared(spec)
+        prepared = _cached_preparation(spec)
     except InvalidResource as exc:
         return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in exc.violations))
     template = prepared.template
-    progress = progress or _nobody
-    resolved = rules.resolve(template.parameters, parameters, previous=previous, told=progress)
+    progress = progress or _no_progress
+    resolved = rules.resolve(template.parameters, parameters, previous=previous, progress=progress)
     if resolved.violations:
-        return _parameters_refused(template, resolved.violations)
+        return _parameter_violations(template, resolved.violations)
     scope = _scope(blueprint, revision, instance, namespace)
     return _render(prepared, resolved.values, instance, scope, progress)
 
@@ -181,23 +183,23 @@ class _Prepared:
     programs: tuple[nodes.Program, ...]
 
 
-def _prepared(spec: Mapping[str, Any]) -> _Prepared:
+def _cached_preparation(spec: Mapping[str, Any]) -> _Prepared:
     """Make a template ready, unless the very same was made ready a while ago."""
-    given: Any = spec
+    plain_spec: Any = spec
     try:
-        key = marshal.dumps(given, 2)  # the last version that writes equal values equally
+        key = marshal.dumps(plain_spec, 2)  # the last version that writes equal values equally
     except ValueError:
         key = None  # a mapping that is no dict
-    if key is None or len(key) > _LARGEST:
+    if key is None or len(key) > _MAX_CACHED_BYTES:
         return _prepare(TemplateSpec.from_dict(spec))
-    known = _READY.get(key)
-    if known is None:
+    prepared = _CACHE.get(key)
+    if prepared is None:
         # The caller may change what it gave, so it is copied.
-        known = _prepare(TemplateSpec.from_dict(copy.deepcopy(spec)))
-        if len(_READY) >= _KEPT:
-            _READY.pop(next(iter(_READY)), None)
-        _READY[key] = known
-    return known
+        prepared = _prepare(TemplateSpec.from_dict(copy.deepcopy(spec)))
+        if len(_CACHE) >= _CACHE_SIZE:
+            _CACHE.pop(next(iter(_CACHE)), None)
+        _CACHE[key] = prepared
+    return prepared
 
 
 def _prepare(template: TemplateSpec) -> _Prepared:
@@ -206,16 +208,16 @@ def _prepare(template: TemplateSpec) -> _Prepared:
     return _Prepared(template, tuple(programs))
 
 
-_KEPT = 32  # an arbitrary size: templates that are in use at a time
-_LARGEST = 64 * 1024  # what is kept stays far below the memory that a worker may use
-_READY: dict[bytes, _Prepared] = {}
+_CACHE_SIZE = 32  # an arbitrary size: templates that are in use at a time
+_MAX_CACHED_BYTES = 64 * 1024  # what is kept stays far below the memory that a worker may use
+_CACHE: dict[bytes, _Prepared] = {}
 
 
-def _parameters_refused(template: TemplateSpec, found: tuple[Violation, ...]) -> Violations:
-    known = {rules.path_of(parameter.name) for parameter in template.parameters}
-    only_unknown = all(violation.path not in known for violation in found)
+def _parameter_violations(template: TemplateSpec, violations: tuple[Violation, ...]) -> Violations:
+    declared = {rules.path_of(parameter.name) for parameter in template.parameters}
+    only_unknown = all(violation.path not in declared for violation in violations)
     reason = Reason.UNKNOWN_PARAMETER if only_unknown else Reason.PARAMETERS_INVALID
-    return Violations(reason, tuple(str(violation) for violation in found))
+    return Violations(reason, tuple(str(violation) for violation in violations))
 
 
 def _render(
@@ -227,18 +229,20 @@ def _render(
 ) -> Rendering:
     budget, variables = Budget(), {**values, **scope}
     declared = [parameter.name for parameter in prepared.template.parameters]
-    made: dict[str, Any] = {}
+    trees: dict[str, Any] = {}
     errors: list[str] = []
     for (path, _), program in zip(_trees(prepared.template), prepared.programs, strict=True):
         try:
-            made[path] = program.render(
+            trees[path] = program.render(
                 variables, declared=declared, budget=budget, progress=progress
             )
         except TemplateFailed as exc:
             errors += [str(error) for error in exc.errors]
     if errors:
         return Violations(Reason.RENDER_FAILED, tuple(errors))
-    checked = rendered_validation.check(made["formation"], made.get("mission"), instance=instance)
+    checked = rendered_validation.validate_rendered(
+        trees["formation"], trees.get("mission"), instance=instance
+    )
     if checked.violations:
         return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in checked.violations))
     return Rendered(
@@ -250,17 +254,17 @@ def _render(
 
 
 def _template_errors(template: TemplateSpec, progress: Progress) -> list[str]:
-    known = {*RESERVED_NAMES, *(parameter.name for parameter in template.parameters)}
+    declared = {*RESERVED_NAMES, *(parameter.name for parameter in template.parameters)}
     budget = Budget()
-    found = [
+    errors = [
         error
         for path, tree in _trees(template)
-        for error in templates.check(tree, known, path=path, budget=budget, progress=progress)
+        for error in templates.check(tree, declared, path=path, budget=budget, progress=progress)
     ]
-    return [str(error) for error in found]
+    return [str(error) for error in errors]
 
 
-def _nobody(path: str) -> None:
+def _no_progress(path: str) -> None:
     del path
 
 
@@ -281,7 +285,7 @@ def _described(values: Mapping[str, Any]) -> str:
     return listed[:200] or "no parameters"
 
 
-def _refused(errors: list[str]) -> CompileReport:
+def _failed_report(errors: list[str]) -> CompileReport:
     return CompileReport(
         is_good=False,
         reason=Reason.TEMPLATE_ERROR,

@@ -20,7 +20,7 @@ _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 
 @dataclass(frozen=True)
-class Change:
+class ObjectChange:
     """The spec of one object of a use as it is and as it would be; None where there is none."""
 
     kind: str
@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Impact:
+class ChangePreview:
     """What one use would make of another template.
 
     Attributes:
@@ -38,7 +38,7 @@ class Impact:
         note: What would not happen although the template says so; empty when there is nothing.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ObjectChange, ...] = ()
     problems: tuple[str, ...] = ()
     note: str = ""
 
@@ -48,19 +48,19 @@ class Impact:
         return {"changes": changes, "problems": list(self.problems), "note": self.note}
 
     @classmethod
-    def from_dict(cls, tree: Mapping[str, Any]) -> "Impact":
+    def from_dict(cls, tree: Mapping[str, Any]) -> "ChangePreview":
         """Read what `to_dict` gave."""
-        changes = tuple(Change(**change) for change in tree["changes"])
+        changes = tuple(ObjectChange(**change) for change in tree["changes"])
         return cls(changes, tuple(tree["problems"]), tree["note"])
 
 
-def of_template(
+def preview_template(
     template: Mapping[str, Any],
     instance: BlueprintInstance,
     *,
     present: BlueprintRevision,
     progress: Progress | None = None,
-) -> Impact:
+) -> ChangePreview:
     """Say what a use would become with this template instead of the revision that it stands on.
 
     `template` is a Blueprint's spec. Parameters are the use's own; `blueprint.revision` in a
@@ -70,15 +70,17 @@ def of_template(
     old = _render(present.spec.template().to_dict(), instance, present, progress)
     new = _render(template, instance, present, progress)
     if isinstance(new, Violations):
-        return Impact(problems=new.violations)
+        return ChangePreview(problems=new.violations)
     if isinstance(old, Violations):
-        return Impact(note="it does not render now, so nothing can be compared")
-    found = [Change(kind, getattr(old, part), getattr(new, part)) for kind, part in _PARTS]
-    changes = tuple(change for change in found if change.before != change.after)
+        return ChangePreview(note="it does not render now, so nothing can be compared")
+    comparisons = [
+        ObjectChange(kind, getattr(old, part), getattr(new, part)) for kind, part in _PARTS
+    ]
+    changes = tuple(change for change in comparisons if change.before != change.after)
     if instance.status.run_id is None:
-        return Impact(changes)
-    movable = tuple(change for change in changes if change.kind != "Mission")
-    return Impact(movable, note=MISSION_STAYS if movable != changes else "")
+        return ChangePreview(changes)
+    applicable = tuple(change for change in changes if change.kind != "Mission")
+    return ChangePreview(applicable, note=MISSION_STAYS if applicable != changes else "")
 
 
 def _render(

@@ -32,13 +32,13 @@ class Comparison:
 def compare(old: TemplateSpec, new: TemplateSpec) -> Comparison:
     """Say what changed from the old spec to the new one."""
     breaking, harmless = [], []
-    before = {parameter.name: parameter for parameter in old.parameters}
-    after = {parameter.name: parameter for parameter in new.parameters}
-    for name in [*before, *(name for name in after if name not in before)]:
-        broken, fine = _parameter(name, before.get(name), after.get(name))
+    old_parameters = {parameter.name: parameter for parameter in old.parameters}
+    new_parameters = {parameter.name: parameter for parameter in new.parameters}
+    for name in [*old_parameters, *(name for name in new_parameters if name not in old_parameters)]:
+        broken, other_changes = _parameter(name, old_parameters.get(name), new_parameters.get(name))
         breaking += broken
-        harmless += fine
-    changes = [*breaking, *harmless, *_others(old, new)]
+        harmless += other_changes
+    changes = [*breaking, *harmless, *_other_changes(old, new)]
     return Comparison("; ".join(changes), tuple(breaking))
 
 
@@ -51,47 +51,49 @@ def _parameter(
         return ([f"{added} and is required"], []) if new.is_required else ([], [added])
     if new is None or old is None:
         return [f"{subject} was removed"], []
-    breaking = [f"{subject} {words}" for words in _broken(old, new)]
+    breaking = [f"{subject} {message}" for message in _breaking_changes(old, new)]
     if not breaking and old != new:
         return [], [f"{subject} has looser rules or a new description"]
     return breaking, []
 
 
-def _broken(old: Parameter, new: Parameter) -> Iterator[str]:
+def _breaking_changes(old: Parameter, new: Parameter) -> Iterator[str]:
     if old.type != new.type:
         yield f"changed its type from {old.type} to {new.type}"
         return
     if new.is_required and not old.is_required:
         yield "became required"
     elif old.default != new.default:
-        before, after = tree_diff.shown(old.default), tree_diff.shown(new.default)
-        yield f"changed its default from {before} to {after}"
+        old_default, new_default = tree_diff.excerpt(old.default), tree_diff.excerpt(new.default)
+        yield f"changed its default from {old_default} to {new_default}"
     if new.immutable and not old.immutable:
         yield "became immutable"
-    yield from _stricter(old, new)
+    yield from _stricter_rules(old, new)
 
 
-def _stricter(old: Parameter, new: Parameter) -> Iterator[str]:
-    for field, word in (_LOWER | _UPPER).items():
-        before, after = getattr(old, field), getattr(new, field)
-        if after is None or after == before:
+def _stricter_rules(old: Parameter, new: Parameter) -> Iterator[str]:
+    for field, rule in (_LOWER | _UPPER).items():
+        old_bound, new_bound = getattr(old, field), getattr(new, field)
+        if new_bound is None or new_bound == old_bound:
             continue
-        if before is None or (after > before if field in _LOWER else after < before):
-            words = f"{tree_diff.shown(after)} instead of {tree_diff.shown(before)}"
-            yield f"is stricter: {word} {words}"
+        if old_bound is None or (
+            new_bound > old_bound if field in _LOWER else new_bound < old_bound
+        ):
+            change = f"{tree_diff.excerpt(new_bound)} instead of {tree_diff.excerpt(old_bound)}"
+            yield f"is stricter: {rule} {change}"
     if new.pattern is not None and new.pattern != old.pattern:
         yield f"is stricter: it must match {new.pattern}"
     is_secret = new.type is ParameterType.SECRET_REF
     if is_secret and new.values is not None and old.values is None:
-        listed = ", ".join(tree_diff.shown(value) for value in new.values)
+        listed = ", ".join(tree_diff.excerpt(value) for value in new.values)
         yield f"is stricter: its Secret must be one of {listed}"
     elif new.type is ParameterType.ENUM or (is_secret and new.values is not None):
-        gone = [value for value in old.values or [] if value not in (new.values or [])]
-        if gone:
-            yield f"no longer takes {', '.join(tree_diff.shown(value) for value in gone)}"
+        removed = [value for value in old.values or [] if value not in (new.values or [])]
+        if removed:
+            yield f"no longer takes {', '.join(tree_diff.excerpt(value) for value in removed)}"
 
 
-def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
+def _other_changes(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
     yield from _trees("formation", old.formation, new.formation)
     if old.mission is None and new.mission is not None:
         yield "mission was added"
@@ -106,7 +108,7 @@ def _others(old: TemplateSpec, new: TemplateSpec) -> Iterator[str]:
 
 
 def _trees(path: str, old: Any, new: Any) -> Iterator[str]:
-    found = tree_diff.between(old, new, path=path)
-    yield from found[:_SHOWN_CHANGES]
-    if len(found) > _SHOWN_CHANGES:
-        yield f"and {len(found) - _SHOWN_CHANGES} more changes of {path}"
+    changes = tree_diff.diff_trees(old, new, path=path)
+    yield from changes[:_SHOWN_CHANGES]
+    if len(changes) > _SHOWN_CHANGES:
+        yield f"and {len(changes) - _SHOWN_CHANGES} more changes of {path}"

@@ -16,9 +16,9 @@ from kais.resources.base import Condition
 __all__ = [
     "Condition",
     "ConditionSet",
+    "ConditionType",
+    "DesiredCondition",
     "Reason",
-    "Type",
-    "Wanted",
     "false",
     "merge",
     "summary",
@@ -29,7 +29,7 @@ __all__ = [
 _MESSAGE_LIMIT = 4096  # the bound of the field in the CRDs
 
 
-class Type(StrEnum):
+class ConditionType(StrEnum):
     """The condition types of all kinds."""
 
     APPLIED = "Applied"
@@ -53,7 +53,7 @@ class Type(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredCondition:
     """What a decision says about one condition, before it has a time."""
 
     type: str
@@ -62,61 +62,72 @@ class Wanted:
     message: str
 
 
-def true(type_: str, reason: Reason, message: str) -> Wanted:
+def true(type_: str, reason: Reason, message: str) -> DesiredCondition:
     """Say that a condition holds."""
-    return Wanted(type_, "True", reason, message)
+    return DesiredCondition(type_, "True", reason, message)
 
 
-def false(type_: str, reason: Reason, message: str) -> Wanted:
+def false(type_: str, reason: Reason, message: str) -> DesiredCondition:
     """Say that a condition does not hold."""
-    return Wanted(type_, "False", reason, message)
+    return DesiredCondition(type_, "False", reason, message)
 
 
-def unknown(type_: str, reason: Reason, message: str) -> Wanted:
+def unknown(type_: str, reason: Reason, message: str) -> DesiredCondition:
     """Say that it cannot be told yet whether a condition holds."""
-    return Wanted(type_, "Unknown", reason, message)
+    return DesiredCondition(type_, "Unknown", reason, message)
 
 
-def summary(wanted: Sequence[Wanted], *, type_: str = Type.READY, message: str) -> Wanted:
+def summary(
+    conditions: Sequence[DesiredCondition], *, type_: str = ConditionType.READY, message: str
+) -> DesiredCondition:
     """Compute the summary: True with `message` when all are True, else the first trouble's words.
 
     A False comes before an Unknown, because it is the one to act on.
     """
     for status in ("False", "Unknown"):
-        trouble = next((w for w in wanted if w.status == status), None)
+        trouble = next((w for w in conditions if w.status == status), None)
         if trouble is not None:
-            words = f"{trouble.type}: {_filled(trouble)}"
-            return Wanted(type_, trouble.status, trouble.reason, words)
+            summary_message = f"{trouble.type}: {_message_of(trouble)}"
+            return DesiredCondition(type_, trouble.status, trouble.reason, summary_message)
     return true(type_, Reason.READY, message)
 
 
 def merge(
-    previous: Sequence[Condition], wanted: Sequence[Wanted], *, generation: int, now: datetime
+    previous: Sequence[Condition],
+    desired: Sequence[DesiredCondition],
+    *,
+    generation: int,
+    now: datetime,
 ) -> list[Condition]:
     """Give each wanted condition its time: the previous one's unless the status flipped.
 
     What is not wanted any more is gone. Times are whole seconds, as the API server stores them, so
     that what is read back equals what was written.
     """
-    known = {condition.type: condition for condition in previous}
+    previous_by_type = {condition.type: condition for condition in previous}
     at = now.astimezone(UTC).replace(microsecond=0)
-    return [_timed(known.get(w.type), w, generation=generation, at=at) for w in wanted]
+    return [
+        _with_transition_time(previous_by_type.get(w.type), w, generation=generation, at=at)
+        for w in desired
+    ]
 
 
-def _timed(before: Condition | None, wanted: Wanted, *, generation: int, at: datetime) -> Condition:
-    kept = before is not None and before.status == wanted.status
+def _with_transition_time(
+    previous: Condition | None, desired: DesiredCondition, *, generation: int, at: datetime
+) -> Condition:
+    is_unchanged = previous is not None and previous.status == desired.status
     return Condition(
-        type=wanted.type,
-        status=wanted.status,
-        reason=wanted.reason.value,
-        message=_filled(wanted),
+        type=desired.type,
+        status=desired.status,
+        reason=desired.reason.value,
+        message=_message_of(desired),
         observed_generation=generation,
-        last_transition_time=before.last_transition_time if before and kept else at,
+        last_transition_time=previous.last_transition_time if previous and is_unchanged else at,
     )
 
 
-def _filled(wanted: Wanted) -> str:
-    text = wanted.message.strip() or wanted.reason.meaning
+def _message_of(desired: DesiredCondition) -> str:
+    text = desired.message.strip() or desired.reason.meaning
     return text if len(text) <= _MESSAGE_LIMIT else f"{text[: _MESSAGE_LIMIT - 1]}…"
 
 
@@ -127,7 +138,7 @@ class ConditionSet:
     """
 
     def __init__(self) -> None:
-        self._wanted: dict[str, Wanted] = {}
+        self._wanted: dict[str, DesiredCondition] = {}
 
     def true(self, type_: str, reason: Reason, message: str) -> None:
         """Say that a condition holds."""
@@ -143,16 +154,16 @@ class ConditionSet:
 
     def is_true(self, type_: str) -> bool:
         """Whether that type was said to hold."""
-        said = self._wanted.get(type_)
-        return said is not None and said.status == "True"
+        condition = self._wanted.get(type_)
+        return condition is not None and condition.status == "True"
 
-    def summarise(self, message: str, *, type_: str = Type.READY) -> None:
+    def summarise(self, message: str, *, type_: str = ConditionType.READY) -> None:
         """Add the summary of all that was said before; `message` is for the good case."""
-        others = [w for w in self._wanted.values() if w.type != type_]
+        conditions = [w for w in self._wanted.values() if w.type != type_]
         self._wanted.pop(type_, None)
-        self._wanted[type_] = summary(others, type_=type_, message=message)
+        self._wanted[type_] = summary(conditions, type_=type_, message=message)
 
-    def wanted(self) -> list[Wanted]:
+    def desired(self) -> list[DesiredCondition]:
         """Everything said, in order."""
         return list(self._wanted.values())
 
@@ -160,4 +171,4 @@ class ConditionSet:
         self, previous: Sequence[Condition], *, generation: int, now: datetime
     ) -> list[Condition]:
         """Give everything said its time; see the function of that name."""
-        return merge(previous, self.wanted(), generation=generation, now=now)
+        return merge(previous, self.desired(), generation=generation, now=now)

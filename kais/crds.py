@@ -16,15 +16,15 @@ from kais.resources.kinds import KINDS
 VERSION = "v1"
 SIZE_LIMIT = 256 * 1024  # `kubectl apply` keeps a copy in an annotation, which holds no more
 _HEADER = "# Generated from kais/resources by `make crds`; do not edit.\n"
-_KEEP = {"helm.sh/resource-policy": "keep"}
+_HELM_KEEP = {"helm.sh/resource-policy": "keep"}
 
 
-def definition(kind: type[Resource], *, keep: bool = False) -> dict[str, Any]:
+def definition(kind: type[Resource], *, keep_on_uninstall: bool = False) -> dict[str, Any]:
     """Give the CRD of a kind; `keep` tells Helm to leave it when the chart goes."""
     name = f"{kind.PLURAL}.{API_GROUP}"
     metadata: dict[str, Any] = {"name": name}
-    if keep:
-        metadata["annotations"] = dict(_KEEP)
+    if keep_on_uninstall:
+        metadata["annotations"] = dict(_HELM_KEEP)
     metadata["labels"] = {"app.kubernetes.io/part-of": "kais"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -91,36 +91,38 @@ def _root(kind: type[Resource]) -> dict[str, Any]:
 
 def files() -> dict[str, str]:
     """Give every generated file: path below the project's root → text."""
-    made: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for kind in KINDS:
         name = f"{kind.PLURAL}.{API_GROUP}.yaml"
-        made[f"crds/{name}"] = _HEADER + yaml_writer.dump(definition(kind))
-        chart = yaml_writer.dump(definition(kind, keep=True))
-        made[f"charts/kais-crds/templates/{name}"] = _HEADER + chart
-    return made
+        texts[f"crds/{name}"] = _HEADER + yaml_writer.dump(definition(kind))
+        chart = yaml_writer.dump(definition(kind, keep_on_uninstall=True))
+        texts[f"charts/kais-crds/templates/{name}"] = _HEADER + chart
+    return texts
 
 
-def stale(root: Path) -> list[str]:
+def stale_files(root: Path) -> list[str]:
     """List the generated files under `root` that are missing, old or left over."""
-    wanted = files()
-    wrong = [
+    expected = files()
+    stale_paths = [
         path
-        for path, text in wanted.items()
+        for path, text in expected.items()
         if not (root / path).is_file() or (root / path).read_text() != text
     ]
     for folder in ("crds", "charts/kais-crds/templates"):
         present = (root / folder).glob("*.yaml")
-        wrong += [f"{folder}/{p.name}" for p in present if f"{folder}/{p.name}" not in wanted]
-    return sorted(wrong)
+        stale_paths += [
+            f"{folder}/{p.name}" for p in present if f"{folder}/{p.name}" not in expected
+        ]
+    return sorted(stale_paths)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write the files, or with `--check` only compare; returns the exit status."""
     root = Path(__file__).parent.parent
     if "--check" in arguments:
-        wrong = stale(root)
-        sys.stderr.writelines(f"{path} is not current; run `make crds`\n" for path in wrong)
-        return 1 if wrong else 0
+        stale_paths = stale_files(root)
+        sys.stderr.writelines(f"{path} is not current; run `make crds`\n" for path in stale_paths)
+        return 1 if stale_paths else 0
     for path, text in files().items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)

@@ -20,15 +20,15 @@ def parse(text: str) -> timedelta:
     Raises:
         ValueError: When the text is no duration or is zero, with the grammar in the message.
     """
-    found = _GRAMMAR.fullmatch(text)
-    if found is None or not any(digit in text for digit in "123456789"):
+    match = _GRAMMAR.fullmatch(text)
+    if match is None or not any(digit in text for digit in "123456789"):
         raise ValueError(f'{MESSAGE}, got "{text}"')
-    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in found.groups())
+    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in match.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
-def text(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """Write a duration in the grammar, rounded to seconds; anything under one second is `1s`."""
-    whole = max(1, round(duration.total_seconds()))
-    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
+    seconds = max(1, round(duration.total_seconds()))
+    parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count)

@@ -70,12 +70,12 @@ def normal_tag(tag: str) -> str:
     return normal_content(tag).casefold()
 
 
-def merged_tags(kept: Iterable[str], added: Iterable[str]) -> list[str]:
+def merge_tags(existing: Iterable[str], added: Iterable[str]) -> list[str]:
     """Merge tags, each once as it is matched, in the spelling seen first, at most the limit."""
-    seen: dict[str, str] = {}
-    for tag in (*kept, *added):
-        seen.setdefault(normal_tag(tag), tag)
-    return [tag for key, tag in seen.items() if key][: LIMITS.tags]
+    spellings: dict[str, str] = {}
+    for tag in (*existing, *added):
+        spellings.setdefault(normal_tag(tag), tag)
+    return [tag for key, tag in spellings.items() if key][: LIMITS.tags]
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ def equality_hash(statement: Statement) -> str:
     `about` (an entity's fact id) takes the place of the subject where it is given. Case matters in
     the content and does not in the key.
     """
-    about = statement.about
-    named = ("about", about) if about else ("subject", normal_key(statement.subject))
+    entity = statement.about
+    subject = ("about", entity) if entity else ("subject", normal_key(statement.subject))
     texts = (
         _text(statement.kind),
-        f"[{_text(named[0])},{_text(named[1])}]",
+        f"[{_text(subject[0])},{_text(subject[1])}]",
         _text(normal_key(statement.predicate)),
         _text(normal_content(statement.content)),
         _SORTED.encode(statement.data) if statement.data else "null",
@@ -143,22 +143,24 @@ _SORTED = json.JSONEncoder(
 
 def violations(statement: Statement, *, title: str | None = None) -> list[str]:
     """List every limit that a statement breaks, in words."""
-    found = []
+    problems = []
     if not is_kind(statement.kind):
-        found.append(
+        problems.append(
             f'kind "{statement.kind[:80]}" must be up to {LIMITS.kind} lower-case letters, digits '
             "and hyphens, beginning with a letter"
         )
     if not statement.content.strip():
-        found.append("content is empty")
+        problems.append("content is empty")
     if len(statement.content) > LIMITS.content:
-        found.append(f"content has {len(statement.content)} characters, at most {LIMITS.content}")
+        problems.append(
+            f"content has {len(statement.content)} characters, at most {LIMITS.content}"
+        )
     if title is not None and len(title) > LIMITS.title:
-        found.append(f"title has {len(title)} characters, at most {LIMITS.title}")
+        problems.append(f"title has {len(title)} characters, at most {LIMITS.title}")
     for name, key in (("subject", statement.subject), ("predicate", statement.predicate)):
         if key is not None and len(key) > LIMITS.key:
-            found.append(f"{name} has {len(key)} characters, at most {LIMITS.key}")
-    return found + _data_violations(statement.data)
+            problems.append(f"{name} has {len(key)} characters, at most {LIMITS.key}")
+    return problems + _data_violations(statement.data)
 
 
 def _data_violations(data: Mapping[str, Any] | None) -> list[str]:

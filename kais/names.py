@@ -34,8 +34,8 @@ def cut(name: str, *, limit: int = LIMIT) -> str:
     """
     if len(name) <= limit and is_dns_label(name):
         return name
-    kept = _FOREIGN.sub("-", name.lower())[: limit - _HASH_LENGTH - 1].strip("-")
-    return f"{kept}-{short_hash(name)}".strip("-")
+    prefix = _FOREIGN.sub("-", name.lower())[: limit - _HASH_LENGTH - 1].strip("-")
+    return f"{prefix}-{short_hash(name)}".strip("-")
 
 
 def label_value(name: str) -> str:

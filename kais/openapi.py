@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 Schema = dict[str, Any]
 _FREE = "x-kubernetes-preserve-unknown-fields"
-_KEPT = (
+_SCHEMA_KEYS = (
     "description",
     "type",
     "format",
@@ -42,25 +42,25 @@ def structural(model: type[BaseModel]) -> Schema:
 
 def _node(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     flat = _resolved(raw, defs)
-    made = {key: flat[key] for key in _KEPT if key in flat}
+    node = {key: flat[key] for key in _SCHEMA_KEYS if key in flat}
     if flat.get("default") is not None:
-        made["default"] = flat["default"]
+        node["default"] = flat["default"]
     if "exclusiveMinimum" in flat:
-        made |= {"minimum": flat["exclusiveMinimum"], "exclusiveMinimum": True}
+        node |= {"minimum": flat["exclusiveMinimum"], "exclusiveMinimum": True}
     if "properties" in flat:
-        made["properties"] = {
+        node["properties"] = {
             name: _node(child, defs) for name, child in flat["properties"].items()
         }
     if "items" in flat:
-        made["items"] = _node(flat["items"], defs)
+        node["items"] = _node(flat["items"], defs)
     additional = flat.get("additionalProperties")
     if isinstance(additional, Mapping):
-        made["additionalProperties"] = _node(additional, defs)
+        node["additionalProperties"] = _node(additional, defs)
     elif additional is True:
-        made[_FREE] = True
-    if "type" not in made and "x-kubernetes-int-or-string" not in made:
-        made = {key: made[key] for key in ("description", "default") if key in made} | {_FREE: True}
-    return made
+        node[_FREE] = True
+    if "type" not in node and "x-kubernetes-int-or-string" not in node:
+        node = {key: node[key] for key in ("description", "default") if key in node} | {_FREE: True}
+    return node
 
 
 def _resolved(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:

@@ -20,7 +20,7 @@ _NUMBERS = frozenset({ParameterType.INTEGER, ParameterType.NUMBER})
 _STRINGS = frozenset({ParameterType.STRING})
 _TEXTS = frozenset({ParameterType.STRING, ParameterType.SECRET_REF})
 _ARRAYS = frozenset({ParameterType.ARRAY})
-_APPLIES = {
+_TYPES_BY_RULE = {
     "min": _NUMBERS,
     "max": _NUMBERS,
     "pattern": _TEXTS,
@@ -30,8 +30,8 @@ _APPLIES = {
     "max_items": _ARRAYS,
     "values": frozenset({ParameterType.ENUM, ParameterType.SECRET_REF}),
 }
-_WIRE = {name: Parameter.model_fields[name].alias or name for name in _APPLIES}
-_SHOWN = 80  # characters of a value in a message; enough to recognise it
+_WIRE = {name: Parameter.model_fields[name].alias or name for name in _TYPES_BY_RULE}
+_EXCERPT_CHARACTERS = 80  # characters of a value in a message; enough to recognise it
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -39,36 +39,38 @@ def matches(pattern: str, text: str) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
-def broken_rules(parameter: Parameter, value: Any, *, matcher: Matcher = matches) -> Iterator[str]:
+def value_violations(
+    parameter: Parameter, value: Any, *, matcher: Matcher = matches
+) -> Iterator[str]:
     """Say each rule of a parameter that a value breaks; nothing when it obeys all."""
-    wrong = wrong_type(parameter, value)
-    if wrong is not None:
-        yield wrong
+    type_message = type_violation(parameter, value)
+    if type_message is not None:
+        yield type_message
         return
     match parameter.type:
         case ParameterType.INTEGER | ParameterType.NUMBER:
             for message in _bounds(value, parameter.min, parameter.max):
-                yield f"{message}, got {shown(value)}"
+                yield f"{message}, got {excerpt(value)}"
         case ParameterType.STRING:
-            yield from _unfit_text(parameter, value, matcher)
+            yield from _string_violations(parameter, value, matcher)
         case ParameterType.SECRET_REF:
-            yield from _unfit_secret(parameter, value["name"], matcher)
+            yield from _secret_violations(parameter, value["name"], matcher)
         case ParameterType.ARRAY:
             for message in _bounds(len(value), parameter.min_items, parameter.max_items):
                 yield f"{message} items long, got {len(value)}"
 
 
-def senseless(parameter: Parameter) -> Iterator[str]:
+def declaration_problems(parameter: Parameter) -> Iterator[str]:
     """Say what is wrong with a declaration itself, whatever the values."""
-    for rule, types in _APPLIES.items():
+    for rule, types in _TYPES_BY_RULE.items():
         if getattr(parameter, rule) is not None and parameter.type not in types:
             yield f"{_WIRE[rule]} has no meaning for the type {parameter.type}"
     for low, high in (("min", "max"), ("min_length", "max_length"), ("min_items", "max_items")):
-        least, most = getattr(parameter, low), getattr(parameter, high)
-        if least is not None and most is not None and least > most:
-            yield f"{_WIRE[low]} {_plain(least)} is above {_WIRE[high]} {_plain(most)}"
+        minimum, maximum = getattr(parameter, low), getattr(parameter, high)
+        if minimum is not None and maximum is not None and minimum > maximum:
+            yield f"{_WIRE[low]} {_plain(minimum)} is above {_WIRE[high]} {_plain(maximum)}"
     if parameter.type is ParameterType.SECRET_REF and parameter.values is not None:
-        yield from _senseless_secrets(parameter.values)
+        yield from _secret_declaration_problems(parameter.values)
     if parameter.pattern is not None:
         try:
             re.compile(parameter.pattern)
@@ -76,30 +78,30 @@ def senseless(parameter: Parameter) -> Iterator[str]:
             yield f"pattern is no regular expression: {exc}"
 
 
-def closest(name: str, known: Sequence[str], *, noun: str = "declared are") -> str:
+def did_you_mean(name: str, available: Sequence[str], *, noun: str = "declared are") -> str:
     """Suggest the declared name that an unknown one was meant to be, as half a sentence."""
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return f"{noun} {', '.join(known)}" if known else "none is declared"
+    matches = difflib.get_close_matches(name, available, n=1)
+    if matches:
+        return f"did you mean '{matches[0]}'?"
+    return f"{noun} {', '.join(available)}" if available else "none is declared"
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Show a value in a message: as JSON, cut when long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}…"
 
 
-def wrong_type(parameter: Parameter, value: Any) -> str | None:
+def type_violation(parameter: Parameter, value: Any) -> str | None:
     """Say what a value should have been, None when its type is the declared one."""
     kind = parameter.type
     if kind is ParameterType.ENUM:
         values = parameter.values or []
         if any(type(v) is type(value) and v == value for v in values):
             return None
-        return f"must be one of {', '.join(shown(v) for v in values)}, got {shown(value)}"
+        return f"must be one of {', '.join(excerpt(v) for v in values)}, got {excerpt(value)}"
     is_right, noun = _TYPES[kind]
-    return None if is_right(value) else f"must be {noun}, got {shown(value)}"
+    return None if is_right(value) else f"must be {noun}, got {excerpt(value)}"
 
 
 def _is_integer(value: Any) -> bool:
@@ -130,34 +132,34 @@ _TYPES: Mapping[ParameterType, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _unfit_text(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
+def _string_violations(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
     for message in _bounds(len(value), parameter.min_length, parameter.max_length):
         yield f"{message} characters long, got {len(value)}"
-    yield from _unmatched(parameter, value, matcher)
+    yield from _pattern_mismatch(parameter, value, matcher)
 
 
-def _unfit_secret(parameter: Parameter, name: str, matcher: Matcher) -> Iterator[str]:
+def _secret_violations(parameter: Parameter, name: str, matcher: Matcher) -> Iterator[str]:
     if parameter.values is not None and name not in parameter.values:
-        listed = ", ".join(shown(allowed) for allowed in parameter.values)
-        yield f"the Secret's name must be one of {listed}, got {shown(name)}"
-    for message in _unmatched(parameter, name, matcher):
+        listed = ", ".join(excerpt(allowed) for allowed in parameter.values)
+        yield f"the Secret's name must be one of {listed}, got {excerpt(name)}"
+    for message in _pattern_mismatch(parameter, name, matcher):
         yield f"the Secret's name {message}"
 
 
-def _senseless_secrets(values: Sequence[Any]) -> Iterator[str]:
+def _secret_declaration_problems(values: Sequence[Any]) -> Iterator[str]:
     if not values:
         yield "values of a secretRef must name a Secret"
     for value in values:
         if not isinstance(value, str):
-            yield f"values of a secretRef are names of Secrets, got {shown(value)}"
+            yield f"values of a secretRef are names of Secrets, got {excerpt(value)}"
 
 
-def _unmatched(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
+def _pattern_mismatch(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
     if parameter.pattern is None:
         return
     try:
         if not matcher(parameter.pattern, value):
-            yield f"must match {parameter.pattern}, got {shown(value)}"
+            yield f"must match {parameter.pattern}, got {excerpt(value)}"
     except re.error as exc:
         yield f"pattern is no regular expression: {exc}"
 
@@ -166,8 +168,8 @@ def _plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
 
 
-def _bounds(value: float, least: float | None, most: float | None) -> Iterator[str]:
-    if least is not None and value < least:
-        yield f"must be at least {_plain(least)}"
-    if most is not None and value > most:
-        yield f"must be at most {_plain(most)}"
+def _bounds(value: float, minimum: float | None, maximum: float | None) -> Iterator[str]:
+    if minimum is not None and value < minimum:
+        yield f"must be at least {_plain(minimum)}"
+    if maximum is not None and value > maximum:
+        yield f"must be at most {_plain(maximum)}"

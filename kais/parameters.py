@@ -34,7 +34,7 @@ class Samples:
     missing: tuple[str, ...]
 
 
-def _nobody(path: str) -> None:
+def _no_progress(path: str) -> None:
     del path
 
 
@@ -45,42 +45,43 @@ def path_of(name: str) -> str:
 
 def resolve(
     parameters: Sequence[Parameter],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     matcher: Matcher = parameter_validation.matches,
     previous: Mapping[str, Any] | None = None,
-    told: Callable[[str], None] = _nobody,
+    progress: Callable[[str], None] = _no_progress,
 ) -> Resolved:
     """Check what a use gives and fill in defaults.
 
-    A null counts as not given. `previous` is what `fixed` gave for the same use before; immutable
-    parameters must not differ from it. `told` is told each parameter before its pattern is run.
+    A null counts as not given. `previous` is what `immutable_values` returned for this instance;
+    immutable parameters must not differ from it. `progress` is called with each parameter before
+    its pattern runs.
     """
     values: dict[str, Any] = {}
-    violations = list(_unknown(parameters, given))
+    violations = list(_unknown(parameters, arguments))
     for parameter in parameters:
-        value = given.get(parameter.name)
+        value = arguments.get(parameter.name)
         if value is None and parameter.has_default:
             value = parameter.default
         if value is None:
             if parameter.is_required:
                 violations.append(_violation(parameter.name, "is required"))
             continue
-        told(path_of(parameter.name))
-        broken = list(parameter_validation.broken_rules(parameter, value, matcher=matcher))
-        broken += _changed(parameter, value, previous)
-        violations += [_violation(parameter.name, message) for message in broken]
-        if not broken:
+        progress(path_of(parameter.name))
+        messages = list(parameter_validation.value_violations(parameter, value, matcher=matcher))
+        messages += _changed(parameter, value, previous)
+        violations += [_violation(parameter.name, message) for message in messages]
+        if not messages:
             values[parameter.name] = _normal(parameter.type, value)
     return Resolved(values=values, violations=tuple(violations))
 
 
-def fixed(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+def immutable_values(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """Give what a use must remember of its immutable values: small, whatever the values are."""
     return {
         parameter.name: {
             "hash": names.spec_hash(values[parameter.name]),
-            "shown": parameter_validation.shown(values[parameter.name]),
+            "shown": parameter_validation.excerpt(values[parameter.name]),
         }
         for parameter in parameters
         if parameter.immutable and parameter.name in values
@@ -91,20 +92,22 @@ def declaration_violations(
     parameters: Sequence[Parameter],
     *,
     matcher: Matcher = parameter_validation.matches,
-    told: Callable[[str], None] = _nobody,
+    progress: Callable[[str], None] = _no_progress,
 ) -> list[Violation]:
     """Say what is wrong with the declarations: rules without meaning, bad defaults and examples."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for parameter in parameters:
-        told(path_of(parameter.name))
-        messages = list(parameter_validation.senseless(parameter))
+        progress(path_of(parameter.name))
+        messages = list(parameter_validation.declaration_problems(parameter))
         if not messages:
-            for word, value in (("default", parameter.default), ("example", parameter.example)):
+            for field, value in (("default", parameter.default), ("example", parameter.example)):
                 if value is not None:
-                    broken = parameter_validation.broken_rules(parameter, value, matcher=matcher)
-                    messages += [f"{word} {message}" for message in broken]
-        found += [_violation(parameter.name, message) for message in messages]
-    return found
+                    broken = parameter_validation.value_violations(
+                        parameter, value, matcher=matcher
+                    )
+                    messages += [f"{field} {message}" for message in broken]
+        violations += [_violation(parameter.name, message) for message in messages]
+    return violations
 
 
 def samples(parameters: Sequence[Parameter]) -> Samples:
@@ -116,14 +119,14 @@ def samples(parameters: Sequence[Parameter]) -> Samples:
     by_example: dict[str, Any] = {}
     missing = []
     for parameter in parameters:
-        given = [v for v in (parameter.default, parameter.example) if v is not None]
-        if given:
-            by_default[parameter.name] = _normal(parameter.type, given[0])
-            by_example[parameter.name] = _normal(parameter.type, given[-1])
+        candidates = [v for v in (parameter.default, parameter.example) if v is not None]
+        if candidates:
+            by_default[parameter.name] = _normal(parameter.type, candidates[0])
+            by_example[parameter.name] = _normal(parameter.type, candidates[-1])
         elif parameter.is_required:
             missing.append(parameter.name)
-    both = (by_default,) if by_default == by_example else (by_default, by_example)
-    return Samples(both, tuple(missing))
+    samples = (by_default,) if by_default == by_example else (by_default, by_example)
+    return Samples(samples, tuple(missing))
 
 
 def parse_text(parameter: Parameter, text: str) -> Any:
@@ -146,7 +149,7 @@ def parse_text(parameter: Parameter, text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if parameter_validation.wrong_type(parameter, value) else value
+    return text if parameter_validation.type_violation(parameter, value) else value
 
 
 def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -164,20 +167,24 @@ def _violation(name: str, message: str) -> Violation:
     return Violation(path_of(name), message)
 
 
-def _unknown(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> Iterator[Violation]:
-    known = [parameter.name for parameter in parameters]
-    for name in given:
-        if name not in known:
-            hint = parameter_validation.closest(str(name), known)
+def _unknown(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> Iterator[Violation]:
+    declared = [parameter.name for parameter in parameters]
+    for name in arguments:
+        if name not in declared:
+            hint = parameter_validation.did_you_mean(str(name), declared)
             yield _violation(str(name), f"is not declared; {hint}")
 
 
 def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | None) -> list[str]:
-    before = (previous or {}).get(parameter.name)
-    if before is None or not parameter.immutable or before["hash"] == names.spec_hash(value):
+    fixed_value = (previous or {}).get(parameter.name)
+    if (
+        fixed_value is None
+        or not parameter.immutable
+        or fixed_value["hash"] == names.spec_hash(value)
+    ):
         return []
-    got = parameter_validation.shown(value)
-    return [f"is immutable and was {before['shown']}, got {got}; make a new use instead"]
+    actual = parameter_validation.excerpt(value)
+    return [f"is immutable and was {fixed_value['shown']}, got {actual}; make a new use instead"]
 
 
 def _normal(kind: ParameterType, value: Any) -> Any:
@@ -185,14 +192,14 @@ def _normal(kind: ParameterType, value: Any) -> Any:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    made: dict[str, Any] = dict(_SCHEMAS[parameter.type])
+    schema: dict[str, Any] = dict(_SCHEMAS[parameter.type])
     if parameter.type is ParameterType.ENUM:
-        made["enum"] = parameter.values
+        schema["enum"] = parameter.values
     pattern = None if parameter.pattern is None else f"^(?:{parameter.pattern})$"
     if parameter.type is ParameterType.SECRET_REF:
         rules = {"pattern": pattern, "enum": parameter.values}
-        named = {**made["properties"]["name"], **_present(rules)}
-        made["properties"] = {**made["properties"], "name": named}
+        constraints = {**schema["properties"]["name"], **_present(rules)}
+        schema["properties"] = {**schema["properties"], "name": constraints}
         pattern = None
     wire = {
         "description": parameter.description,
@@ -206,7 +213,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         "maxItems": parameter.max_items,
         "pattern": pattern,
     }
-    return made | _present(wire)
+    return schema | _present(wire)
 
 
 def _present(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _SET_BY_OPERATOR = ("formationRef", "cellRef")
 
 
 @dataclass(frozen=True)
-class Checked:
+class ValidatedSpecs:
     """The specs in the API's spelling, or what is wrong with them."""
 
     formation_spec: dict[str, Any]
@@ -31,7 +31,7 @@ class Checked:
     violations: tuple[Violation, ...] = ()
 
 
-def check(formation: Any, mission: Any, *, instance: str) -> Checked:
+def validate_rendered(formation: Any, mission: Any, *, instance: str) -> ValidatedSpecs:
     """Validate a rendered formation and mission; the mission gets its formationRef.
 
     Args:
@@ -39,32 +39,36 @@ def check(formation: Any, mission: Any, *, instance: str) -> Checked:
         mission: The rendered tree of the Mission's spec, None without one.
         instance: Name that the Formation will carry.
     """
-    team, violations = _read(FormationSpec, formation, "formation")
-    work: MissionSpec | None = None
+    formation_spec, violations = _read(FormationSpec, formation, "formation")
+    mission_spec: MissionSpec | None = None
     if mission is not None:
-        work, more = _mission(mission, instance)
-        violations += more
-    if team is not None:
-        violations += [_under("formation", problem) for problem in topology.problems(team)]
-        excess = team.too_many_cells()
+        mission_spec, mission_violations = _mission(mission, instance)
+        violations += mission_violations
+    if formation_spec is not None:
+        violations += [
+            _with_prefix("formation", problem) for problem in topology.problems(formation_spec)
+        ]
+        excess = formation_spec.too_many_cells()
         violations += [] if excess is None else [Violation("formation.cells", excess)]
-    if team is not None and work is not None:
-        violations += _entrypoint(team, work)
-    if violations or team is None:
-        return Checked({}, None, tuple(violations))
-    return Checked(team.to_dict(), None if work is None else work.to_dict())
+    if formation_spec is not None and mission_spec is not None:
+        violations += _entrypoint(formation_spec, mission_spec)
+    if violations or formation_spec is None:
+        return ValidatedSpecs({}, None, tuple(violations))
+    return ValidatedSpecs(
+        formation_spec.to_dict(), None if mission_spec is None else mission_spec.to_dict()
+    )
 
 
 def _mission(tree: Any, instance: str) -> tuple[MissionSpec | None, list[Violation]]:
     if not isinstance(tree, dict):
         return None, [Violation("mission", f"must be an object, got {type(tree).__name__}")]
-    taken = [
+    reserved = [
         Violation(f"mission.{name}", "is set by the operator; leave it out")
         for name in _SET_BY_OPERATOR
         if name in tree
     ]
-    if taken:
-        return None, taken
+    if reserved:
+        return None, reserved
     return _read(MissionSpec, {**tree, "formationRef": instance}, "mission")
 
 
@@ -75,16 +79,16 @@ def _read(model: type[ModelT], tree: Any, path: str) -> tuple[ModelT | None, lis
     try:
         return model.from_dict(tree), violations
     except InvalidResource as exc:
-        found = [Violation(_joined(path, v.path), v.message) for v in exc.violations]
-        return None, [*violations, *found]
+        model_violations = [Violation(_joined(path, v.path), v.message) for v in exc.violations]
+        return None, [*violations, *model_violations]
 
 
-def _entrypoint(team: FormationSpec, work: MissionSpec) -> Iterator[Violation]:
-    wanted = work.entrypoint.cell if work.entrypoint is not None else None
-    if topology.entrypoint_cell(team, wanted) is None:
-        known = ", ".join(template.name for template in team.cells)
+def _entrypoint(formation: FormationSpec, mission: MissionSpec) -> Iterator[Violation]:
+    cell = mission.entrypoint.cell if mission.entrypoint is not None else None
+    if topology.entrypoint_cell(formation, cell) is None:
+        available = ", ".join(template.name for template in formation.cells)
         yield Violation(
-            "mission.entrypoint.cell", f'"{wanted}" is no cell of the formation; it has {known}'
+            "mission.entrypoint.cell", f'"{cell}" is no cell of the formation; it has {available}'
         )
 
 
@@ -103,8 +107,8 @@ def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation
             if below is not None:
                 yield from _unknown(below, child, _joined(path, key))
         elif model.model_config.get("extra") != "allow":
-            near = difflib.get_close_matches(str(key), fields, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            matches = difflib.get_close_matches(str(key), fields, n=1)
+            hint = f"; did you mean {matches[0]}?" if matches else ""
             yield Violation(_joined(path, str(key)), f"is no field of this object{hint}")
 
 
@@ -120,14 +124,14 @@ def _fields(model: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = (_model_in(part) for part in get_args(annotation))
-    return next((model for model in found if model is not None), None)
+    models = (_model_in(part) for part in get_args(annotation))
+    return next((model for model in models if model is not None), None)
 
 
 def _joined(path: str, below: str) -> str:
     return f"{path}.{below}" if below else path
 
 
-def _under(path: str, problem: str) -> Violation:
-    where, _, message = problem.partition(": ")
-    return Violation(_joined(path, where), message)
+def _with_prefix(path: str, problem: str) -> Violation:
+    subpath, _, message = problem.partition(": ")
+    return Violation(_joined(path, subpath), message)

@@ -76,12 +76,12 @@ class Scope:
 
     def ancestors(self) -> tuple["Scope", ...]:
         """Every wider scope, nearest first; the platform is last."""
-        found: list[Scope] = []
+        ancestors: list[Scope] = []
         above = self.parent
         while above is not None:
-            found.append(above)
+            ancestors.append(above)
             above = above.parent
-        return tuple(found)
+        return tuple(ancestors)
 
     def to_wire(self) -> dict[str, str]:
         """Write the object form that older clients speak."""
@@ -157,7 +157,7 @@ def nearest_common(scopes: Iterable[Scope]) -> Scope:
     return next(
         candidate
         for candidate in visible_from(remaining[0])
-        if all(is_visible(candidate, reader=other) for other in remaining)
+        if all(is_visible(candidate, reader=scope) for scope in remaining)
     )
 
 
@@ -186,8 +186,8 @@ def from_wire(data: str | Mapping[str, Any], *, home: Scope = PLATFORM) -> Scope
         if formation is None:
             raise InvalidScope("a scope of level formation needs formation_id")
         return Scope(realm, formation)
-    same = realm == home.realm and formation == home.formation
-    cell = _id(data, "cell") or (home.cell if same else None)
+    is_home_formation = realm == home.realm and formation == home.formation
+    cell = _id(data, "cell") or (home.cell if is_home_formation else None)
     if cell is None:
         raise InvalidScope("a scope of level cell needs cell_id")
     return Scope(realm, formation, cell)
@@ -197,8 +197,8 @@ def _level(value: Any) -> Level:
     try:
         return Level(value)
     except ValueError:
-        known = ", ".join(Level)
-        raise InvalidScope(f'"{value}" is no level of a scope; write {known}') from None
+        levels = ", ".join(Level)
+        raise InvalidScope(f'"{value}" is no level of a scope; write {levels}') from None
 
 
 def _id(data: Mapping[str, Any], name: str) -> str | None:

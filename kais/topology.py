@@ -115,16 +115,16 @@ def problems(spec: FormationSpec) -> tuple[str, ...]:
 
     At most `_PROBLEMS` of them: a spec has room for 20,000.
     """
-    found = _problems(spec.topology, [template.name for template in spec.cells])
-    return tuple(itertools.islice(found, _PROBLEMS))
+    unknown_names = _problems(spec.topology, [template.name for template in spec.cells])
+    return tuple(itertools.islice(unknown_names, _PROBLEMS))
 
 
 def default_entrypoint(spec: FormationSpec) -> str:
     """Name the template that gets the objective when the mission names none: root, hub or first."""
-    known = {template.name for template in spec.cells}
-    for named in (spec.topology.root, spec.topology.hub):
-        if named in known and named is not None:
-            return named
+    templates = {template.name for template in spec.cells}
+    for candidate in (spec.topology.root, spec.topology.hub):
+        if candidate in templates and candidate is not None:
+            return candidate
     return spec.cells[0].name
 
 
@@ -133,11 +133,11 @@ def entrypoint_cell(spec: FormationSpec, cell: str | None) -> str | None:
 
     `cell` may be a template's name, which means its first replica, or a short cell name.
     """
-    wanted = cell if cell is not None else default_entrypoint(spec)
+    target = cell if cell is not None else default_entrypoint(spec)
     for template in spec.cells:
-        if wanted == template.name:
+        if target == template.name:
             return names.short_cell_name(template.name, 0)
-    return wanted if template_of(spec, wanted) is not None else None
+    return target if template_of(spec, target) is not None else None
 
 
 def template_of(spec: FormationSpec, short_name: str) -> str | None:
@@ -161,23 +161,23 @@ def _template_routes(topology: Topology, templates: Mapping[str, int]) -> Templa
 def _pairs(topology: Topology, templates: Iterable[str]) -> Pairs:
     match topology.type:
         case TopologyType.HIERARCHY if topology.routes:
-            return _returned(_named(topology.routes))
+            return _both_directions(_declared_pairs(topology.routes))
         case TopologyType.HIERARCHY:
-            return _returned((topology.root or "", template) for template in templates)
+            return _both_directions((topology.root or "", template) for template in templates)
         case TopologyType.STAR:
-            return _returned((topology.hub or "", template) for template in templates)
+            return _both_directions((topology.hub or "", template) for template in templates)
         case TopologyType.CUSTOM:
-            return _named(topology.routes or [])
+            return _declared_pairs(topology.routes or [])
     return iter(())
 
 
-def _returned(pairs: Iterable[tuple[str, str]]) -> Pairs:
+def _both_directions(pairs: Iterable[tuple[str, str]]) -> Pairs:
     for source, target in pairs:
         yield source, target
         yield target, source
 
 
-def _named(declared: Iterable[Route]) -> Pairs:
+def _declared_pairs(declared: Iterable[Route]) -> Pairs:
     for route in declared:
         for target in route.to:
             yield route.from_, target
@@ -197,16 +197,16 @@ def _is_index(text: str) -> bool:
 
 
 def _problems(topology: Topology, templates: list[str]) -> Iterator[str]:
-    named = [("topology.root", topology.root), ("topology.hub", topology.hub)]
+    references = [("topology.root", topology.root), ("topology.hub", topology.hub)]
     for i, route in enumerate(topology.routes or []):
-        named.append((f"topology.routes[{i}].from", route.from_))
-        named.extend((f"topology.routes[{i}].to[{j}]", to) for j, to in enumerate(route.to))
+        references.append((f"topology.routes[{i}].from", route.from_))
+        references.extend((f"topology.routes[{i}].to[{j}]", to) for j, to in enumerate(route.to))
     if topology.broadcast is not None:
         senders = enumerate(topology.broadcast.from_)
-        named.extend((f"topology.broadcast.from[{i}]", name) for i, name in senders)
-    known = ", ".join(templates[:_LISTED])
-    known += f" and {len(templates) - _LISTED} more" if len(templates) > _LISTED else ""
+        references.extend((f"topology.broadcast.from[{i}]", name) for i, name in senders)
+    available = ", ".join(templates[:_LISTED])
+    available += f" and {len(templates) - _LISTED} more" if len(templates) > _LISTED else ""
     declared = frozenset(templates)
-    for path, name in named:
+    for path, name in references:
         if name is not None and name not in declared:
-            yield f'{path}: "{name}" is no cell of this formation; it has {known}'
+            yield f'{path}: "{name}" is no cell of this formation; it has {available}'

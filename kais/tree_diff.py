@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_SHOWN_CHARACTERS = 60
+_EXCERPT_CHARACTERS = 60
 
 
-def between(old: Any, new: Any, *, path: str = "") -> list[str]:
+def diff_trees(old: Any, new: Any, *, path: str = "") -> list[str]:
     """List the changes from the old tree to the new one, in the order of the old.
 
     `path` names the root in every line. Equal trees have none.
@@ -19,14 +19,14 @@ def between(old: Any, new: Any, *, path: str = "") -> list[str]:
     return list(_differences(path, old, new))
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Show a value in a line: as JSON, cut when long; `none` for what is not there."""
     if value is None:
         return "none"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}…"
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
@@ -35,30 +35,30 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
     elif isinstance(old, list) and isinstance(new, list):
         yield from _lists(old, new, path)
     elif not _equal(old, new):
-        yield f"{path} changed from {shown(old)} to {shown(new)}"
+        yield f"{path} changed from {excerpt(old)} to {excerpt(new)}"
 
 
 def _lists(old: list[Any], new: list[Any], path: str) -> Iterator[str]:
-    before, after = _names(old), _names(new)
-    if before is None or after is None:
+    old_names, new_names = _names(old), _names(new)
+    if old_names is None or new_names is None:
         yield from _members(_numbered(old), _numbered(new), path)
         return
-    found = list(_members(_named(before, old), _named(after, new), path))
-    kept = [name for name in before if name in after]
-    if kept != [name for name in after if name in before]:
-        found.append(f"{path} changed its order to {', '.join(after)}")
-    yield from found
+    changes = list(_members(_named(old_names, old), _named(new_names, new), path))
+    common = [name for name in old_names if name in new_names]
+    if common != [name for name in new_names if name in old_names]:
+        changes.append(f"{path} changed its order to {', '.join(new_names)}")
+    yield from changes
 
 
 def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
     for step in [*old, *(step for step in new if step not in old)]:
-        whole = (path + step).removeprefix(".")
+        member_path = (path + step).removeprefix(".")
         if step not in new:
-            yield f"{whole} was removed"
+            yield f"{member_path} was removed"
         elif step not in old:
-            yield f"{whole} was added"
+            yield f"{member_path} was added"
         else:
-            yield from _differences(whole, old[step], new[step])
+            yield from _differences(member_path, old[step], new[step])
 
 
 def _names(items: Sequence[Any]) -> list[str] | None:

@@ -48,7 +48,7 @@ def is_unsettled(mission: Body) -> bool:
     return is_under_way(mission) or (has_finalizer and has_run)
 
 
-def abort(mission: Body) -> dict[str, Any] | None:
+def abort_patch(mission: Body) -> dict[str, Any] | None:
     """Give the merge patch that ends the run of a Mission; None when nothing is to be done."""
     annotations = mission["metadata"].get("annotations") or {}
     if not is_under_way(mission) or labels.ABORT in annotations:
@@ -56,7 +56,7 @@ def abort(mission: Body) -> dict[str, Any] | None:
     return {"metadata": {"annotations": {labels.ABORT: REASON}}}
 
 
-def release(body: Body) -> dict[str, Any] | None:
+def remove_finalizer_patch(body: Body) -> dict[str, Any] | None:
     """Give the merge patch that removes our finalizer; None when the object has none.
 
     It applies only to the resourceVersion that was read, so finalizers added meanwhile remain.
@@ -65,8 +65,10 @@ def release(body: Body) -> dict[str, Any] | None:
     finalizers = metadata.get("finalizers") or []
     if labels.FINALIZER not in finalizers:
         return None
-    others = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
-    return {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+    finalizers_left = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
+    return {
+        "metadata": {"finalizers": finalizers_left, "resourceVersion": metadata["resourceVersion"]}
+    }
 
 
 def is_orphaned(job: Body) -> bool:

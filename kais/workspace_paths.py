@@ -44,23 +44,25 @@ done
 """For `sh -c`: takes the workspace, then each path as it was written and as it is located."""
 
 
-def located(path: str, *, workspace: str = WORKSPACE) -> str | None:
+def resolve_path(path: str, *, workspace: str = WORKSPACE) -> str | None:
     """Give the absolute path that a check means; None for one that leads out of the workspace."""
-    whole = posixpath.normpath(posixpath.join(workspace, SHARED, path))
-    is_inside = whole == workspace or whole.startswith(f"{workspace}/")
-    return whole if is_inside else None
+    absolute = posixpath.normpath(posixpath.join(workspace, SHARED, path))
+    is_inside = absolute == workspace or absolute.startswith(f"{workspace}/")
+    return absolute if is_inside else None
 
 
-def leads_out(paths: Sequence[str]) -> str:
+def outside_message(paths: Sequence[str]) -> str:
     """Say which paths lead out of the workspace."""
     return f"{OUTSIDE}: {', '.join(paths)}"
 
 
-def in_shell(paths: Sequence[str], *, workspace: str = WORKSPACE) -> list[str]:
+def shell_command(paths: Sequence[str], *, workspace: str = WORKSPACE) -> list[str]:
     """Give the command that does the same in the shell of an image."""
-    places = {path: located(path, workspace=workspace) for path in paths}
-    outside = [path for path, place in places.items() if place is None]
+    resolved = {path: resolve_path(path, workspace=workspace) for path in paths}
+    outside = [path for path, resolved_path in resolved.items() if resolved_path is None]
     if outside:
-        return ["sh", "-c", 'echo "$1"; exit 2', "sh", leads_out(outside)]
-    named = [text for path, place in places.items() for text in (path, place or "")]
-    return ["sh", "-c", FIND_FILES, "sh", workspace, *named]
+        return ["sh", "-c", 'echo "$1"; exit 2', "sh", outside_message(outside)]
+    path_arguments = [
+        text for path, resolved_path in resolved.items() for text in (path, resolved_path or "")
+    ]
+    return ["sh", "-c", FIND_FILES, "sh", workspace, *path_arguments]

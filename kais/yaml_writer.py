@@ -10,7 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 
 _BARE = re.compile(r"\.?[A-Za-z_/][A-Za-z0-9_./-]*( [A-Za-z0-9_./,()'-]+)*")
-_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n", "none", "nan", "inf"}
+_AMBIGUOUS_SCALARS = {
+    "true",
+    "false",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "null",
+    "y",
+    "n",
+    "none",
+    "nan",
+    "inf",
+}
 
 
 def dump(value: Any) -> str:
@@ -44,6 +57,10 @@ def _item(child: Any, *, indent: str) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _BARE.fullmatch(value) and value.lower() not in _WORDS:
+    if (
+        isinstance(value, str)
+        and _BARE.fullmatch(value)
+        and value.lower() not in _AMBIGUOUS_SCALARS
+    ):
         return value
     return json.dumps(value, ensure_ascii=False)

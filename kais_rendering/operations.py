@@ -34,14 +34,14 @@ def _impact(request: Mapping[str, Any], progress: Progress) -> Answer:
 
     instance = BlueprintInstance.from_dict(request["instance"])
     present = BlueprintRevision.from_dict(request["revision"])
-    return change_preview.of_template(
+    return change_preview.preview_template(
         request["spec"], instance, present=present, progress=progress
     ).to_dict()
 
 
 def _violations(request: Mapping[str, Any], progress: Progress) -> Answer:
     declared = [Parameter.from_dict(body) for body in request["parameters"]]
-    resolved = parameters.resolve(declared, request["values"], told=progress)
+    resolved = parameters.resolve(declared, request["values"], progress=progress)
     return {"violations": [asdict(violation) for violation in resolved.violations]}
 
 

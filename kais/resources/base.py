@@ -102,13 +102,13 @@ class Model(pydantic.BaseModel):
 @functools.cache
 def _list_maps(model: type[Model]) -> dict[str, str]:
     """Give each field that the API server keeps as a list map, with its key."""
-    found = {}
+    keys_by_field = {}
     for name, field in model.model_fields.items():
         extra = field.json_schema_extra
         keys = extra.get("x-kubernetes-list-map-keys") if isinstance(extra, dict) else None
         if isinstance(keys, list):
-            found[name] = str(keys[0])
-    return found
+            keys_by_field[name] = str(keys[0])
+    return keys_by_field
 
 
 @functools.cache
@@ -119,14 +119,14 @@ def _attributes(model: type[Model]) -> dict[str, str]:
 
 def _duplicates(model: Model) -> Iterator[str]:
     for field, wire in _list_maps(type(model)).items():
-        seen: set[Any] = set()
+        values: set[Any] = set()
         for item in getattr(model, field):
             kind: type[Model] = type(item)
             value = getattr(item, _attributes(kind)[wire])
-            if value in seen:
+            if value in values:
                 name = type(model).model_fields[field].alias or field
                 yield f'{name}: {wire} "{value}" is a duplicate'
-            seen.add(value)
+            values.add(value)
 
 
 def violations(error: pydantic.ValidationError) -> list[Violation]:
@@ -143,10 +143,10 @@ def _violation(detail: Any) -> Violation:
     message = str(detail["msg"])
     if detail["type"] == "value_error":
         return Violation(path, message.removeprefix("Value error, "))
-    return Violation(path, f"{message[0].lower()}{message[1:]}, got {_shown(detail['input'])}")
+    return Violation(path, f"{message[0].lower()}{message[1:]}, got {_excerpt(detail['input'])}")
 
 
-def _shown(value: Any, *, limit: int = 80) -> str:
+def _excerpt(value: Any, *, limit: int = 80) -> str:
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
 
@@ -155,8 +155,8 @@ def _subject(cls: type[Model], data: Mapping[str, Any]) -> str:
     if not issubclass(cls, Resource):
         return cls.__name__
     metadata = data.get("metadata")
-    known = metadata if isinstance(metadata, Mapping) else {}
-    return f"{cls.__name__}/{known.get('namespace', '')}/{known.get('name', '')}"
+    names = metadata if isinstance(metadata, Mapping) else {}
+    return f"{cls.__name__}/{names.get('namespace', '')}/{names.get('name', '')}"
 
 
 class OwnerReference(Model):
@@ -304,9 +304,9 @@ class Resource(Model):
 
     def is_true(self, type_: str) -> bool:
         """Whether the condition is True and speaks of the present spec."""
-        found = self.condition(type_)
+        condition = self.condition(type_)
         return (
-            found is not None
-            and found.status == "True"
-            and found.observed_generation == self.metadata.generation
+            condition is not None
+            and condition.status == "True"
+            and condition.observed_generation == self.metadata.generation
         )

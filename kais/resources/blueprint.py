@@ -25,7 +25,7 @@ RESERVED_NAMES = ("blueprint", "instance")
 KEYWORDS = ("and", "or", "not", "in", "is", "if", "else", "true", "false", "none")
 """Words of the template language: as a parameter's name no expression could reach them."""
 KEYWORDS_TITLED = ("True", "False", "None")
-_TAKEN = (*RESERVED_NAMES, *KEYWORDS, *KEYWORDS_TITLED)
+_INVALID_NAMES = (*RESERVED_NAMES, *KEYWORDS, *KEYWORDS_TITLED)
 
 
 class ParameterType(StrEnum):
@@ -54,9 +54,9 @@ class Parameter(Model):
 
     RULES = (
         Rule(
-            f"!(self.name in {list(_TAKEN)!r})",
+            f"!(self.name in {list(_INVALID_NAMES)!r})",
             "the template language reserves this name",
-            lambda p: p.name not in _TAKEN,
+            lambda p: p.name not in _INVALID_NAMES,
         ),
         Rule(
             "self.type != 'enum' || (has(self.values) && self.values.size() > 0)",

@@ -44,9 +44,9 @@ def hash_of(spec: TemplateSpec) -> str:
 
     Defaults are left out, so that a field added by a later version makes no new revision.
     """
-    kept = set(TemplateSpec.model_fields)
+    hashed = set(TemplateSpec.model_fields)
     return names.spec_hash(
-        spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=kept)
+        spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=hashed)
     )
 
 

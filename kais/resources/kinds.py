@@ -33,8 +33,8 @@ def read(data: Mapping[str, Any]) -> Resource:
     """
     kind = BY_NAME.get(str(data.get("kind")))
     if kind is None:
-        known = ", ".join(BY_NAME)
+        kinds = ", ".join(BY_NAME)
         raise InvalidResource(
-            str(data.get("kind")), [Violation("kind", f"is not a kind of kais: {known}")]
+            str(data.get("kind")), [Violation("kind", f"is not a kind of kais: {kinds}")]
         )
     return kind.from_dict(data)

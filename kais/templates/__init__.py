@@ -14,7 +14,7 @@ from typing import Any
 
 from kais.templates import compiler, limits, nodes
 from kais.templates.limits import Budget, CapExceeded, LeafError, TemplateFailed
-from kais.templates.nodes import FOR, IF, Progress, join, members, unheard
+from kais.templates.nodes import FOR, IF, Progress, join, members, no_progress
 
 __all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "render"]
 
@@ -31,14 +31,14 @@ def check(
 
     Several trees of one template share a budget; a cap that is exceeded ends the list.
     """
-    found: list[LeafError] = []
-    checker = _Checker(progress or unheard, budget or Budget())
+    errors: list[LeafError] = []
+    checker = _Checker(progress or no_progress, budget or Budget())
     try:
         for error in checker.node(tree, frozenset(names), path, depth=0):
-            found.append(error)  # noqa: PERF402 - what was found before a cap is kept
+            errors.append(error)  # noqa: PERF402 - what was found before a cap is kept
     except TemplateFailed as exc:
-        found += exc.errors
-    return found
+        errors += exc.errors
+    return errors
 
 
 def render(
@@ -82,8 +82,8 @@ class _Checker:
                 yield from self.node(item, names, f"{path}[{i}]", depth=depth + 1, may_direct=True)
         elif isinstance(tree, dict):
             if not may_direct and (IF in tree or FOR in tree):
-                words = "a directive must be an item of a list or a value of a mapping"
-                yield LeafError(path, words)
+                message = "a directive must be an item of a list or a value of a mapping"
+                yield LeafError(path, message)
             else:
                 yield from self._mapping(tree, names, path, depth=depth)
 

@@ -22,7 +22,7 @@ RESULT = "result"
 """Under this name an expression leaves its value."""
 BUDGET = metering.BUDGET
 _COUNT, _CONCAT, _WEIGHED, _COPIED = " count", " concat", " weighed", " copied"
-_MARK = re.compile(r"{[{%#]")
+_DELIMITER = re.compile(r"{[{%#]")
 _FORBIDDEN: Mapping[type[nodes.Node], str] = {
     nodes.AssignBlock: "set without =",
     nodes.Block: "block",
@@ -38,11 +38,11 @@ _FORBIDDEN: Mapping[type[nodes.Node], str] = {
 
 def is_template(leaf: str) -> bool:
     """Whether a text holds anything to evaluate."""
-    return "{" in leaf and _MARK.search(leaf) is not None
+    return "{" in leaf and _DELIMITER.search(leaf) is not None
 
 
 @dataclass(frozen=True)
-class Leaf:
+class CompiledLeaf:
     """One compiled leaf.
 
     Attributes:
@@ -63,18 +63,18 @@ class Leaf:
     size: int = 1
 
 
-def compile_leaf(source: str, *, path: str, names: Set[str]) -> Leaf:
+def compile_leaf(source: str, *, path: str, names: Set[str]) -> CompiledLeaf:
     """Parse a leaf and look up every name in it.
 
     Raises:
         TemplateFailed: When it does not parse or takes a name that is not in `names`.
     """
-    leaf = _located(_compiled, source, path)
+    leaf = _compile_with_location(_compiled, source, path)
     require_names(leaf, path=path, names=names)
     return leaf
 
 
-def require_names(leaf: Leaf, *, path: str, names: Set[str]) -> None:
+def require_names(leaf: CompiledLeaf, *, path: str, names: Set[str]) -> None:
     """Look up every name in a leaf.
 
     Raises:
@@ -82,10 +82,10 @@ def require_names(leaf: Leaf, *, path: str, names: Set[str]) -> None:
     """
     if leaf.names.keys() <= names:
         return
-    known = sorted(names)
+    available = sorted(names)
     unknown = sorted((at, name) for name, at in leaf.names.items() if name not in names)
     raise TemplateFailed(
-        [error_at(path, leaf.source, _undeclared(name, known), at) for at, name in unknown]
+        [error_at(path, leaf.source, _undeclared(name, available), at) for at, name in unknown]
     )
 
 
@@ -94,7 +94,7 @@ def nodes_of_failed(source: str) -> int:
     return len(source) // limits.OPERATION_CHARACTERS
 
 
-def compile_expression(source: str, *, path: str, names: Set[str]) -> Leaf:
+def compile_expression(source: str, *, path: str, names: Set[str]) -> CompiledLeaf:
     """Compile the expression of a directive, which may stand with or without its braces.
 
     Raises:
@@ -117,18 +117,18 @@ def names_in(source: str) -> frozenset[str]:
     Raises:
         TemplateFailed: When it does not parse.
     """
-    return frozenset(_located(_compiled, source, "").names)
+    return frozenset(_compile_with_location(_compiled, source, "").names)
 
 
 def error_at(path: str, source: str, message: str, offset: int | None) -> LeafError:
     """Name the place in a leaf, by line and column where the offset is known."""
     if offset is None:
         return LeafError(path, message)
-    line, column = sandbox.place(source, offset)
+    line, column = sandbox.line_and_column(source, offset)
     return LeafError(path, message, line=line, column=column)
 
 
-def words_of(exc: BaseException) -> str:
+def failure_message(exc: BaseException) -> str:
     """Say in a few words what a failure was."""
     if isinstance(exc, RecursionError):
         return "is nested too deeply"
@@ -138,7 +138,7 @@ def words_of(exc: BaseException) -> str:
     return str(text)[:500]
 
 
-class _Guarding(NodeTransformer):
+class _MeteringTransformer(NodeTransformer):
     """Has loops, comparisons, slices, keys and what `~` joins counted."""
 
     def __init__(self, environment: Environment) -> None:
@@ -199,18 +199,18 @@ def _copied(context: Context, value: Any) -> Any:
 @functools.cache
 def environment() -> sandbox.Sandbox:
     """Give the sandbox that all leaves are compiled and run in."""
-    made = sandbox.Sandbox()
-    made.filters |= {
+    sandbox_environment = sandbox.Sandbox()
+    sandbox_environment.filters |= {
         _COUNT: _counted,
         _COPIED: _copied,
-        _CONCAT: made.filters["join"],
-        _WEIGHED: pass_context(metering.weighed),
+        _CONCAT: sandbox_environment.filters["join"],
+        _WEIGHED: pass_context(metering.meter_comparison),
     }
-    return made
+    return sandbox_environment
 
 
 @functools.lru_cache(maxsize=512)  # an arbitrary size: the leaves of some dozens of blueprints
-def _compiled(source: str) -> Leaf:
+def _compiled(source: str) -> CompiledLeaf:
     if len(source) > limits.LEAF_CHARACTERS:
         raise Refused(f"is longer than {limits.LEAF_CHARACTERS:,} characters")
     sandbox = environment()
@@ -218,17 +218,17 @@ def _compiled(source: str) -> Leaf:
     _check_nodes(tree)
     names = meta.find_undeclared_variables(tree) - set(sandbox.globals)
     size = _size(tree)
-    places = {name: _first_use(source, tree, name) for name in names}
+    offsets = {name: _first_use(source, tree, name) for name in names}
     expression = _only_expression(tree)
     start = 1 if expression is None else expression.lineno
     if expression is not None:
         assign = nodes.Assign(nodes.Name(RESULT, "store", lineno=1), expression, lineno=start)
         tree = nodes.Template([assign], lineno=1)
         tree.set_environment(sandbox)
-    _Guarding(sandbox).visit(tree)
+    _MeteringTransformer(sandbox).visit(tree)
     template = sandbox.from_string(tree)
-    return Leaf(
-        source, places, start, expression is not None, template, _member_of(expression), size
+    return CompiledLeaf(
+        source, offsets, start, expression is not None, template, _member_of(expression), size
     )
 
 
@@ -251,49 +251,51 @@ def _member_of(expression: nodes.Expr | None) -> tuple[str, ...]:
 
 
 def _check_nodes(tree: nodes.Template) -> None:
-    for node in _every(tree):
-        word = _FORBIDDEN.get(type(node))
+    for node in _walk(tree):
+        keyword = _FORBIDDEN.get(type(node))
         if isinstance(node, nodes.Name) and node.name == "self":
-            word = "self"
-        if word is None and isinstance(node, nodes.For) and node.recursive:
-            word = "recursive"
-        if word is not None:
-            raise TemplateSyntaxError(f"'{word}' is not part of the template language", node.lineno)
+            keyword = "self"
+        if keyword is None and isinstance(node, nodes.For) and node.recursive:
+            keyword = "recursive"
+        if keyword is not None:
+            raise TemplateSyntaxError(
+                f"'{keyword}' is not part of the template language", node.lineno
+            )
         if isinstance(node, nodes.Filter | nodes.Test):
-            _check_listed(node)
+            _require_allowed(node)
 
 
-def _check_listed(node: nodes.Filter | nodes.Test) -> None:
+def _require_allowed(node: nodes.Filter | nodes.Test) -> None:
     is_filter = isinstance(node, nodes.Filter)
-    known = environment().filters if is_filter else environment().tests
-    if node.name not in known or node.name.startswith(" "):
+    allowed = environment().filters if is_filter else environment().tests
+    if node.name not in allowed or node.name.startswith(" "):
         noun = "filter" if is_filter else "test"
-        words = sorted(name for name in known if name.isidentifier())
-        hint = parameter_validation.closest(node.name, words, noun="there are")
+        suggestions = sorted(name for name in allowed if name.isidentifier())
+        hint = parameter_validation.did_you_mean(node.name, suggestions, noun="there are")
         raise TemplateSyntaxError(f"there is no {noun} '{node.name}'; {hint}", node.lineno)
 
 
-def _every(node: nodes.Node) -> Iterator[nodes.Node]:
+def _walk(node: nodes.Node) -> Iterator[nodes.Node]:
     yield node
     for child in node.iter_child_nodes():
-        yield from _every(child)
+        yield from _walk(child)
 
 
 def _size(tree: nodes.Node) -> int:
-    return sum(1 for _ in _every(tree))
+    return sum(1 for _ in _walk(tree))
 
 
 def _first_use(source: str, tree: nodes.Template, name: str) -> int:
     """Find where a name is first used; the parser places some nodes at their statement only."""
     uses = [n.lineno for n in tree.find_all(nodes.Name) if n.name == name and n.ctx == "load"]
     start = min(uses, default=1) - 1
-    found = re.compile(rf"\b{re.escape(name)}\b").search(source, start)
-    return (found.start() if found else start) + 1
+    match = re.compile(rf"\b{re.escape(name)}\b").search(source, start)
+    return (match.start() if match else start) + 1
 
 
-def _located(compiler: Any, source: str, path: str) -> Leaf:
+def _compile_with_location(compile_source: Any, source: str, path: str) -> CompiledLeaf:
     try:
-        made: Leaf = compiler(source)
+        leaf: CompiledLeaf = compile_source(source)
     except sandbox.LexError as exc:
         raise TemplateFailed([error_at(path, source, str(exc), exc.offset)]) from exc
     except TemplateSyntaxError as exc:
@@ -301,9 +303,9 @@ def _located(compiler: Any, source: str, path: str) -> Leaf:
     except RecursionError as exc:
         raise TemplateFailed([LeafError(path, "is nested too deeply")]) from exc
     except (TemplateError, Refused, ValueError, SyntaxError, MemoryError) as exc:
-        raise TemplateFailed([LeafError(path, words_of(exc))]) from exc
-    return made
+        raise TemplateFailed([LeafError(path, failure_message(exc))]) from exc
+    return leaf
 
 
-def _undeclared(name: str, known: list[str]) -> str:
-    return f"'{name}' is not declared; {parameter_validation.closest(name, known)}"
+def _undeclared(name: str, available: list[str]) -> str:
+    return f"'{name}' is not declared; {parameter_validation.did_you_mean(name, available)}"

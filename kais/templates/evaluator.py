@@ -9,7 +9,7 @@ from jinja2 import Template, Undefined
 from jinja2.runtime import Context
 
 from kais.templates import compiler, filters, limits
-from kais.templates.compiler import Leaf
+from kais.templates.compiler import CompiledLeaf
 from kais.templates.limits import Budget, CapExceeded, Refused, TemplateFailed
 
 
@@ -20,15 +20,15 @@ class Scope:
     values: dict[str, Any]
     names: frozenset[str]
 
-    def with_(self, name: str, value: Any) -> "Scope":
+    def with_variable(self, name: str, value: Any) -> "Scope":
         """Add the item of a loop."""
         return Scope({**self.values, name: value}, self.names | {name})
 
 
-NOTHING = Scope({}, frozenset())
+EMPTY_SCOPE = Scope({}, frozenset())
 
 
-def scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget) -> Scope:
+def create_scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget) -> Scope:
     """Make the scope of a rendering; its budget is found by no expression."""
     values = {
         **compiler.environment().globals,
@@ -38,7 +38,7 @@ def scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget)
     return Scope(values, frozenset(declared).union(variables))
 
 
-def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
+def evaluate(leaf: CompiledLeaf, scope: Scope, *, path: str) -> Any:
     """Run a leaf: a plain JSON value for an expression, text for anything else.
 
     Raises:
@@ -51,26 +51,26 @@ def evaluate(leaf: Leaf, scope: Scope, *, path: str) -> Any:
         if leaf.member and leaf.member[0] in scope.values:
             return _member(leaf.member, scope.values, budget)
         context = Context(template.environment, scope.values, None, {})
-        text = _limited(template.root_render_func(context))
-        given = compiler.RESULT
-        return _plain(context.vars[given], budget) if leaf.is_expression else text
+        text = _join_limited(template.root_render_func(context))
+        result_name = compiler.RESULT
+        return _to_json_value(context.vars[result_name], budget) if leaf.is_expression else text
     except CapExceeded:
         raise
     except Exception as exc:
         offset = _offset_of(exc.__traceback__, template) or leaf.start
         raise TemplateFailed(
-            [compiler.error_at(path, leaf.source, compiler.words_of(exc), offset)]
+            [compiler.error_at(path, leaf.source, compiler.failure_message(exc), offset)]
         ) from exc
 
 
-def _plain(value: Any, budget: Budget) -> Any:
+def _to_json_value(value: Any, budget: Budget) -> Any:
     """Make plain JSON of one value, which may be as large as an output, and count it as work."""
     if type(value) is str:
         return value
-    used = Budget()
-    made = plain(value, used)
-    budget.spend_operations(used.nodes)
-    return made
+    usage = Budget()
+    result = to_json_value(value, usage)
+    budget.spend_operations(usage.nodes)
+    return result
 
 
 def _member(names: tuple[str, ...], values: Mapping[str, Any], budget: Budget) -> Any:
@@ -78,20 +78,20 @@ def _member(names: tuple[str, ...], values: Mapping[str, Any], budget: Budget) -
     value = values[names[0]]
     for name in names[1:]:
         value = compiler.environment().getattr(value, name)
-    return _plain(value, budget)
+    return _to_json_value(value, budget)
 
 
-def _limited(pieces: Iterable[str]) -> str:
-    kept, room = [], limits.OUTPUT_BYTES
+def _join_limited(pieces: Iterable[str]) -> str:
+    parts, remaining = [], limits.OUTPUT_BYTES
     for piece in pieces:
-        room -= len(piece)
-        if room < 0:
+        remaining -= len(piece)
+        if remaining < 0:
             raise CapExceeded(filters.TOO_LONG)
-        kept.append(piece)
-    return "".join(kept)
+        parts.append(piece)
+    return "".join(parts)
 
 
-def plain(value: Any, budget: Budget, *, depth: int = 0) -> Any:
+def to_json_value(value: Any, budget: Budget, *, depth: int = 0) -> Any:
     """Make plain JSON of what an expression gave: tuples and generators become lists.
 
     `budget` counts this one value, which may share members and so be larger than it looks.
@@ -112,9 +112,11 @@ def plain(value: Any, budget: Budget, *, depth: int = 0) -> Any:
     if isinstance(value, float):
         return _finite(value)
     if isinstance(value, dict):
-        return {str(key): plain(item, budget, depth=depth + 1) for key, item in value.items()}
+        return {
+            str(key): to_json_value(item, budget, depth=depth + 1) for key, item in value.items()
+        }
     if isinstance(value, Iterable):
-        return [plain(item, budget, depth=depth + 1) for item in value]
+        return [to_json_value(item, budget, depth=depth + 1) for item in value]
     raise Refused(f"gives a {type(value).__name__}, which is no value")
 
 
@@ -125,9 +127,9 @@ def _finite(value: float) -> float:
 
 
 def _offset_of(traceback: TracebackType | None, template: Template) -> int | None:
-    found = None
+    offset = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == "<template>":
-            found = template.get_corresponding_lineno(traceback.tb_lineno)
+            offset = template.get_corresponding_lineno(traceback.tb_lineno)
         traceback = traceback.tb_next
-    return found
+    return offset

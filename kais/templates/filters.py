@@ -16,7 +16,7 @@ from jinja2.tests import TESTS
 from kais.templates import limits, metering
 from kais.templates.limits import CapExceeded, Refused
 
-_KEPT_FILTERS: Final = (
+_JINJA_FILTERS: Final = (
     "abs",
     "capitalize",
     "count",
@@ -45,7 +45,7 @@ _KEPT_FILTERS: Final = (
     "unique",
     "upper",
 )
-_KEPT_TESTS: Final = (
+_JINJA_TESTS: Final = (
     "!=",
     "<",
     "<=",
@@ -76,16 +76,16 @@ _KEPT_TESTS: Final = (
     "upper",
 )
 TOO_LONG: Final = f"a text is longer than {limits.OUTPUT_BYTES // 1024} KiB"
-_WIDEST_INDENT = 64  # an arbitrary width that no prompt needs
-_LONGEST_NUMBER = 400  # characters; the longest float written out has about 310
-_DECIMALS = 20  # more than a float or 64 bits hold
+_MAX_INDENT = 64  # an arbitrary width that no prompt needs
+_MAX_NUMBER_CHARACTERS = 400  # characters; the longest float written out has about 310
+_MAX_PRECISION = 20  # more than a float or 64 bits hold
 
 
 def filters() -> dict[str, Any]:
     """Give every filter that a template may use."""
-    known: Mapping[str, Any] = FILTERS
-    kept = {name: known[name] for name in _KEPT_FILTERS}
-    own = {
+    jinja_filters: Mapping[str, Any] = FILTERS
+    allowed = {name: jinja_filters[name] for name in _JINJA_FILTERS}
+    replacements = {
         "indent": indent,
         "int": integer,
         "join": join,
@@ -95,14 +95,14 @@ def filters() -> dict[str, Any]:
         "sum": total,
         "tojson": to_json,
     }
-    return kept | own
+    return allowed | replacements
 
 
 def tests() -> dict[str, Any]:
     """Give every test that a template may use."""
-    known: Mapping[str, Any] = TESTS
-    own = {"divisibleby": is_divisible, "even": is_even, "odd": is_odd}
-    return {name: known[name] for name in _KEPT_TESTS} | own
+    jinja_tests: Mapping[str, Any] = TESTS
+    replacements = {"divisibleby": is_divisible, "even": is_even, "odd": is_odd}
+    return {name: jinja_tests[name] for name in _JINJA_TESTS} | replacements
 
 
 def text(value: Any) -> str:
@@ -120,42 +120,42 @@ def text(value: Any) -> str:
 def join(parts: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
     """Join texts; `attribute` takes that member of each part."""
     pieces: list[str] = []
-    room = limits.OUTPUT_BYTES
+    remaining = limits.OUTPUT_BYTES
     for part in parts:
         if attribute is not None and not isinstance(part, dict):
             raise Refused("join with an attribute needs objects")
         pieces.append(text(part if attribute is None else part[attribute]))
-        room -= len(pieces[-1]) + len(separator)
-        if room < 0:
+        remaining -= len(pieces[-1]) + len(separator)
+        if remaining < 0:
             raise CapExceeded(TOO_LONG)
     return separator.join(pieces)
 
 
 def replace(value: Any, old: str, new: str, count: int = -1) -> str:
     """Replace a text by another one."""
-    whole = text(value)
-    found = whole.count(old) if count < 0 else min(count, whole.count(old))
-    if len(whole) + found * max(0, len(new) - len(old)) > limits.OUTPUT_BYTES:
+    value_text = text(value)
+    matches = value_text.count(old) if count < 0 else min(count, value_text.count(old))
+    if len(value_text) + matches * max(0, len(new) - len(old)) > limits.OUTPUT_BYTES:
         raise CapExceeded(TOO_LONG)
-    return whole.replace(old, new, count)
+    return value_text.replace(old, new, count)
 
 
 def indent(value: Any, width: int = 4, first: bool = False) -> str:
     """Put spaces before each line but the first, and before that one too when asked."""
-    if not 0 <= width <= _WIDEST_INDENT:
-        raise Refused(f"indent takes 0 to {_WIDEST_INDENT} spaces")
-    whole = text(value)
-    if len(whole) + width * (whole.count("\n") + 1) > limits.OUTPUT_BYTES:
+    if not 0 <= width <= _MAX_INDENT:
+        raise Refused(f"indent takes 0 to {_MAX_INDENT} spaces")
+    value_text = text(value)
+    if len(value_text) + width * (value_text.count("\n") + 1) > limits.OUTPUT_BYTES:
         raise CapExceeded(TOO_LONG)
-    lines = whole.split("\n")
+    lines = value_text.split("\n")
     padded = [" " * width + line if line else line for line in lines]
     return "\n".join(padded if first else [lines[0], *padded[1:]])
 
 
 def integer(value: Any, default: Any = 0, base: int = 10) -> Any:
     """Read a whole number, or give `default`."""
-    if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
-        raise Refused(f"int takes a text of at most {_LONGEST_NUMBER} characters")
+    if isinstance(value, str) and len(value) > _MAX_NUMBER_CHARACTERS:
+        raise Refused(f"int takes a text of at most {_MAX_NUMBER_CHARACTERS} characters")
     number = FILTERS["int"](value, default, base)
     if isinstance(number, int) and number.bit_length() > limits.INTEGER_BITS:
         raise Refused("the number is too large")
@@ -165,8 +165,8 @@ def integer(value: Any, default: Any = 0, base: int = 10) -> Any:
 def rounded(value: Any, precision: Any = 0, method: str = "common") -> Any:
     """Round a number."""
     metering.check_number(value, subject="round")
-    if not isinstance(precision, int) or abs(precision) > _DECIMALS:
-        raise Refused(f"round takes a precision of -{_DECIMALS} to {_DECIMALS}")
+    if not isinstance(precision, int) or abs(precision) > _MAX_PRECISION:
+        raise Refused(f"round takes a precision of -{_MAX_PRECISION} to {_MAX_PRECISION}")
     return FILTERS["round"](value, precision, method)
 
 
@@ -207,8 +207,8 @@ def to_json(value: Any, indent: int | None = None) -> str:
     if isinstance(value, Undefined):
         return str(value)
     limits.check_value(value)
-    if indent is not None and not 0 <= indent <= _WIDEST_INDENT:
-        raise Refused(f"tojson takes an indent of 0 to {_WIDEST_INDENT}")
+    if indent is not None and not 0 <= indent <= _MAX_INDENT:
+        raise Refused(f"tojson takes an indent of 0 to {_MAX_INDENT}")
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent)
     except TypeError as exc:

@@ -70,12 +70,12 @@ class Budget:
         self.operations = 0
         self.compiling = 0
 
-    def take(self, used: "Budget") -> bool:
+    def merge_if_room(self, other: "Budget") -> bool:
         """Count what another one counted, if there is room for all of it; else count nothing."""
-        if self.bytes + used.bytes > OUTPUT_BYTES or self.nodes + used.nodes > NODES:
+        if self.bytes + other.bytes > OUTPUT_BYTES or self.nodes + other.nodes > NODES:
             return False
-        self.bytes += used.bytes
-        self.nodes += used.nodes
+        self.bytes += other.bytes
+        self.nodes += other.nodes
         return True
 
     def spend_text(self, text: str) -> None:
@@ -123,7 +123,7 @@ class Budget:
             raise CapExceeded("the template has too many expressions to compile")
 
 
-def weigh(value: Any, limit: int) -> int:
+def operations_of(value: Any, limit: int) -> int:
     """Count the operations of looking at a value with all that is in it.
 
     Members that are shared count each time. Counting stops at the first number over `limit`.
@@ -150,18 +150,18 @@ def check_value(value: Any) -> None:
 
     Lists may share members, so that a small value can stand for a gigantic text.
     """
-    left, size = [value], 0
+    pending, size = [value], 0
     for _ in range(NODES):
-        if not left:
+        if not pending:
             break
-        current = left.pop()
+        current = pending.pop()
         if isinstance(current, str):
             size += len(current)
         elif isinstance(current, dict | list | tuple):
-            left += current
+            pending += current
             if isinstance(current, dict):
-                left += current.values()
-            if len(left) > NODES:
+                pending += current.values()
+            if len(pending) > NODES:
                 break
-    if left or size > OUTPUT_BYTES:
+    if pending or size > OUTPUT_BYTES:
         raise CapExceeded(f"a value is larger than {OUTPUT_BYTES // 1024} KiB or {NODES:,} nodes")

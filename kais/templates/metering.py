@@ -33,13 +33,13 @@ _CONSTANT: Final = frozenset(
     }
 )
 """Those whose cost does not depend on the size of their input."""
-_EACH: Final = frozenset(
+_LINEAR: Final = frozenset(
     {"items", "list", "map", "reject", "rejectattr", "reverse", "select", "selectattr"}
 )
 """Those that take each item once and do not look inside it."""
-_LETTERS: Final = frozenset({"join", "max", "min", "sort", "sum", "unique"})
+_PER_CHARACTER: Final = frozenset({"join", "max", "min", "sort", "sum", "unique"})
 """Those that take a text letter by letter."""
-_AT_REST: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
+_MATERIALIZED_TYPES: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
 _SORTING: Final = frozenset({"dictsort", "sort"})
 
 
@@ -62,8 +62,8 @@ def metered_tests(names: Iterable[str], plain: Environment) -> dict[str, Any]:
 def call(context: Context, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call a method of a value and count what it costs."""
     owner = getattr(function, "__self__", None)
-    _spend(budget_of(context), _work(budget_of(context), owner), (args, kwargs))
-    return listed(context.call(function, *args, **kwargs))
+    _spend(budget_of(context), _operations_of(budget_of(context), owner), (args, kwargs))
+    return materialize(context.call(function, *args, **kwargs))
 
 
 def spend_operator(context: Context, *values: Any) -> None:
@@ -72,20 +72,20 @@ def spend_operator(context: Context, *values: Any) -> None:
     budget_of(context).spend_operations(1 + sum(sizes) // limits.OPERATION_CHARACTERS)
 
 
-def weighed(context: Context, value: Any) -> Any:
+def meter_comparison(context: Context, value: Any) -> Any:
     """Count a value that is compared or hashed, with all that is in it."""
     if isinstance(value, str):
         if len(value) >= limits.OPERATION_CHARACTERS:
             spend_operator(context, value)
     elif isinstance(value, dict | list | tuple):
         budget = budget_of(context)
-        budget.spend_operations(_work(budget, value))
+        budget.spend_operations(_operations_of(budget, value))
     return value
 
 
-def listed(value: Any) -> Any:
+def materialize(value: Any) -> Any:
     """List what would be computed, or change, piece by piece."""
-    if type(value) in _AT_REST:
+    if type(value) in _MATERIALIZED_TYPES:
         return value
     is_lazy = isinstance(value, Iterator | KeysView | ItemsView | ValuesView)
     return list(value) if is_lazy else value
@@ -101,7 +101,7 @@ def _metered(name: str, run: Callable[..., Any]) -> Any:
             budget.spend_operations(1)
         else:
             _spend(budget, _cost(name, value, budget), (args, kwargs))
-        result = listed(run(name, value, args, kwargs, context=context))
+        result = materialize(run(name, value, args, kwargs, context=context))
         if isinstance(result, str):
             budget.spend_operations(len(result) // limits.OPERATION_CHARACTERS)
         return result
@@ -111,25 +111,25 @@ def _metered(name: str, run: Callable[..., Any]) -> Any:
 
 def _cost(name: str, value: Any, budget: Budget) -> int:
     size = len(value) if isinstance(value, str | dict | list | tuple) else 0
-    if name in _EACH or (name in _LETTERS and isinstance(value, str)):
+    if name in _LINEAR or (name in _PER_CHARACTER and isinstance(value, str)):
         cost = 1 + size
     else:
-        cost = _work(budget, value)
+        cost = _operations_of(budget, value)
     return cost * max(1, size.bit_length()) if name in _SORTING else cost
 
 
-def _spend(budget: Budget, cost: int, rest: tuple[Any, Mapping[str, Any]]) -> None:
+def _spend(budget: Budget, cost: int, arguments: tuple[Any, Mapping[str, Any]]) -> None:
     """Count work that may be done again for each part of what else it is called with."""
     budget.spend_operations(cost)
-    args, kwargs = rest
+    args, kwargs = arguments
     if args or kwargs:
-        budget.spend_operations(cost * _work(budget, [*args, *kwargs.values()]))
+        budget.spend_operations(cost * _operations_of(budget, [*args, *kwargs.values()]))
 
 
-def _work(budget: Budget, value: Any) -> int:
+def _operations_of(budget: Budget, value: Any) -> int:
     if isinstance(value, str):
         return 1 + len(value) // limits.OPERATION_CHARACTERS
-    return limits.weigh(value, limits.OPERATIONS - budget.operations)
+    return limits.operations_of(value, limits.OPERATIONS - budget.operations)
 
 
 def check_number(value: Any, *, subject: str) -> None:

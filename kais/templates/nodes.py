@@ -21,7 +21,7 @@ CONDITION = "must be an expression"
 _DROPPED = object()
 
 
-class Run:
+class RenderState:
     """One rendering: what it has used, and what is wrong with it so far."""
 
     def __init__(self, budget: Budget, progress: Progress) -> None:
@@ -35,13 +35,13 @@ class Run:
         try:
             self.budget.spend_node()
         except CapExceeded as exc:
-            raise self.over(path, exc) from exc
+            raise self.cap_error(path, exc) from exc
 
-    def over(self, path: str, exc: CapExceeded) -> TemplateFailed:
+    def cap_error(self, path: str, exc: CapExceeded) -> TemplateFailed:
         """Make the error that ends a rendering at a cap."""
         return TemplateFailed([*self.errors, LeafError(path, str(exc))])
 
-    def counted(self, value: Any, path: str) -> Any:
+    def count_value(self, value: Any, path: str) -> Any:
         """Count what a leaf gave against the caps; text of expressions was not counted before."""
         try:
             if type(value) is str:
@@ -49,7 +49,7 @@ class Run:
             elif value is not _DROPPED:
                 self.budget.spend_value(value)
         except CapExceeded as exc:
-            raise self.over(path, exc) from exc
+            raise self.cap_error(path, exc) from exc
         return value
 
 
@@ -60,7 +60,7 @@ class Node(ABC):
         self.path = path
 
     @abstractmethod
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         """Give the part's value; what is dropped or failed is `_DROPPED`."""
 
     @property
@@ -69,14 +69,14 @@ class Node(ABC):
         return False
 
 
-class _Plain(Node):
+class _Literal(Node):
     """A number, a boolean, or null, which is left out."""
 
     def __init__(self, value: Any, path: str) -> None:
         super().__init__(path)
         self._value = _DROPPED if value is None else value
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         run.spend_node(self.path)
         return self._value
 
@@ -93,10 +93,10 @@ class _Text(Node):
         self._text = text
         self._is_key = is_key
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         if not self._is_key:
             run.spend_node(self.path)
-        return run.counted(self._text, self.path)
+        return run.count_value(self._text, self.path)
 
     @property
     def is_constant(self) -> bool:
@@ -110,9 +110,9 @@ class _Expression(Node):
         super().__init__(path)
         self._source = source
         self._compiler = compile_source
-        self._leaf: compiler.Leaf | None = None
+        self._leaf: compiler.CompiledLeaf | None = None
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         run.progress(self.path)
         try:
             leaf = self._compiled(run, scope)
@@ -121,10 +121,10 @@ class _Expression(Node):
             run.errors += exc.errors
             return _DROPPED
         except CapExceeded as exc:
-            raise run.over(self.path, exc) from exc
+            raise run.cap_error(self.path, exc) from exc
         return _DROPPED if value is None else value
 
-    def _compiled(self, run: Run, scope: Scope) -> compiler.Leaf:
+    def _compiled(self, run: RenderState, scope: Scope) -> compiler.CompiledLeaf:
         """Compile once, and count that in each rendering alike."""
         leaf = self._leaf or self._compiler(self._source, path=self.path, names=scope.names)
         self._leaf = leaf
@@ -143,20 +143,20 @@ class _Leaf(_Expression):
         super().__init__(source, path, compiler.compile_leaf)
         self._is_key = is_key
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         if not self._is_key:
             run.spend_node(self.path)
-        return run.counted(super().render(run, scope), self.path)
+        return run.count_value(super().render(run, scope), self.path)
 
 
-class _Wrong(Node):
+class _Invalid(Node):
     """What cannot be rendered, whatever the scope is."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(path)
         self._message = message
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         run.spend_node(self.path)
         run.errors.append(LeafError(self.path, self._message))
         return _DROPPED
@@ -169,16 +169,16 @@ class _List(Node):
         super().__init__(path)
         self._items = items
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         run.spend_node(self.path)
-        made: list[Any] = []
+        result: list[Any] = []
         for item in self._items:
             value = item.render(run, scope)
             if isinstance(item, _For):
-                made += value
+                result += value
             elif value is not _DROPPED:
-                made.append(value)
-        return made
+                result.append(value)
+        return result
 
     @property
     def is_constant(self) -> bool:
@@ -192,19 +192,19 @@ class _Mapping(Node):
         super().__init__(path)
         self._members = members
 
-    def render(self, run: Run, scope: Scope) -> Any:
+    def render(self, run: RenderState, scope: Scope) -> Any:
         run.spend_node(self.path)
-        made: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for key, child in self._members:
             name = key.render(run, scope)
             if name is _DROPPED:
                 continue
-            if str(name) in made:
+            if str(name) in result:
                 run.errors.append(LeafError(key.path, f"the key '{name}' is a duplicate"))
             value = child.render(run, scope)
             if value is not _DROPPED:
-                made[str(name)] = value
-        return made
+                result[str(name)] = value
+        return result
 
     @property
     def is_constant(self) -> bool:
@@ -219,10 +219,12 @@ class _If(Node):
         self._condition = condition
         self._node = node
 
-    def render(self, run: Run, scope: Scope) -> Any:
-        keep = self._condition
-        keep = keep.render(run, scope) if isinstance(keep, Node) else keep
-        return self._node.render(run, scope) if keep is not _DROPPED and keep else _DROPPED
+    def render(self, run: RenderState, scope: Scope) -> Any:
+        condition = self._condition
+        condition = condition.render(run, scope) if isinstance(condition, Node) else condition
+        return (
+            self._node.render(run, scope) if condition is not _DROPPED and condition else _DROPPED
+        )
 
 
 class _For(Node):
@@ -235,15 +237,15 @@ class _For(Node):
         self._source = source
         self._node = node
 
-    def render(self, run: Run, scope: Scope) -> list[Any]:
-        made = []
+    def render(self, run: RenderState, scope: Scope) -> list[Any]:
+        result = []
         for item in self._items(run, scope):
-            value = self._node.render(run, scope.with_(self._name, item))
+            value = self._node.render(run, scope.with_variable(self._name, item))
             if value is not _DROPPED:
-                made.append(value)
-        return made
+                result.append(value)
+        return result
 
-    def _items(self, run: Run, scope: Scope) -> list[Any]:
+    def _items(self, run: RenderState, scope: Scope) -> list[Any]:
         value, path = self._source.render(run, scope), self._source.path
         if value is _DROPPED:
             return []
@@ -254,21 +256,21 @@ class _For(Node):
             run.budget.spend_steps(len(value))
             run.budget.spend_operations(len(value) * self._size)
         except CapExceeded as exc:
-            raise run.over(path, exc) from exc
+            raise run.cap_error(path, exc) from exc
         return value
 
 
 class _Constant(Node):
     """A part that is the same in every rendering, with what it counts for."""
 
-    def __init__(self, node: Node, value: Any, used: Budget) -> None:
+    def __init__(self, node: Node, value: Any, usage: Budget) -> None:
         super().__init__(node.path)
         self._node = node
         self._value = value
-        self._used = used
+        self._used = usage
 
-    def render(self, run: Run, scope: Scope) -> Any:
-        if run.budget.take(self._used):
+    def render(self, run: RenderState, scope: Scope) -> Any:
+        if run.budget.merge_if_room(self._used):
             return self._value
         return self._node.render(run, scope)  # which says where the cap is met
 
@@ -292,12 +294,12 @@ class Program:
         progress: Progress | None = None,
     ) -> Any:
         """Render to plain JSON, as `templates.render` does."""
-        spent = budget or Budget()
-        run = Run(spent, progress or unheard)
-        made = self._root.render(run, evaluator.scope(variables, declared, spent))
+        budget_used = budget or Budget()
+        run = RenderState(budget_used, progress or no_progress)
+        result = self._root.render(run, evaluator.create_scope(variables, declared, budget_used))
         if run.errors:
             raise TemplateFailed(run.errors)
-        return made
+        return result
 
 
 def prepare(tree: Any, *, path: str = "") -> Program:
@@ -305,19 +307,19 @@ def prepare(tree: Any, *, path: str = "") -> Program:
     return Program(_node(tree, path, depth=0))
 
 
-def unheard(_: str) -> None:
+def no_progress(_: str) -> None:
     """Stand for a progress that nobody wants to hear of."""
 
 
 def _node(tree: Any, path: str, *, depth: int) -> Node:
     if depth > limits.DEPTH:
-        return _Wrong("is nested too deeply", path)
+        return _Invalid("is nested too deeply", path)
     if isinstance(tree, str):
-        made: Node = _Leaf(tree, path) if compiler.is_template(tree) else _Text(tree, path)
+        node: Node = _Leaf(tree, path) if compiler.is_template(tree) else _Text(tree, path)
     elif isinstance(tree, list):
-        made = _List([_item(item, f"{path}[{i}]", depth) for i, item in enumerate(tree)], path)
+        node = _List([_item(item, f"{path}[{i}]", depth) for i, item in enumerate(tree)], path)
     elif isinstance(tree, dict):
-        made = _Mapping(
+        node = _Mapping(
             [
                 (_key(key, join(path, key)), _item(child, join(path, key), depth))
                 for key, child in members(tree)
@@ -325,16 +327,16 @@ def _node(tree: Any, path: str, *, depth: int) -> Node:
             path,
         )
     else:
-        made = _Plain(tree, path)
-    return _folded(made)
+        node = _Literal(tree, path)
+    return _fold_constant(node)
 
 
-def _folded(node: Node) -> Node:
+def _fold_constant(node: Node) -> Node:
     if not node.is_constant:
         return node
-    run = Run(Budget(), unheard)
+    run = RenderState(Budget(), no_progress)
     try:
-        value = node.render(run, evaluator.NOTHING)
+        value = node.render(run, evaluator.EMPTY_SCOPE)
     except TemplateFailed:
         return node
     return node if run.errors else _Constant(node, value, run.budget)
@@ -342,18 +344,20 @@ def _folded(node: Node) -> Node:
 
 def _key(key: str, path: str) -> Node:
     is_leaf = compiler.is_template(key)
-    return _Leaf(key, path, is_key=True) if is_leaf else _folded(_Text(key, path, is_key=True))
+    return (
+        _Leaf(key, path, is_key=True) if is_leaf else _fold_constant(_Text(key, path, is_key=True))
+    )
 
 
 def _item(tree: Any, path: str, depth: int) -> Node:
     """Make an item of a list or a mapping, where directives may stand."""
     if not (isinstance(tree, dict) and FOR in tree):
-        return _kept(tree, path, depth=depth + 1)
+        return _conditional(tree, path, depth=depth + 1)
     directive = tree[FOR]
     if not isinstance(directive, dict) or not isinstance(directive.get("item"), str):
-        return _Wrong(LOOP, join(path, FOR))
+        return _Invalid(LOOP, join(path, FOR))
     if not isinstance(directive.get("in"), str | list):
-        return _Wrong(SOURCE, f"{path}.{FOR}.in")
+        return _Invalid(SOURCE, f"{path}.{FOR}.in")
     below = f"{path}.{FOR}.in"
     listed = directive["in"]
     source = (
@@ -361,7 +365,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
         if isinstance(listed, str)
         else _node(listed, below, depth=0)
     )
-    node = _kept(tree, path, depth=depth + 1)
+    node = _conditional(tree, path, depth=depth + 1)
     return _For(directive["item"], source, node, path, size=_size(tree))
 
 
@@ -373,13 +377,13 @@ def _size(tree: Any, depth: int = 0) -> int:
     return 1 + sum(_size(part, depth + 1) for part in parts)
 
 
-def _kept(tree: Any, path: str, *, depth: int) -> Node:
+def _conditional(tree: Any, path: str, *, depth: int) -> Node:
     node = _node(tree, path, depth=depth)
     if not (isinstance(tree, dict) and IF in tree):
         return node
     condition = tree[IF]
     if not isinstance(condition, str | bool):
-        return _Wrong(CONDITION, join(path, IF))
+        return _Invalid(CONDITION, join(path, IF))
     if isinstance(condition, str):
         below = join(path, IF)
         condition = _Expression(condition, below, compiler.compile_expression)

@@ -66,8 +66,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        placed = _placed(self.lexer.tokeniter(source, name, filename, state), source)
-        placed = _bounded(placed)
+        placed = _with_offsets(self.lexer.tokeniter(source, name, filename, state), source)
+        placed = _limit_tokens(placed)
         return TokenStream(self.lexer.wrap(placed, name, filename), name, filename)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -137,16 +137,16 @@ class Sandbox(_Sandbox):
 
 def bounded_range(*bounds: int) -> list[int]:
     """Count as Python's range does, but never further than the loops of a rendering may go."""
-    wanted = range(*bounds)
-    if len(wanted) > RANGE_LIMIT:
+    numbers = range(*bounds)
+    if len(numbers) > RANGE_LIMIT:
         raise CapExceeded(f"range() gives at most {RANGE_LIMIT:,} numbers")
-    return list(wanted)
+    return list(numbers)
 
 
-def place(source: str, offset: int) -> tuple[int, int]:
+def line_and_column(source: str, offset: int) -> tuple[int, int]:
     """Turn an offset from 1 into line and column, both from 1."""
-    before = source[: max(0, offset - 1)]
-    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    prefix = source[: max(0, offset - 1)]
+    return prefix.count("\n") + 1, len(prefix) - (prefix.rfind("\n") + 1) + 1
 
 
 class LexError(Exception):
@@ -157,7 +157,9 @@ class LexError(Exception):
         super().__init__(message)
 
 
-def _placed(tokens: Iterator[tuple[int, str, str]], source: str) -> Iterator[tuple[int, str, str]]:
+def _with_offsets(
+    tokens: Iterator[tuple[int, str, str]], source: str
+) -> Iterator[tuple[int, str, str]]:
     """Give each token its offset as line number; the lexer may have dropped space before it."""
     at = 0
     while True:
@@ -167,13 +169,13 @@ def _placed(tokens: Iterator[tuple[int, str, str]], source: str) -> Iterator[tup
             return
         except TemplateSyntaxError as exc:
             raise LexError(exc.message or "cannot be read", at + 1) from exc
-        found = source.find(value, at)
-        start = found if found >= 0 else at
+        match = source.find(value, at)
+        start = match if match >= 0 else at
         yield start + 1, kind, value
         at = start + len(value)
 
 
-def _bounded(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
+def _limit_tokens(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
     """Refuse a leaf whose parsing and compiling would take long."""
     for count, token in enumerate(tokens, start=1):
         if count > limits.LEAF_TOKENS:
@@ -181,13 +183,13 @@ def _bounded(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str,
         yield token
 
 
-def _sized(value: Any) -> int | None:
+def _length_of(value: Any) -> int | None:
     return len(value) if isinstance(value, str | bytes | list | tuple) else None
 
 
 def _check_multiply(left: Any, right: Any) -> None:
     for sequence, count in ((left, right), (right, left)):
-        size = _sized(sequence)
+        size = _length_of(sequence)
         if size is None or not isinstance(count, int):
             continue
         limit = limits.NODES if isinstance(sequence, list | tuple) else None
@@ -208,7 +210,7 @@ def _check_bits(bits: int) -> None:
 
 
 def _check_add(left: Any, right: Any) -> None:
-    sizes = (_sized(left), _sized(right))
+    sizes = (_length_of(left), _length_of(right))
     if None in sizes:
         return
     limit = limits.NODES if isinstance(left, list | tuple) else None

@@ -19,7 +19,7 @@ from kais_cli.errors import UsageError
 from kais_cli.views import output, yaml_key_order
 
 if TYPE_CHECKING:
-    from kais.change_preview import Impact
+    from kais.change_preview import ChangePreview
     from kais_cli.ports import Body
     from kais_cli.session import Session
 
@@ -183,7 +183,7 @@ def _get_revision(session: Session, name: str, number: int) -> Body | None:
     return session.cluster.get("BlueprintRevision", session.namespace, revision)
 
 
-def _instance_diff(instance: BlueprintInstance, impact: Impact) -> InstanceDiff:
+def _instance_diff(instance: BlueprintInstance, impact: ChangePreview) -> InstanceDiff:
     name = instance.metadata.name
     lines = [
         line

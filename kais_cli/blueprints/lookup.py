@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kais import names
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_cli import errors
@@ -66,7 +66,7 @@ def _wait_for_served_revision(session: Session, blueprint: Blueprint) -> int:
         raise errors.Refused(
             f"the operator has not looked at {blueprint.ref}; check that kais-operator runs"
         )
-    compiled = blueprint.condition(Type.COMPILED)
+    compiled = blueprint.condition(ConditionType.COMPILED)
     reason = compiled.message if compiled else "it has no condition Compiled"
     raise errors.Refused(f"{blueprint.ref} has no revision that can be used: {reason}")
 

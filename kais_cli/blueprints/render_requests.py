@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kais.blueprints import CompileReport, Rendering
-    from kais.change_preview import Impact
+    from kais.change_preview import ChangePreview
     from kais_cli.ports import Body
 
 _LIMIT_S = 10.0
@@ -54,7 +54,7 @@ def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -
 def impacts(
     spec: Mapping[str, Any], instances: Sequence[Body], *, revisions: Mapping[str, Body],
     subject: str,
-) -> Iterator[Impact]:  # fmt: skip
+) -> Iterator[ChangePreview]:  # fmt: skip
     """Say what a spec would change in each instance, one after the other, all in one process.
 
     `revisions` are those that the instances stand on, by the instance's name.
@@ -62,7 +62,7 @@ def impacts(
     Raises:
         UsageError: one took too long or too much memory; the message names it and the leaf.
     """
-    from kais.change_preview import Impact  # noqa: PLC0415 (loads jinja2)
+    from kais.change_preview import ChangePreview  # noqa: PLC0415 (loads jinja2)
 
     with _session() as session:
         for instance in instances:
@@ -75,7 +75,7 @@ def impacts(
             }
             with _usage_errors(f"{subject}, for {name},"):
                 answer = session.ask(request)
-            yield Impact.from_dict(answer)
+            yield ChangePreview.from_dict(answer)
 
 
 def violations_of(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kais import compatibility, names
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, TemplateSpec
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -48,8 +48,8 @@ def _row(revision: BlueprintRevision, served: int | None, now: datetime) -> tupl
     return (
         f"{number}*" if number == served else str(number),
         output.format_age(revision.metadata.creation_timestamp, now),
-        _status(revision, Type.COMPILED),
-        _status(revision, Type.COMPATIBLE),
+        _status(revision, ConditionType.COMPILED),
+        _status(revision, ConditionType.COMPATIBLE),
         status.usage_count,
         output.format_percent(status.avg_success_rate),
         revision.spec.changes or "first",

@@ -48,7 +48,7 @@ def uninstall(
 
 def _abort(session: Session) -> None:
     for mission in session.cluster.list("Mission"):
-        patch = uninstall_rules.abort(mission)
+        patch = uninstall_rules.abort_patch(mission)
         if patch is not None and _patch(session, "Mission", mission, patch):
             session.write(f"{_name('Mission', mission)}: its run is aborted\n")
 
@@ -85,11 +85,15 @@ def _delete_jobs(session: Session) -> None:
 
 def _release(session: Session, kind: str) -> None:
     for _ in range(_MAX_ATTEMPTS):
-        finalized = [body for body in session.cluster.list(kind) if uninstall_rules.release(body)]
+        finalized = [
+            body
+            for body in session.cluster.list(kind)
+            if uninstall_rules.remove_finalizer_patch(body)
+        ]
         if not finalized:
             return
         for body in finalized:
-            if _patch(session, kind, body, uninstall_rules.release(body) or {}):
+            if _patch(session, kind, body, uninstall_rules.remove_finalizer_patch(body) or {}):
                 session.write(f"{_name(kind, body)}: finalizer removed\n")
     raise errors.Refused(
         f"another client keeps writing the finalizers of {kind} objects; make sure that no"

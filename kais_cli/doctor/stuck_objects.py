@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.reasons import Reason
 from kais.resources import kinds
 from kais_cli.doctor.findings import Finding, ok, warning
@@ -90,7 +90,7 @@ def _failure_finding(
 
 def _failure(body: Body) -> _Failure | None:
     """Read the summary condition of an object; None when it needs no attention."""
-    summary = Type.SUCCEEDED if body["kind"] == "Mission" else Type.READY
+    summary = ConditionType.SUCCEEDED if body["kind"] == "Mission" else ConditionType.READY
     for condition in body.get("status", {}).get("conditions", []):
         if condition["type"] == summary and _needs_attention(body["kind"], condition):
             since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.base import Condition, Resource
@@ -41,7 +41,7 @@ _PERMANENT_REASONS = frozenset(
 )  # fmt: skip
 """Reasons of an instance that do not resolve by waiting."""
 
-_SUMMARIES = frozenset({Type.READY, Type.SUCCEEDED})
+_SUMMARIES = frozenset({ConditionType.READY, ConditionType.SUCCEEDED})
 _EXTRACTION_OVER = frozenset(
     {Reason.EXTRACTION_DISABLED, Reason.EXTRACTION_FAILED, Reason.NOTHING_TO_EXTRACT}
 )
@@ -170,9 +170,13 @@ def exit_status_of(state: RunState) -> ExitStatus | None:
         return None
     if any(c.reason in _PERMANENT_REASONS for c in _current_failures(instance)):
         return ExitStatus.FAILED
-    finished = instance.condition(Type.MISSION_FINISHED)
+    finished = instance.condition(ConditionType.MISSION_FINISHED)
     has_no_mission = finished is not None and finished.reason == Reason.NO_MISSION
-    return ExitStatus.SUCCEEDED if has_no_mission and instance.is_true(Type.CELLS_READY) else None
+    return (
+        ExitStatus.SUCCEEDED
+        if has_no_mission and instance.is_true(ConditionType.CELLS_READY)
+        else None
+    )
 
 
 def _current_failures(resource: Resource) -> Iterator[Condition]:
@@ -184,7 +188,7 @@ def has_final_knowledge(state: RunState) -> bool:
     """Whether the facts of an ended run are stored, or never will be."""
     if state.mission is None or state.is_deleted:
         return True
-    extracted = state.mission.condition(Type.KNOWLEDGE_EXTRACTED)
+    extracted = state.mission.condition(ConditionType.KNOWLEDGE_EXTRACTED)
     if extracted is None:
         return False
     return extracted.status == "True" or extracted.reason in _EXTRACTION_OVER

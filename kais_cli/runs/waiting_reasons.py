@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kais import labels
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.reasons import Reason
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def of_run(
     resource: Resource | None = mission or formation or instance
     if resource is None:
         return None
-    condition = resource.condition(Type.SUCCEEDED if mission else Type.CELLS_READY)
+    condition = resource.condition(
+        ConditionType.SUCCEEDED if mission else ConditionType.CELLS_READY
+    )
     if condition is None or condition.status == "True" or condition.reason in _ACTIVE_REASONS:
         return None
     if mission is not None and condition.status == "False":
@@ -78,6 +80,6 @@ def of_next_run(body: dict[str, Any]) -> Iterator[WaitReason]:
         yield WaitReason(kind, Reason.SUSPENDED, f"{ref} has {value}; the run begins without it")
     for condition in body.get("status", {}).get("conditions", []):
         is_pending = condition["status"] == "True" or condition["reason"] in _PENDING
-        if condition["type"] == Type.RECORDED and not is_pending:
+        if condition["type"] == ConditionType.RECORDED and not is_pending:
             message = f"the run before is not recorded: {condition['message']}"
             yield WaitReason(kind, condition["reason"], message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
@@ -65,7 +65,7 @@ def _without_fraction(value: object) -> object:
 
 def _revisions(blueprint: Blueprint) -> str:
     status = blueprint.status
-    compiled = blueprint.condition(Type.COMPILED)
+    compiled = blueprint.condition(ConditionType.COMPILED)
     lines = [
         (
             f"newest {status.latest_revision or 'none'}, served {status.served_revision or 'none'},"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais_cli.views import blueprint, output, topology
@@ -33,7 +33,7 @@ def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
 
 def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
     status = formation.status
-    ready = formation.condition(Type.READY)
+    ready = formation.condition(ConditionType.READY)
     return (
         formation.metadata.name,
         formation.spec.topology.type,
@@ -44,7 +44,7 @@ def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
 
 
 def _cell_row(cell: Cell) -> tuple[object, ...]:
-    ready = cell.condition(Type.READY)
+    ready = cell.condition(ConditionType.READY)
     return (
         cell.metadata.name,
         cell.spec.mode,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
@@ -32,7 +32,7 @@ def _blueprint_row(blueprint: Blueprint, now: datetime) -> tuple[object, ...]:
         status.usage_count,
         output.format_percent(status.avg_success_rate),
         format_success_interval(blueprint),
-        _status_of(blueprint, Type.READY),
+        _status_of(blueprint, ConditionType.READY),
         output.format_age(blueprint.metadata.creation_timestamp, now),
     )
 

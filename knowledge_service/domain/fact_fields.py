@@ -63,7 +63,7 @@ def _mask_data(data: Any) -> Any:
 
 def mask_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
     """Mask secrets in tags and put equal ones together."""
-    return tuple(facts.merged_tags((), map(redaction.mask, tags))) if tags else ()
+    return tuple(facts.merge_tags((), map(redaction.mask, tags))) if tags else ()
 
 
 _CHANGEABLE_TIME = _stored(Encoding.TIME, is_changeable=True)

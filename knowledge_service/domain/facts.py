@@ -163,7 +163,7 @@ class FactText(NamedTuple):
         """Return the `rendering` of the fact that is made of this text, if no gate objects."""
         if not (self.title or self.tags):
             return self.content
-        tags = tuple(facts.merged_tags((), self.tags))
+        tags = tuple(facts.merge_tags((), self.tags))
         return rendering({"title": self.title, "content": self.content, "tags": tags})
 
 
@@ -192,7 +192,7 @@ def from_text(body: FactIn, template: NewFact, *, content_hash: bytes, terms: by
         kind=body.kind,
         content=body.content,
         title=body.title or None,
-        tags=tuple(facts.merged_tags((), body.tags)) if body.tags else (),
+        tags=tuple(facts.merge_tags((), body.tags)) if body.tags else (),
         confidence=confidence,
         review=body.review,
         force=body.force,

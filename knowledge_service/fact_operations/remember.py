@@ -76,7 +76,7 @@ def confirm(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None
     Tags are new text even so: those that earn a flag bring it along. Only a person may add
     such tags to an approved fact.
     """
-    tags = kais_facts.merged_tags(fact.tags, new.tags)
+    tags = kais_facts.merge_tags(fact.tags, new.tags)
     earned = facts.flags_of_tags(tags) if tuple(tags) != fact.tags else ()
     if earned and fact.review == "approved" and actor.type != "human":
         tags, earned = list(fact.tags), ()

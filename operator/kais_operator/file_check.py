@@ -24,14 +24,14 @@ def check_paths(
     root = Path(workspace).resolve()
     outside, missing = [], []
     for path in paths:
-        candidate = workspace_paths.located(path, workspace=workspace)
+        candidate = workspace_paths.resolve_path(path, workspace=workspace)
         target = None if candidate is None else Path(os.path.realpath(candidate))
         if target is None or not target.is_relative_to(root):
             outside.append(path)
         elif not target.exists():
             missing.append(path)
     if outside:
-        return 2, workspace_paths.leads_out(outside)
+        return 2, workspace_paths.outside_message(outside)
     return (1, f"missing: {', '.join(missing)}") if missing else (0, "")
 
 

@@ -62,7 +62,7 @@ class Uninstall:
 
     async def _abort(self) -> None:
         for mission in await self._list_all("Mission"):
-            patch = uninstall_rules.abort(mission)
+            patch = uninstall_rules.abort_patch(mission)
             if patch is not None and await self._patch("Mission", mission, patch):
                 self._report(f"{_name('Mission', mission)}: its run is aborted")
 
@@ -98,12 +98,16 @@ class Uninstall:
     async def _release(self, kind: str) -> None:
         for _ in range(_MAX_ATTEMPTS):
             finalized = [
-                body for body in await self._list_all(kind) if uninstall_rules.release(body)
+                body
+                for body in await self._list_all(kind)
+                if uninstall_rules.remove_finalizer_patch(body)
             ]
             if not finalized:
                 return
             for body in finalized:
-                if await self._patch(kind, body, uninstall_rules.release(body) or {}):
+                if await self._patch(
+                    kind, body, uninstall_rules.remove_finalizer_patch(body) or {}
+                ):
                     self._report(f"{_name(kind, body)}: finalizer removed")
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from kais import conditions
 from kais_operator.planning.plan import Body
 
-_ABOUT_WRITING = (conditions.Type.APPLIED, conditions.Type.STARTED)
+_ABOUT_WRITING = (conditions.ConditionType.APPLIED, conditions.ConditionType.STARTED)
 _LIMIT = 4096
 
 
@@ -41,7 +41,7 @@ def with_refusal(
 def append_refusal(status: Body | None, refusal: str | None) -> Body | None:
     """Add a refusal to the decided message of why writing failed, and where that is repeated."""
     decided = (status or {}).get("conditions") or ()
-    failed = next((c for c in decided if c["type"] == conditions.Type.APPLIED), None)
+    failed = next((c for c in decided if c["type"] == conditions.ConditionType.APPLIED), None)
     if status is None or refusal is None or failed is None or failed["status"] != "False":
         return status
     added = f"; the API server refuses to apply what is declared: {refusal}"
@@ -57,7 +57,7 @@ def append_refusal(status: Body | None, refusal: str | None) -> Body | None:
 
 def _is_about_writing(condition: Body, previous: dict[str, Body]) -> bool:
     type_ = condition["type"]
-    if type_ == conditions.Type.STARTED:
+    if type_ == conditions.ConditionType.STARTED:
         return previous.get(type_, {}).get("status") != "True"
     return type_ in _ABOUT_WRITING
 

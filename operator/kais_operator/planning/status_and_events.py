@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions, labels
-from kais.conditions import Wanted
+from kais.conditions import DesiredCondition
 from kais.reasons import Reason
 from kais.resources.base import Condition, Resource, Status
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, PatchMetadata, Plan
@@ -80,7 +80,7 @@ def _without_empty(body: Body) -> Body:
     return kept
 
 
-def timed(resource: Resource, said: Sequence[Wanted], now: datetime) -> list[Condition]:
+def timed(resource: Resource, said: Sequence[DesiredCondition], now: datetime) -> list[Condition]:
     """Give what was said its times, from the conditions that the object carries."""
     before = resource.status.conditions
     return conditions.merge(before, said, generation=resource.metadata.generation, now=now)
@@ -122,7 +122,7 @@ def is_suspended(resource: Resource) -> bool:
     return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
 
 
-def suspended(said: Sequence[Wanted], *, about: str) -> list[Wanted]:
+def suspended(said: Sequence[DesiredCondition], *, about: str) -> list[DesiredCondition]:
     """Replace the condition about writing, and the summary, which is the last one."""
     types = {about, said[-1].type}
     return [

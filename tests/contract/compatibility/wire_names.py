@@ -24,7 +24,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from kais import labels
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.reasons import Reason
 from kais_cli.exit_status import ExitStatus
 from kais_operator.manager.metrics import Metrics as OperatorMetrics
@@ -64,7 +64,7 @@ def collect() -> dict[str, Names]:
         "event types and keys of their payloads": keys,
         "tables and columns": tables,
         "labels, annotations, finalizers, keys and identities": {"kais": _constants(labels)},
-        "condition types": {"all": [str(each) for each in Type]},
+        "condition types": {"all": [str(each) for each in ConditionType]},
         "condition reasons": {"all": [str(each) for each in Reason]},
         "problem codes": {"all": [str(each) for each in ErrorCode]},
         "score parts": {"all": [*_score_parts()]},

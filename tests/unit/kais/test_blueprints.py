@@ -123,7 +123,9 @@ def test_immutable_parameter_is_checked_against_the_values_before():
     fixed["formation"] = {"cells": [{"name": "a", "spec": {"container": {"image": "{{ image }}"}}}]}
     del fixed["mission"]
     declared = TemplateSpec.from_dict(fixed).parameters
-    found = render({"image": "b"}, fixed, previous=parameters.fixed(declared, {"image": "a"}))
+    found = render(
+        {"image": "b"}, fixed, previous=parameters.immutable_values(declared, {"image": "a"})
+    )
     assert "is immutable" in found.message
 
 

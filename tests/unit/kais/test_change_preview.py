@@ -4,20 +4,22 @@ from typing import Any
 import pytest
 
 from kais import change_preview
-from kais.change_preview import Impact
+from kais.change_preview import ChangePreview
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from tests.fakes import blueprints
 
 
-def impact(*, begun: bool = False, **spec: Any) -> Impact:
+def impact(*, begun: bool = False, **spec: Any) -> ChangePreview:
     head = blueprints.blueprint()
     body = blueprints.instance(parameters={"topic": "pods", "count": 2})
     if begun:
         body["status"] = {"runId": "1"}
     template = copy.deepcopy(head["spec"]) | spec
     present = BlueprintRevision.from_dict(blueprints.revision(3, of=head))
-    return change_preview.of_template(template, BlueprintInstance.from_dict(body), present=present)
+    return change_preview.preview_template(
+        template, BlueprintInstance.from_dict(body), present=present
+    )
 
 
 def formation(**cell: Any) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def formation(**cell: Any) -> dict[str, Any]:
 
 
 def test_a_template_that_renders_the_same_has_no_impact():
-    assert impact(description="described anew") == Impact()
+    assert impact(description="described anew") == ChangePreview()
 
 
 def test_what_would_change_is_told_in_the_values_of_the_use():
@@ -39,7 +41,7 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
 def test_a_mission_that_was_made_stays():
     found = impact(begun=True, mission={"objective": "mend {{ topic }}"})
     note = "its Mission stays as it is until `kais mission retry NAME` or a new use"
-    assert found == Impact(note=note)
+    assert found == ChangePreview(note=note)
 
 
 def test_a_mission_that_is_not_made_yet_would_be_another():
@@ -59,7 +61,7 @@ def test_the_number_of_the_revision_is_no_change_by_itself():
 
 def test_an_impact_is_read_as_it_was_written():
     found = impact(formation=formation(replicas=1), begun=True, mission={"objective": "other"})
-    assert Impact.from_dict(found.to_dict()) == found
+    assert ChangePreview.from_dict(found.to_dict()) == found
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kais import conditions
-from kais.conditions import ConditionSet, Reason, Type
+from kais.conditions import ConditionSet, ConditionType, Reason
 
 NOW = datetime(2030, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -14,19 +14,21 @@ def merged(wanted, previous=(), *, generation=1, now=NOW):
 
 
 def test_time_moves_only_when_the_status_flips():
-    first = merged([conditions.false(Type.APPLIED, Reason.NAME_TAKEN, "taken")])
+    first = merged([conditions.false(ConditionType.APPLIED, Reason.NAME_TAKEN, "taken")])
     same = merged(
-        [conditions.false(Type.APPLIED, Reason.APPLY_FAILED, "refused")], first, now=LATER
+        [conditions.false(ConditionType.APPLIED, Reason.APPLY_FAILED, "refused")], first, now=LATER
     )
     assert same[0].last_transition_time == first[0].last_transition_time
     assert same[0].message == "refused"
-    flipped = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "there")], same, now=LATER)
+    flipped = merged(
+        [conditions.true(ConditionType.APPLIED, Reason.APPLIED, "there")], same, now=LATER
+    )
     assert flipped[0].last_transition_time == LATER.replace(microsecond=0)
 
 
 def test_condition_goes_from_true_to_false_to_true():
-    good = conditions.true(Type.POD_READY, Reason.POD_RUNNING, "runs")
-    bad = conditions.false(Type.POD_READY, Reason.IMAGE_PULL_FAILED, "no such image")
+    good = conditions.true(ConditionType.POD_READY, Reason.POD_RUNNING, "runs")
+    bad = conditions.false(ConditionType.POD_READY, Reason.IMAGE_PULL_FAILED, "no such image")
     first = merged([good])
     second = merged([bad], first, now=LATER)
     third = merged([good], second, now=LATER + timedelta(minutes=1))
@@ -36,28 +38,28 @@ def test_condition_goes_from_true_to_false_to_true():
 
 
 def test_what_is_not_wanted_any_more_is_gone():
-    first = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "x")])
+    first = merged([conditions.true(ConditionType.APPLIED, Reason.APPLIED, "x")])
     assert merged([], first) == []
 
 
 def test_every_condition_carries_the_generation():
-    first = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "x")], generation=3)
+    first = merged([conditions.true(ConditionType.APPLIED, Reason.APPLIED, "x")], generation=3)
     assert first[0].observed_generation == 3
 
 
 def test_empty_message_becomes_the_reasons_meaning():
-    (made,) = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "  ")])
+    (made,) = merged([conditions.true(ConditionType.APPLIED, Reason.APPLIED, "  ")])
     assert made.message == Reason.APPLIED.meaning
 
 
 def test_long_message_is_cut_to_the_fields_bound():
-    (made,) = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "x" * 5000)])
+    (made,) = merged([conditions.true(ConditionType.APPLIED, Reason.APPLIED, "x" * 5000)])
     assert len(made.message) == 4096
     assert made.message.endswith("…")
 
 
 def test_what_is_written_equals_what_is_read_back():
-    (made,) = merged([conditions.true(Type.APPLIED, Reason.APPLIED, "x")])
+    (made,) = merged([conditions.true(ConditionType.APPLIED, Reason.APPLIED, "x")])
     assert conditions.Condition.from_dict(made.to_dict()) == made
     assert made.to_dict()["lastTransitionTime"] == "2030-01-31T12:00:00Z"
 
@@ -92,15 +94,15 @@ def test_summary_is_computed_from_the_others(wanted, status, message):
 
 def test_set_keeps_the_order_and_the_summary_last():
     said = ConditionSet()
-    said.true(Type.APPLIED, Reason.APPLIED, "written")
-    said.unknown(Type.CELLS_READY, Reason.WAITING_FOR_CELLS, "waiting for lead-0")
+    said.true(ConditionType.APPLIED, Reason.APPLIED, "written")
+    said.unknown(ConditionType.CELLS_READY, Reason.WAITING_FOR_CELLS, "waiting for lead-0")
     said.summarise("the team can work")
-    said.true(Type.CELLS_READY, Reason.CELLS_READY, "all ready")
+    said.true(ConditionType.CELLS_READY, Reason.CELLS_READY, "all ready")
     said.summarise("the team can work")
     made = said.merge([], generation=1, now=NOW)
     assert [c.type for c in made] == ["Applied", "CellsReady", "Ready"]
     assert made[-1].message == "the team can work"
-    assert said.is_true(Type.READY)
+    assert said.is_true(ConditionType.READY)
 
 
 @pytest.mark.parametrize("reason", list(Reason))

@@ -94,10 +94,10 @@ def test_stale_and_left_over_files_are_found(tmp_path):
     for path, text in crds.files().items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    assert crds.stale(tmp_path) == []
+    assert crds.stale_files(tmp_path) == []
     (tmp_path / "crds" / "old.yaml").write_text("")
     (tmp_path / "crds" / "cells.kais.io.yaml").write_text("edited")
-    assert crds.stale(tmp_path) == ["crds/cells.kais.io.yaml", "crds/old.yaml"]
+    assert crds.stale_files(tmp_path) == ["crds/cells.kais.io.yaml", "crds/old.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -27,4 +27,4 @@ def test_is_no_duration(text):
 @given(st.integers(1, 10**6))
 def test_written_duration_reads_back(seconds):
     duration = timedelta(seconds=seconds)
-    assert durations.parse(durations.text(duration)) == duration
+    assert durations.parse(durations.format_duration(duration)) == duration

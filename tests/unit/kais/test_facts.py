@@ -61,8 +61,8 @@ def test_normal_key_is_stable(text):
 
 
 def test_tags_merge_as_they_are_matched_and_keep_the_first_spelling():
-    assert facts.merged_tags(["Go", "ci"], ["GO", "new", " "]) == ["Go", "ci", "new"]
-    assert len(facts.merged_tags([], [str(i) for i in range(50)])) == facts.LIMITS.tags
+    assert facts.merge_tags(["Go", "ci"], ["GO", "new", " "]) == ["Go", "ci", "new"]
+    assert len(facts.merge_tags([], [str(i) for i in range(50)])) == facts.LIMITS.tags
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_required_with_a_default_must_still_be_given_only_when_it_has_none():
 
 def test_immutable_parameter_keeps_its_value():
     parameter = declared(type="string", immutable=True)
-    before = parameters.fixed([parameter], {"p": "a"})
+    before = parameters.immutable_values([parameter], {"p": "a"})
     again = parameters.resolve([parameter], {"p": "a"}, previous=before)
     assert again.violations == ()
     (found,) = parameters.resolve([parameter], {"p": "b"}, previous=before).violations
@@ -157,9 +157,9 @@ def test_immutable_parameter_keeps_its_value():
 
 def test_what_a_use_remembers_of_immutable_values_is_small_whatever_they_are():
     large = declared(type="array", immutable=True)
-    free = parameters.fixed([declared(type="string")], {"p": "a"})
+    free = parameters.immutable_values([declared(type="string")], {"p": "a"})
     assert free == {}
-    before = parameters.fixed([large], {"p": ["x" * 1000] * 500})
+    before = parameters.immutable_values([large], {"p": ["x" * 1000] * 500})
     assert len(str(before)) < 200
     assert parameters.resolve([large], {"p": ["x" * 1000] * 500}, previous=before).violations == ()
     assert parameters.resolve([large], {"p": ["x" * 1000] * 499}, previous=before).violations

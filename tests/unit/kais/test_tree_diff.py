@@ -49,24 +49,24 @@ TREES = st.recursive(
     ],
 )
 def test_what_changed_is_told_with_its_path(old, new, lines):
-    assert tree_diff.between(old, new) == lines
+    assert tree_diff.diff_trees(old, new) == lines
 
 
 def test_the_root_is_named():
-    assert tree_diff.between({"a": 1}, {"a": 2}, path="Formation.spec") == [
+    assert tree_diff.diff_trees({"a": 1}, {"a": 2}, path="Formation.spec") == [
         "Formation.spec.a changed from 1 to 2"
     ]
 
 
 @given(TREES)
 def test_a_tree_does_not_differ_from_itself(tree):
-    assert tree_diff.between(tree, tree, path="x") == []
+    assert tree_diff.diff_trees(tree, tree, path="x") == []
 
 
 @given(TREES, TREES)
 def test_trees_that_differ_have_a_difference_both_ways(old, new):
-    there = tree_diff.between(old, new, path="x")
-    back = tree_diff.between(new, old, path="x")
+    there = tree_diff.diff_trees(old, new, path="x")
+    back = tree_diff.diff_trees(new, old, path="x")
     assert bool(there) == bool(back)
     if not there:
         assert old == new

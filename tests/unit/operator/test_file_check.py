@@ -19,7 +19,7 @@ def by_program(paths: list[str], workspace: Path) -> tuple[int, str]:
 
 def by_shell(shell: str) -> Look:
     def look(paths: list[str], workspace: Path) -> tuple[int, str]:
-        _, *arguments = workspace_paths.in_shell(paths, workspace=str(workspace))
+        _, *arguments = workspace_paths.shell_command(paths, workspace=str(workspace))
         done = subprocess.run(
             [*shell.split(), *arguments], capture_output=True, text=True, check=False
         )
@@ -131,7 +131,7 @@ def test_a_link_in_a_circle_is_missing(look: Look, workspace: Path) -> None:
 
 def test_an_image_without_readlink_says_so(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    _, *arguments = workspace_paths.in_shell(["to-report"], workspace=str(workspace))
+    _, *arguments = workspace_paths.shell_command(["to-report"], workspace=str(workspace))
     done = subprocess.run(
         [shutil.which("dash") or "/bin/sh", *arguments],
         capture_output=True,
@@ -146,6 +146,8 @@ def test_an_image_without_readlink_says_so(workspace: Path, tmp_path: Path) -> N
 
 
 def test_both_places_look_in_the_folder_that_is_mounted() -> None:
-    assert workspace_paths.located("report.md") == "/workspace/shared/report.md"
-    assert workspace_paths.located("/workspace/private/lead-0/x") == "/workspace/private/lead-0/x"
-    assert workspace_paths.located("../../etc/passwd") is None
+    assert workspace_paths.resolve_path("report.md") == "/workspace/shared/report.md"
+    assert (
+        workspace_paths.resolve_path("/workspace/private/lead-0/x") == "/workspace/private/lead-0/x"
+    )
+    assert workspace_paths.resolve_path("../../etc/passwd") is None

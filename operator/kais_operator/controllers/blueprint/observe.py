@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from kais import labels, names
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.base import Controller, Observation
@@ -170,5 +170,5 @@ def _labelled(body: Body) -> int | None:
 RECONCILER = Controller(
     "Blueprint",
     template_checks.reporting_unavailable(observe_blueprint),
-    shared_reads.deciding(decisions.decide_blueprint, summary=Type.READY),
+    shared_reads.deciding(decisions.decide_blueprint, summary=ConditionType.READY),
 )

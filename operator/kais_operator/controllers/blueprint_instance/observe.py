@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 
 from kais import labels, names
-from kais.conditions import Reason, Type
+from kais.conditions import ConditionType, Reason
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -162,5 +162,5 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
 RECONCILER = Controller(
     "BlueprintInstance",
     template_checks.reporting_unavailable(observe_blueprint_instance),
-    shared_reads.deciding(decisions.decide_blueprint_instance, summary=Type.READY),
+    shared_reads.deciding(decisions.decide_blueprint_instance, summary=ConditionType.READY),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint_revision.decide import blueprint_revision as decisions
@@ -30,5 +30,5 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observatio
 RECONCILER = Controller(
     "BlueprintRevision",
     template_checks.reporting_unavailable(observe_blueprint_revision),
-    shared_reads.deciding(decisions.decide_blueprint_revision, summary=Type.READY),
+    shared_reads.deciding(decisions.decide_blueprint_revision, summary=ConditionType.READY),
 )

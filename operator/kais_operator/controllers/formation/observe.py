@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kais import names
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.formation import Formation
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.formation.decide import formation as decision
@@ -46,5 +46,5 @@ def _of_one_going(formation: Formation | shared_reads.Unreadable) -> object:
 RECONCILER = Controller(
     "Formation",
     observe_formation,
-    shared_reads.deciding(decision.decide_formation, summary=Type.READY),
+    shared_reads.deciding(decision.decide_formation, summary=ConditionType.READY),
 )

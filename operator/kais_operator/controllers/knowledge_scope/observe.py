@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell_identity
@@ -40,5 +40,5 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
 RECONCILER = Controller(
     "KnowledgeScope",
     observe_knowledge_scope,
-    shared_reads.deciding(decision.decide_knowledge_scope, summary=Type.READY),
+    shared_reads.deciding(decision.decide_knowledge_scope, summary=ConditionType.READY),
 )

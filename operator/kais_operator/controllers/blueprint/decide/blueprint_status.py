@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kais import conditions
-from kais.conditions import Reason, Type
+from kais.conditions import ConditionType, Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -76,7 +76,7 @@ def status_of(
         ),
     )
     return status_and_events.body_of(status), status_and_events.events(
-        blueprint, told, types=(Type.COMPILED,)
+        blueprint, told, types=(ConditionType.COMPILED,)
     )
 
 
@@ -86,24 +86,26 @@ def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.
     message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
     serves = f"revision {present.served} serves{present.note}"
     if verdict.is_good:
-        said.true(Type.COMPILED, verdict.reason, message)
+        said.true(ConditionType.COMPILED, verdict.reason, message)
     else:
         kept = f"; revision {present.served} keeps serving" if present.served else ""
-        said.false(Type.COMPILED, verdict.reason, f"{message}{kept}")
+        said.false(ConditionType.COMPILED, verdict.reason, f"{message}{kept}")
     if ledger.problem is not None:
         serves += "; the knowledge service does not answer, statistics are as it last told them"
     if present.unnumbered is not None:
         words = f"nothing can be used yet: {present.unnumbered}"
-        said.false(Type.READY, Reason.STORE_UNAVAILABLE, words)
+        said.false(ConditionType.READY, Reason.STORE_UNAVAILABLE, words)
     elif present.served is None:
-        said.false(Type.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}")
+        said.false(
+            ConditionType.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}"
+        )
     elif present.served == present.number:
-        said.true(Type.READY, Reason.SERVED, f"{serves}{claims}")
+        said.true(ConditionType.READY, Reason.SERVED, f"{serves}{claims}")
     else:
         why = f"revision {present.number} does not compile"
         if verdict.is_unmade:
             why = f"revision {present.number} cannot be made"
-        said.true(Type.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}{claims}")
+        said.true(ConditionType.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}{claims}")
     return said
 
 

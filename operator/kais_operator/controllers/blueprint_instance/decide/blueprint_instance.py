@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from kais import conditions, labels
 from kais.blueprints import Rendered, Rendering, Violations
-from kais.conditions import Reason, Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.resources.blueprint_instance import (
     BlueprintInstance,
     BlueprintInstanceStatus,
@@ -32,11 +32,11 @@ from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, Delete, ObjectRef, Plan
 
 _STEPS = (
-    Type.BLUEPRINT_RESOLVED,
-    Type.PARAMETERS_VALID,
-    Type.RENDERED,
-    Type.APPLIED,
-    Type.CELLS_READY,
+    ConditionType.BLUEPRINT_RESOLVED,
+    ConditionType.PARAMETERS_VALID,
+    ConditionType.RENDERED,
+    ConditionType.APPLIED,
+    ConditionType.CELLS_READY,
 )
 
 
@@ -61,7 +61,7 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     is_over = expiry is not None and expiry <= now and not is_suspended
     if is_over and instance_reruns.asked(observed.instance) is None:
         return Plan((_delete(observed.instance),))
-    events = status_and_events.events(observed.instance, told, types=(Type.READY,))
+    events = status_and_events.events(observed.instance, told, types=(ConditionType.READY,))
     return Plan(
         (*applied.actions, *(() if applied.outcome else events)),
         status=_status(observed, applied, told),
@@ -78,14 +78,16 @@ def _say_rendered(
     if rendering is None:
         return None
     if isinstance(rendering, Violations) and rendering.reason is not Reason.RENDER_FAILED:
-        said.false(Type.PARAMETERS_VALID, rendering.reason, rendering.message)
+        said.false(ConditionType.PARAMETERS_VALID, rendering.reason, rendering.message)
         return None
-    said.true(Type.PARAMETERS_VALID, Reason.PARAMETERS_VALID, "all parameters obey their rules")
+    said.true(
+        ConditionType.PARAMETERS_VALID, Reason.PARAMETERS_VALID, "all parameters obey their rules"
+    )
     problem = _problem(observed, rendering)
     if isinstance(rendering, Violations) or problem is not None:
-        said.false(Type.RENDERED, Reason.RENDER_FAILED, problem or "nothing was rendered")
+        said.false(ConditionType.RENDERED, Reason.RENDER_FAILED, problem or "nothing was rendered")
         return None
-    said.true(Type.RENDERED, Reason.RENDERED, _rendered_words(rendering))
+    said.true(ConditionType.RENDERED, Reason.RENDERED, _rendered_words(rendering))
     return rendering
 
 
@@ -107,7 +109,7 @@ def _rendered_words(rendered: Rendered) -> str:
     return f"the template gave {what}" + (" and a Mission" if rendered.mission_spec else "")
 
 
-def _say(said: conditions.ConditionSet, wanted: Wanted) -> None:
+def _say(said: conditions.ConditionSet, wanted: DesiredCondition) -> None:
     adder = {"True": said.true, "False": said.false, "Unknown": said.unknown}[wanted.status]
     adder(wanted.type, wanted.reason, wanted.message)
 
@@ -118,8 +120,8 @@ def _say_applied(
     """Say what the children make of it; steps that were not reached name what they wait for."""
     for wanted in applied.wanted:
         _say(said, wanted)
-    reached = {wanted.type: wanted for wanted in said.wanted()}
-    trouble = next((w for w in said.wanted() if w.status != "True"), None)
+    reached = {wanted.type: wanted for wanted in said.desired()}
+    trouble = next((w for w in said.desired() if w.status != "True"), None)
     if trouble is not None:
         for step in _STEPS:
             if step not in reached:
@@ -129,9 +131,11 @@ def _say_applied(
         instance_run.say_finished(said, observed.instance, outcome=applied.outcome, words=words)
     elif trouble is None:
         message = "the Blueprint has no mission; this use has no outcome"
-        said.true(Type.MISSION_FINISHED, Reason.NO_MISSION, message)
+        said.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)
     else:
-        said.unknown(Type.MISSION_FINISHED, Reason.RECONCILING, f"waits for {trouble.type}")
+        said.unknown(
+            ConditionType.MISSION_FINISHED, Reason.RECONCILING, f"waits for {trouble.type}"
+        )
     instance_run.say_ready(said, applied.outcome)
 
 

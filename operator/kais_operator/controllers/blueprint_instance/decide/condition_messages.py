@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kais import conditions, labels
 from kais.blueprints import Rendered
-from kais.conditions import Reason, Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais_operator.controllers.blueprint_instance.decide import (
     instance_reruns,
     instance_run,
@@ -17,12 +17,12 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
 _NONCE_SHOWN = 40  # characters; enough to recognise it
 
 
-def suspended(observed: BlueprintInstanceObserved) -> Wanted:
+def suspended(observed: BlueprintInstanceObserved) -> DesiredCondition:
     """Say that nothing begins until the use is released."""
     metadata = observed.instance.metadata
     ref = f"{observed.instance.kind}/{metadata.namespace}/{metadata.name}"
     message = f"{ref} has spec.suspend; nothing was started, set it to false to begin"
-    return conditions.false(Type.APPLIED, Reason.SUSPENDED, message)
+    return conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, message)
 
 
 def of_rerun(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
@@ -42,33 +42,33 @@ def of_rerun(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
 
 def applied(
     observed: BlueprintInstanceObserved, *, has_mission: bool, is_held: bool, note: str = ""
-) -> Wanted:
+) -> DesiredCondition:
     """Say that the children are stored, or that a change of them waits."""
     metadata = observed.instance.metadata
     name = f"{metadata.namespace}/{metadata.name}"
     if is_held:
         message = f"Formation/{name} is changed when Mission/{name} has ended{note}"
-        return conditions.false(Type.APPLIED, Reason.UPDATE_WAITING, message)
+        return conditions.false(ConditionType.APPLIED, Reason.UPDATE_WAITING, message)
     mission = f" and Mission/{name}" if has_mission else ""
     verb = "are" if mission else "is"
     message = f"Formation/{name}{mission} {verb} stored{note}"
-    return conditions.true(Type.APPLIED, Reason.APPLIED, message)
+    return conditions.true(ConditionType.APPLIED, Reason.APPLIED, message)
 
 
-def cells_ready(observed: BlueprintInstanceObserved) -> Wanted:
+def cells_ready(observed: BlueprintInstanceObserved) -> DesiredCondition:
     """Repeat what the Formation says of its cells, as far as it speaks of its present spec."""
     metadata = observed.instance.metadata
     name = f"Formation/{metadata.namespace}/{metadata.name}"
     formation = observed.formation or {"metadata": {}}
     if scale_down.is_resting(observed.formation):
         message = f"{name}: the mission has ended, so its Service cells rest (spec.afterMission)"
-        return conditions.true(Type.CELLS_READY, Reason.SCALED_DOWN, message)
+        return conditions.true(ConditionType.CELLS_READY, Reason.SCALED_DOWN, message)
     told = (formation.get("status") or {}).get("conditions") or []
-    found = next((c for c in told if c["type"] == Type.CELLS_READY), None)
+    found = next((c for c in told if c["type"] == ConditionType.CELLS_READY), None)
     generation = formation["metadata"].get("generation")
     if found is None or found.get("observedGeneration") != generation:
         message = f"{name} has not reported its cells yet"
-        return conditions.unknown(Type.CELLS_READY, Reason.RECONCILING, message)
+        return conditions.unknown(ConditionType.CELLS_READY, Reason.RECONCILING, message)
     message = f"{name}: {found['message']}"
     known = next((r for r in Reason if r == found["reason"]), Reason.WAITING_FOR_CELLS)
-    return Wanted(Type.CELLS_READY, found["status"], known, message)
+    return DesiredCondition(ConditionType.CELLS_READY, found["status"], known, message)

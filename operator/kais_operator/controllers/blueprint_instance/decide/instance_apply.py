@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from kais import conditions, labels
 from kais.blueprints import Rendered
-from kais.conditions import Reason, Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.outcomes import Outcome
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint_instance.decide import (
@@ -37,7 +37,7 @@ class Applied:
     """What is written of a use's children and run, and what the conditions say of it."""
 
     actions: tuple[Action, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[DesiredCondition, ...] = ()
     run: Run | None = None
     outcome: Outcome | None = None
     has_formation: bool = False
@@ -84,7 +84,7 @@ def suspended(observed: BlueprintInstanceObserved, applied: Applied) -> Applied:
     """Report the run, and write nothing of what was decided; nothing of it is said as done."""
     followed = follow(observed)
     wanted = (
-        conditions.false(Type.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
+        conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
         condition_messages.cells_ready(observed),
     )
     return replace(
@@ -310,7 +310,7 @@ def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDec
     reason = Reason.NAME_TAKEN if is_taken else Reason.RECONCILING
     return Applied(
         _record(observed, begun, wish.outcome),
-        (conditions.false(Type.APPLIED, reason, blocked.message),),
+        (conditions.false(ConditionType.APPLIED, reason, blocked.message),),
         begun,
         wish.outcome,
         has_mission=wish.mission is not None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kais import blueprints
-from kais.conditions import Wanted
+from kais.conditions import DesiredCondition
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.planning.plan import Body
@@ -25,7 +25,7 @@ class Choice:
     """
 
     number: int | None = None
-    problem: Wanted | None = None
+    problem: DesiredCondition | None = None
     requeue_after: timedelta | None = None
     note: str = ""
 

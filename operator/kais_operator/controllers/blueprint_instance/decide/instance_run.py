@@ -13,7 +13,7 @@ from typing import Any
 
 from kais import conditions, labels, names, parameters, scopes
 from kais.blueprints import Rendered
-from kais.conditions import Reason, Type
+from kais.conditions import ConditionType, Reason
 from kais.outcomes import Outcome
 from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -99,7 +99,7 @@ def fixed(
 ) -> dict[str, str | None]:
     """Give the annotation of the immutable values: what is remembered stays, new ones are added."""
     before = fixed_of(instance)
-    now = parameters.fixed(revision.spec.parameters, rendered.values)
+    now = parameters.immutable_values(revision.spec.parameters, rendered.values)
     if not now.keys() - before.keys():
         return {}
     return {labels.FIXED_PARAMETERS: json.dumps({**now, **before}, sort_keys=True)}
@@ -174,9 +174,11 @@ def say_finished(
     """Say whether the mission has ended, with its result or what it waits for."""
     name = f"Mission/{instance.metadata.namespace}/{instance.metadata.name}"
     if outcome is None:
-        said.false(Type.MISSION_FINISHED, Reason.RUNNING, f"{name}: {words}")
+        said.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {words}")
     else:
-        said.true(Type.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {words}")
+        said.true(
+            ConditionType.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {words}"
+        )
 
 
 def say_ready(said: conditions.ConditionSet, outcome: Outcome | None) -> None:
@@ -187,8 +189,8 @@ def say_ready(said: conditions.ConditionSet, outcome: Outcome | None) -> None:
         else "the formation stands; it has no mission"
     )
     if outcome not in (None, Outcome.SUCCEEDED):
-        finished = next(w for w in said.wanted() if w.type == Type.MISSION_FINISHED)
-        said.false(Type.READY, _NOT_SUCCEEDED[outcome], finished.message)
+        finished = next(w for w in said.desired() if w.type == ConditionType.MISSION_FINISHED)
+        said.false(ConditionType.READY, _NOT_SUCCEEDED[outcome], finished.message)
 
 
 def expires_at(
@@ -200,7 +202,7 @@ def expires_at(
     finished. A use without a mission never finishes.
     """
     ttl_s = instance.spec.ttl_seconds_after_finished
-    finished = next((c for c in told if c.type == Type.MISSION_FINISHED), None)
+    finished = next((c for c in told if c.type == ConditionType.MISSION_FINISHED), None)
     if ttl_s is None or finished is None or finished.reason != Reason.FINISHED:
         return None
     at = ((mission or {}).get("status") or {}).get("finishedAt")

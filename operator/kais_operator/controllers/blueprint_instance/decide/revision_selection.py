@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kais import compatibility, conditions, labels, names
-from kais.conditions import Reason, Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -104,7 +104,7 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
         return Choice(served)
     if labels.LAST_REVISION not in blueprint.metadata.annotations:
         return _none(Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SOON)
-    compiled = blueprint.condition(Type.COMPILED)
+    compiled = blueprint.condition(ConditionType.COMPILED)
     why = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
     return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LATER)
 
@@ -120,7 +120,7 @@ def served_number(blueprint: Blueprint) -> int | None:
     return annotation_values.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
 
 
-def resolved(observed: BlueprintInstanceObserved) -> Wanted:
+def resolved(observed: BlueprintInstanceObserved) -> DesiredCondition:
     """Say whether the chosen revision is there."""
     instance, revision = observed.instance, observed.revision
     reference = instance.spec.blueprint_ref
@@ -129,16 +129,18 @@ def resolved(observed: BlueprintInstanceObserved) -> Wanted:
         ref = f"BlueprintRevision/{instance.metadata.namespace}/{name}"
         if not is_pinned(instance):  # a number is given before its revision is made
             return conditions.unknown(
-                Type.BLUEPRINT_RESOLVED, Reason.RECONCILING, f"{ref} is being made"
+                ConditionType.BLUEPRINT_RESOLVED, Reason.RECONCILING, f"{ref} is being made"
             )
         message = (
             f"{ref} does not exist; name a kept "
             "revision in spec.blueprintRef.revision, or make a new instance"
         )
-        return conditions.false(Type.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message)
+        return conditions.false(
+            ConditionType.BLUEPRINT_RESOLVED, Reason.REVISION_NOT_FOUND, message
+        )
     message = f"uses revision {revision.spec.revision} of Blueprint {reference.name}"
     message += observed.choice.note
-    return conditions.true(Type.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
+    return conditions.true(ConditionType.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
 
 
 def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
@@ -161,7 +163,7 @@ def kept_number(instance: BlueprintInstance) -> int | None:
 
 def _none(reason: Reason, message: str, requeue_after: timedelta) -> Choice:
     if reason is Reason.RECONCILING:
-        problem = conditions.unknown(Type.BLUEPRINT_RESOLVED, reason, message)
+        problem = conditions.unknown(ConditionType.BLUEPRINT_RESOLVED, reason, message)
     else:
-        problem = conditions.false(Type.BLUEPRINT_RESOLVED, reason, message)
+        problem = conditions.false(ConditionType.BLUEPRINT_RESOLVED, reason, message)
     return Choice(problem=problem, requeue_after=requeue_after)

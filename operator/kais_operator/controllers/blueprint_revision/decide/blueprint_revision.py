@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kais import conditions
-from kais.conditions import Reason, Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.resources.blueprint_revision import (
     BlueprintRevision,
     BlueprintRevisionDisplay,
@@ -38,7 +38,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     """Say how a revision stands."""
     revision, verdict = observed.revision, observed.verdict
     say = conditions.true if verdict.is_good else conditions.false
-    compiled = say(Type.COMPILED, verdict.reason, verdict.message)
+    compiled = say(ConditionType.COMPILED, verdict.reason, verdict.message)
     words = f"revision {revision.spec.revision} can be used"
     words += f"; {status_and_events.SUSPENDED}" if status_and_events.is_suspended(revision) else ""
     ready = conditions.summary([compiled], message=words)
@@ -78,13 +78,13 @@ def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
     return (PatchMetadata(ref, resource_version=metadata.resource_version, labels=missing),)
 
 
-def _compatible(revision: BlueprintRevision) -> Wanted:
+def _compatible(revision: BlueprintRevision) -> DesiredCondition:
     spec = revision.spec
     if spec.breaking:
         message = "callers of the revision before may break: " + "; ".join(spec.breaking)
-        return conditions.false(Type.COMPATIBLE, Reason.BREAKING_CHANGE, message)
+        return conditions.false(ConditionType.COMPATIBLE, Reason.BREAKING_CHANGE, message)
     if spec.changes is None:
         message = "there is no revision before"
-        return conditions.true(Type.COMPATIBLE, Reason.FIRST_REVISION, message)
+        return conditions.true(ConditionType.COMPATIBLE, Reason.FIRST_REVISION, message)
     message = f"callers of the revision before can use this one: {spec.changes}"
-    return conditions.true(Type.COMPATIBLE, Reason.COMPATIBLE, message)
+    return conditions.true(ConditionType.COMPATIBLE, Reason.COMPATIBLE, message)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kais import conditions
-from kais.conditions import Condition, Type, Wanted
+from kais.conditions import Condition, ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.cell_template import CellMode, CellTemplateSpec
@@ -86,7 +86,7 @@ class CellObserved:
 class _Decided:
     """What a pass comes to: what it says, what it writes, and when it looks again."""
 
-    said: Sequence[Wanted]
+    said: Sequence[DesiredCondition]
     actions: tuple[Action, ...] = ()
     pods: ServicePods | None = None
     waits: tuple[timedelta | None, ...] = ()
@@ -100,7 +100,12 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     parent = parent_of(cell)
     unsupported = not_supported(cell.spec)
     if unsupported is not None:
-        types = (Type.APPLIED, Type.POD_READY, Type.REGISTERED, Type.READY)
+        types = (
+            ConditionType.APPLIED,
+            ConditionType.POD_READY,
+            ConditionType.REGISTERED,
+            ConditionType.READY,
+        )
         said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
         gone = service_cells.removed(parent, observed.workloads)
         return _plan(observed, _Decided(said, gone), now)
@@ -130,7 +135,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     decided = replace(decided, actions=(*spawn_record, *decided.actions))
     decided = _with_ignored_changes(observed, decided)
     if status_and_events.is_suspended(cell):  # after what stops a cell that must not run
-        said = status_and_events.suspended(decided.said, about=Type.APPLIED)
+        said = status_and_events.suspended(decided.said, about=ConditionType.APPLIED)
         decided = replace(decided, said=said, actions=())
     return _plan(observed, decided, now)
 
@@ -189,7 +194,9 @@ def _refused(observed: CellObserved, account: Account, parent: Parent) -> _Decid
     stopped: tuple[Action, ...] = ()
     if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
         stopped = service_cells.stopped(parent, observed.workloads)
-    applied = conditions.false(Type.APPLIED, account.reason or Reason.INVALID, account.message)
+    applied = conditions.false(
+        ConditionType.APPLIED, account.reason or Reason.INVALID, account.message
+    )
     actions = (*account.actions, *stopped)
     return _Decided(_not_applied(applied), actions, waits=(account.requeue_after,))
 
@@ -230,54 +237,60 @@ def _service_actions(
     return (*account.actions, *registrations, *work.actions)
 
 
-def _service_applied(observed: CellObserved, work: Workloads) -> Wanted:
+def _service_applied(observed: CellObserved, work: Workloads) -> DesiredCondition:
     if work.reason is not None:
-        return conditions.false(Type.APPLIED, work.reason, work.message)
+        return conditions.false(ConditionType.APPLIED, work.reason, work.message)
     cell = observed.cell
     account = f"ServiceAccount {cell.metadata.namespace}/{cell_identity.account_name(cell)}"
-    return conditions.true(Type.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there")
+    return conditions.true(
+        ConditionType.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there"
+    )
 
 
 def _ready_words(observed: CellObserved, seen: ServicePods) -> str:
     return " ".join([seen.said.message, *remarks(observed.cell.spec)])
 
 
-def _not_applied(applied: Wanted) -> list[Wanted]:
+def _not_applied(applied: DesiredCondition) -> list[DesiredCondition]:
     return [
         applied,
-        conditions.false(Type.POD_READY, applied.reason, applied.message),
+        conditions.false(ConditionType.POD_READY, applied.reason, applied.message),
         conditions.false(
-            Type.REGISTERED, Reason.NOT_REGISTERED, "the cell has no account to register yet"
+            ConditionType.REGISTERED,
+            Reason.NOT_REGISTERED,
+            "the cell has no account to register yet",
         ),
-        conditions.false(Type.READY, applied.reason, applied.message),
+        conditions.false(ConditionType.READY, applied.reason, applied.message),
     ]
 
 
-def _standing_by(observed: CellObserved, account: Account) -> list[Wanted]:
+def _standing_by(observed: CellObserved, account: Account) -> list[DesiredCondition]:
     cell = observed.cell
     who = _identity(observed)
     name = f"ServiceAccount {cell.metadata.namespace}/{who.account}"
     words = " ".join(["a task cell: its pod is made when a mission asks", *remarks(cell.spec)])
     return [
-        conditions.true(Type.APPLIED, Reason.APPLIED, f"{name} is there"),
-        conditions.true(Type.POD_READY, Reason.STANDBY, "no pod is needed between missions"),
+        conditions.true(ConditionType.APPLIED, Reason.APPLIED, f"{name} is there"),
+        conditions.true(
+            ConditionType.POD_READY, Reason.STANDBY, "no pod is needed between missions"
+        ),
         _registered(observed, home=str(who.scope), account=account),
-        conditions.true(Type.READY, Reason.STANDBY, words),
+        conditions.true(ConditionType.READY, Reason.STANDBY, words),
     ]
 
 
-def _registered(observed: CellObserved, *, home: str, account: Account) -> Wanted:
+def _registered(observed: CellObserved, *, home: str, account: Account) -> DesiredCondition:
     if account.uid is not None and observed.is_registered:
         words = f"the knowledge service knows the cell, at home in {home}"
-        return conditions.true(Type.REGISTERED, Reason.REGISTERED, words)
+        return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, words)
     if observed.store_problem is not None:
         return conditions.false(
-            Type.REGISTERED,
+            ConditionType.REGISTERED,
             Reason.STORE_UNAVAILABLE,
             f"{observed.store_problem}; the cell works without knowledge until it answers",
         )
     return conditions.false(
-        Type.REGISTERED, Reason.NOT_REGISTERED, f"the cell is being registered at {home}"
+        ConditionType.REGISTERED, Reason.NOT_REGISTERED, f"the cell is being registered at {home}"
     )
 
 
@@ -349,7 +362,7 @@ def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
         display=CellDisplay(status=_shown(told[-1]), model=model, cost=status_and_events.NO_COST),
     )
     return Plan(
-        (*decided.actions, *status_and_events.events(cell, told, types=(Type.READY,))),
+        (*decided.actions, *status_and_events.events(cell, told, types=(ConditionType.READY,))),
         status_and_events.body_of(status),
         min((wait for wait in decided.waits if wait is not None), default=None),
     )

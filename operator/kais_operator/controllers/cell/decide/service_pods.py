@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions
-from kais.conditions import Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import pod_diagnosis, pods
 from kais_operator.planning.plan import Body
@@ -31,7 +31,7 @@ class ServicePods:
         requeue_after: when a pod that is going counts as stuck, which no watch event tells.
     """
 
-    said: Wanted
+    said: DesiredCondition
     pod_name: str | None = None
     requeue_after: timedelta | None = None
 
@@ -53,9 +53,9 @@ def read(
 
 def _said(
     deployment: Body | None, pods_seen: Sequence[Body], stuck: Sequence[Body], *, replicas: int
-) -> tuple[Wanted, Body | None]:
+) -> tuple[DesiredCondition, Body | None]:
     if replicas == 0:
-        said = conditions.true(Type.POD_READY, Reason.SCALED_DOWN, "no pod is wanted now")
+        said = conditions.true(ConditionType.POD_READY, Reason.SCALED_DOWN, "no pod is wanted now")
         return said, None
     pod = _newest(pods_seen)
     if pod is None or not _is_rolled_out(deployment):
@@ -63,9 +63,9 @@ def _said(
     ready = _condition(pod, "Ready")
     if ready.get("status") == "True":
         words = f"{pod_diagnosis.name_of(pod)} is ready"
-        return conditions.true(Type.POD_READY, Reason.POD_RUNNING, words), pod
+        return conditions.true(ConditionType.POD_READY, Reason.POD_RUNNING, words), pod
     reason, words = _why_not_ready(pod, ready)
-    return conditions.false(Type.POD_READY, reason, words), pod
+    return conditions.false(ConditionType.POD_READY, reason, words), pod
 
 
 def _newest(pods_seen: Sequence[Body]) -> Body | None:
@@ -92,13 +92,15 @@ def _is_rolled_out(deployment: Body | None) -> bool:
     return bool(is_seen and status.get("updatedReplicas", 0) >= 1)
 
 
-def _why_none(deployment: Body | None, stuck: Sequence[Body]) -> Wanted:
+def _why_none(deployment: Body | None, stuck: Sequence[Body]) -> DesiredCondition:
     refusal = _refusal(deployment)
     if refusal is not None:
-        return conditions.false(Type.POD_READY, Reason.POD_NOT_CREATED, refusal)
+        return conditions.false(ConditionType.POD_READY, Reason.POD_NOT_CREATED, refusal)
     if stuck:
-        return conditions.false(Type.POD_READY, Reason.POD_STUCK, "")
-    return conditions.false(Type.POD_READY, Reason.WAITING_FOR_PODS, "the pod is being started")
+        return conditions.false(ConditionType.POD_READY, Reason.POD_STUCK, "")
+    return conditions.false(
+        ConditionType.POD_READY, Reason.WAITING_FOR_PODS, "the pod is being started"
+    )
 
 
 def _refusal(deployment: Body | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kais import labels, names
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais_operator.controllers.base import Controller, Observation
@@ -91,5 +91,5 @@ def _is_registered(world: World, observed: CellObserved) -> bool:
 
 
 RECONCILER = Controller(
-    "Cell", observe_cell, shared_reads.deciding(decision.decide_cell, summary=Type.READY)
+    "Cell", observe_cell, shared_reads.deciding(decision.decide_cell, summary=ConditionType.READY)
 )

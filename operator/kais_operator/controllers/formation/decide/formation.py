@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import conditions, labels, names, topology
-from kais.conditions import Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition
 from kais.errors import InvalidResource
 from kais.reasons import Reason
 from kais.resources.base import API_VERSION
@@ -73,7 +73,7 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     told = status_and_events.timed(formation, said, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
     actions += [] if status_and_events.is_suspended(formation) else _pruned(observed, desired)
-    actions += status_and_events.events(formation, told, types=(Type.READY,))
+    actions += status_and_events.events(formation, told, types=(ConditionType.READY,))
     return Plan(
         tuple(actions),
         status_and_events.body_of(_status(formation, cells, told=told)),
@@ -86,14 +86,14 @@ def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> P
     formation = observed.formation
     message = f"{excess}; nothing is written until then, and existing cells stay"
     wanted = [
-        conditions.false(Type.APPLIED, Reason.TOO_MANY_CELLS, message),
-        conditions.false(Type.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
+        conditions.false(ConditionType.APPLIED, Reason.TOO_MANY_CELLS, message),
+        conditions.false(ConditionType.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
     ]
     wanted.append(conditions.summary(wanted, message=""))
     timed = status_and_events.timed(formation, wanted, now)
     status = _status(formation, _own_cells(observed, observed.cells), told=timed)
     return Plan(
-        status_and_events.events(formation, timed, types=(Type.READY,)),
+        status_and_events.events(formation, timed, types=(ConditionType.READY,)),
         status_and_events.body_of(status),
     )
 
@@ -198,21 +198,25 @@ def _made_order(body: Body) -> tuple[str, str]:
     return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
 
 
-def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_map: Body) -> Wanted:
+def _applied(
+    formation: Formation, decided: Sequence[ChildDecision], topology_map: Body
+) -> DesiredCondition:
     if status_and_events.is_suspended(formation):
-        return conditions.false(Type.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED)
+        return conditions.false(
+            ConditionType.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED
+        )
     blocked = [d for d in decided if d.reason is not None]
     if blocked:
         taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
         reason = taken.reason or Reason.NAME_TAKEN
         return conditions.false(
-            Type.APPLIED, reason, "; ".join(d.message for d in blocked[:_NAMED])
+            ConditionType.APPLIED, reason, "; ".join(d.message for d in blocked[:_NAMED])
         )
     problems = topology.problems(formation.spec)
     if problems:
         words = "; ".join(problems[:_NAMED])
         return conditions.false(
-            Type.APPLIED,
+            ConditionType.APPLIED,
             Reason.TOPOLOGY_INVALID,
             f"{words}; until that is fixed, no cell has peers",
         )
@@ -220,18 +224,18 @@ def _applied(formation: Formation, decided: Sequence[ChildDecision], topology_ma
     claim = ", the workspace" if formation.spec.workspace is not None else ""
     words = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
     words += topology_maps.what_is_left_out(topology_map)
-    return conditions.true(Type.APPLIED, Reason.APPLIED, words)
+    return conditions.true(ConditionType.APPLIED, Reason.APPLIED, words)
 
 
-def _cells_ready(cells: Mapping[str, Cell | None]) -> Wanted:
+def _cells_ready(cells: Mapping[str, Cell | None]) -> DesiredCondition:
     reasons = [waits_for(cell, name) for name, cell in cells.items()]
     waiting = [reason for reason in reasons if reason is not None]
     if not waiting:
         words = f"all {len(cells)} cells are ready" if len(cells) > 1 else "its cell is ready"
-        return conditions.true(Type.CELLS_READY, Reason.CELLS_READY, words)
+        return conditions.true(ConditionType.CELLS_READY, Reason.CELLS_READY, words)
     more = f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
     return conditions.false(
-        Type.CELLS_READY,
+        ConditionType.CELLS_READY,
         Reason.WAITING_FOR_CELLS,
         f"{len(cells) - len(waiting)} of {len(cells)} cells are ready; "
         f"{'; '.join(waiting[:_NAMED])}{more}",
@@ -244,9 +248,9 @@ def waits_for(cell: Cell | None, name: str) -> str | None:
         return f"{name} is being prepared"
     if cell.is_deleting:
         return f"{name} is being deleted"
-    if cell.is_true(Type.READY):
+    if cell.is_true(ConditionType.READY):
         return None
-    said = cell.condition(Type.READY)
+    said = cell.condition(ConditionType.READY)
     is_current = said is not None and said.observed_generation == cell.metadata.generation
     return (
         f"{name}: {said.message}"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions, labels
-from kais.conditions import Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais.resources.knowledge_scope import (
     DeletionPolicy,
@@ -77,13 +77,17 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
     refused = _refused(observed, older)
     if refused is not None:
         reachable = _reachable(observed)
-        said = [reachable, refused, conditions.false(Type.READY, refused.reason, refused.message)]
+        said = [
+            reachable,
+            refused,
+            conditions.false(ConditionType.READY, refused.reason, refused.message),
+        ]
         plan = _plan(observed, said, now, actions=())
         return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
     said = [_reachable(observed), _configured(observed)]
     said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
     if status_and_events.is_suspended(declared):
-        said = status_and_events.suspended(said, about=Type.CONFIGURED)
+        said = status_and_events.suspended(said, about=ConditionType.CONFIGURED)
         return _plan(observed, said, now, actions=())
     actions: list[Action] = list(_finalizer(declared))
     if observed.refusal is not None:
@@ -156,44 +160,50 @@ def _is_out_of_place(observed: KnowledgeScopeObserved) -> bool:
     return is_platform and declared.metadata.namespace != observed.operator_namespace
 
 
-def _refused(observed: KnowledgeScopeObserved, older: KnowledgeScope | None) -> Wanted | None:
+def _refused(
+    observed: KnowledgeScopeObserved, older: KnowledgeScope | None
+) -> DesiredCondition | None:
     if _is_out_of_place(observed):
         return conditions.false(
-            Type.CONFIGURED,
+            ConditionType.CONFIGURED,
             Reason.PLATFORM_NOT_ALLOWED,
             "level platform is declared in the operator's namespace "
             f"{observed.operator_namespace} only; use level realm here",
         )
     if older is not None:
         return conditions.false(
-            Type.CONFIGURED,
+            ConditionType.CONFIGURED,
             Reason.DUPLICATE,
             f"{older.ref} is older and describes {_path(observed)} already; delete one of the two",
         )
     return None
 
 
-def _reachable(observed: KnowledgeScopeObserved) -> Wanted:
+def _reachable(observed: KnowledgeScopeObserved) -> DesiredCondition:
     if observed.store_problem is not None:
         return conditions.false(
-            Type.STORE_REACHABLE, Reason.STORE_UNAVAILABLE, observed.store_problem
+            ConditionType.STORE_REACHABLE, Reason.STORE_UNAVAILABLE, observed.store_problem
         )
     words = f"the knowledge service answers at {observed.endpoint}"
-    return conditions.true(Type.STORE_REACHABLE, Reason.STORE_REACHABLE, words)
+    return conditions.true(ConditionType.STORE_REACHABLE, Reason.STORE_REACHABLE, words)
 
 
-def _configured(observed: KnowledgeScopeObserved) -> Wanted:
+def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
     if observed.is_configured or _was_configured(observed):
         words = f"the knowledge service has the settings of {_path(observed)}"
-        return conditions.true(Type.CONFIGURED, Reason.CONFIGURED, words + _unused(observed))
+        return conditions.true(
+            ConditionType.CONFIGURED, Reason.CONFIGURED, words + _unused(observed)
+        )
     if observed.refusal is not None:
         words = f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
-        return conditions.false(Type.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
+        return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
     if observed.store_problem is not None:
         words = "the settings are told when the knowledge service answers"
-        return conditions.false(Type.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
+        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
     return conditions.unknown(
-        Type.CONFIGURED, Reason.RECONCILING, "the knowledge service is being told the settings"
+        ConditionType.CONFIGURED,
+        Reason.RECONCILING,
+        "the knowledge service is being told the settings",
     )
 
 
@@ -204,7 +214,7 @@ def _unused(observed: KnowledgeScopeObserved) -> str:
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:
     """Whether the same settings were told before: telling them again changes nothing."""
-    return observed.store_problem is None and observed.declared.is_true(Type.CONFIGURED)
+    return observed.store_problem is None and observed.declared.is_true(ConditionType.CONFIGURED)
 
 
 def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:
@@ -248,7 +258,7 @@ def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: boo
         left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
         if observed.store_problem is None:
             return Plan(actions, requeue_after=left)
-        said = [conditions.false(Type.READY, Reason.DELETING, _waiting_words(observed))]
+        said = [conditions.false(ConditionType.READY, Reason.DELETING, _waiting_words(observed))]
         plan = _plan(observed, said, now, actions=actions)
         return Plan(plan.actions, plan.status, left)
     kept = outbox.body(
@@ -266,7 +276,7 @@ def _waiting_words(observed: KnowledgeScopeObserved) -> str:
 
 def _plan(
     observed: KnowledgeScopeObserved,
-    said: list[Wanted],
+    said: list[DesiredCondition],
     now: datetime,
     *,
     actions: Sequence[Action],
@@ -288,6 +298,6 @@ def _plan(
             useful=f"{usefulness:.0%}" if usefulness is not None else NOT_MEASURED
         ),
     )
-    events = status_and_events.events(declared, told, types=(Type.READY,))
+    events = status_and_events.events(declared, told, types=(ConditionType.READY,))
     again = STORE_AGAIN if observed.store_problem is not None else None
     return Plan((*actions, *events), status_and_events.body_of(status), again)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kais import scopes, topology
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
@@ -131,7 +131,7 @@ def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Ob
 def _resting(team: Team, wanted: Sequence[str]) -> list[str]:
     """Name the service cells that are ready and have no pod: they are woken for a run."""
     cells = [team.cells[name] for name in wanted if name in team.cells]
-    said = [(cell, cell.condition(Type.READY)) for cell in cells]
+    said = [(cell, cell.condition(ConditionType.READY)) for cell in cells]
     return [
         f"{cell.metadata.name} is scaled down and being woken"
         for cell, ready in said
@@ -141,7 +141,7 @@ def _resting(team: Team, wanted: Sequence[str]) -> list[str]:
 
 def _not_registered(cell: Cell, now: datetime) -> Obstacle | None:
     """Wait for a registration that is under way; one that cannot be made stops nothing."""
-    said = cell.condition(Type.REGISTERED)
+    said = cell.condition(ConditionType.REGISTERED)
     if said is None or said.status == "True" or said.reason != Reason.NOT_REGISTERED:
         return None
     if now - said.last_transition_time >= REGISTRATION_PATIENCE:

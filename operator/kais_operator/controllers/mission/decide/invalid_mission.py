@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import labels
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais_operator.controllers.mission.decide import attempts, ledger
@@ -47,7 +47,7 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
     if going_since is None or not is_held or run_id is None:
         return status_and_events.refuse(
             observed.body,
-            summary=Type.SUCCEEDED,
+            summary=ConditionType.SUCCEEDED,
             problem=observed.problem,
             reason=observed.reason,
             now=now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kais import conditions, labels
-from kais.conditions import Type, Wanted
+from kais.conditions import ConditionType, DesiredCondition
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.check import CheckStatus, ReviewStatus
@@ -43,29 +43,37 @@ def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]
     told = status_and_events.timed(standing.mission, said, now)
     status = mission_status.status_of(standing, told)
     is_worth_both = standing.ending is None or told[0].status == "True"
-    types = (Type.STARTED, Type.SUCCEEDED) if is_worth_both else (Type.SUCCEEDED,)
+    types = (
+        (ConditionType.STARTED, ConditionType.SUCCEEDED)
+        if is_worth_both
+        else (ConditionType.SUCCEEDED,)
+    )
     events = status_and_events.events(standing.mission, told, types=types)
     return status_and_events.body_of(status), (*events, *_review_requested(standing, said[-1]))
 
 
-def _started(standing: Standing) -> Wanted:
+def _started(standing: Standing) -> DesiredCondition:
     unsupported = outcome.unsupported(standing.mission, standing.observed.team)
     if unsupported is not None and not standing.attempts and standing.ending is None:
-        return conditions.false(Type.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
+        return conditions.false(ConditionType.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
     begun = next((one for one in standing.tries() if one.has_begun), None)
     if begun is not None:
         words = f"attempt {begun.number} was started at {rfc3339(begun.started_at)}"
-        return conditions.true(Type.STARTED, Reason.STARTED, words + _remark(standing.mission))
+        return conditions.true(
+            ConditionType.STARTED, Reason.STARTED, words + _remark(standing.mission)
+        )
     if standing.ending is not None:
         return _never_started(standing.ending)
     last = standing.attempts[-1] if standing.attempts else None
     if standing.obstacle is not None and (last is None or last.trouble is None):
-        return conditions.false(Type.STARTED, standing.obstacle.reason, standing.obstacle.message)
+        return conditions.false(
+            ConditionType.STARTED, standing.obstacle.reason, standing.obstacle.message
+        )
     if last is not None:
         reason = last.trouble or Reason.WAITING_FOR_PODS
-        return conditions.false(Type.STARTED, reason, last.words)
+        return conditions.false(ConditionType.STARTED, reason, last.words)
     words = "attempt 1 is being started"
-    return conditions.false(Type.STARTED, Reason.WAITING_FOR_PODS, words)
+    return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, words)
 
 
 def _remark(mission: Mission) -> str:
@@ -75,15 +83,15 @@ def _remark(mission: Mission) -> str:
     return " (without effect in this version: budget: task cells report no cost)"
 
 
-def _never_started(ending: Ending) -> Wanted:
+def _never_started(ending: Ending) -> DesiredCondition:
     if not ending.tries and ending.attempt > 0:
-        return conditions.true(Type.STARTED, Reason.ALREADY_RUN, ending.words)
+        return conditions.true(ConditionType.STARTED, Reason.ALREADY_RUN, ending.words)
     reason = _REASONS.get(ending.outcome, Reason.ALREADY_RUN)
-    return conditions.false(Type.STARTED, reason, ending.words)
+    return conditions.false(ConditionType.STARTED, reason, ending.words)
 
 
-def _checks_passed(standing: Standing) -> Wanted:
-    type_ = Type.CHECKS_PASSED
+def _checks_passed(standing: Standing) -> DesiredCondition:
+    type_ = ConditionType.CHECKS_PASSED
     if not standing.mission.spec.completion.checks:
         words = "the mission declares no checks; the exit code decides"
         return conditions.true(type_, Reason.NO_CHECKS, words)
@@ -118,8 +126,8 @@ def _without_renderer(standing: Standing) -> str | None:
     return f"{problem}; the patterns of checks are looked for when it does"
 
 
-def _knowledge_extracted(standing: Standing) -> Wanted:
-    type_ = Type.KNOWLEDGE_EXTRACTED
+def _knowledge_extracted(standing: Standing) -> DesiredCondition:
+    type_ = ConditionType.KNOWLEDGE_EXTRACTED
     extraction = standing.observed.ledger.extraction
     if standing.ending is None:
         words = "facts are extracted when the run has ended"
@@ -130,8 +138,8 @@ def _knowledge_extracted(standing: Standing) -> Wanted:
     return kept_word(standing, type_) or _extracted(extraction, standing.observed.ledger.problem)
 
 
-def _extracted(extraction: models.Extraction | None, problem: str | None) -> Wanted:
-    type_ = Type.KNOWLEDGE_EXTRACTED
+def _extracted(extraction: models.Extraction | None, problem: str | None) -> DesiredCondition:
+    type_ = ConditionType.KNOWLEDGE_EXTRACTED
     if extraction is None and problem is not None:
         words = f"{problem}; facts are extracted when it answers"
         return conditions.false(type_, Reason.STORE_UNAVAILABLE, words)
@@ -148,51 +156,51 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Wan
     return conditions.true(type_, reason, words)
 
 
-def _recorded(standing: Standing) -> Wanted:
+def _recorded(standing: Standing) -> DesiredCondition:
     ledger = standing.observed.ledger
     if standing.ending is None:
         if ledger.problem is not None:
             words = f"{ledger.problem}; the run is recorded when it answers"
-            return conditions.false(Type.RECORDED, Reason.STORE_UNAVAILABLE, words)
+            return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, words)
         words = "the run is recorded when it has ended"
-        return conditions.false(Type.RECORDED, Reason.RUN_OPEN, words)
+        return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, words)
     if decide_ledger.state_of(standing.observed).is_done:
         words = f"the ledger has run {standing.run_id} as {standing.ending.outcome}"
-        return conditions.true(Type.RECORDED, Reason.RECORDED, words)
-    kept = kept_word(standing, Type.RECORDED)
+        return conditions.true(ConditionType.RECORDED, Reason.RECORDED, words)
+    kept = kept_word(standing, ConditionType.RECORDED)
     if kept is not None:
         return kept
     if ledger.problem is not None:
         words = f"{ledger.problem}; run {standing.run_id} is recorded when it answers"
-        return conditions.false(Type.RECORDED, Reason.STORE_UNAVAILABLE, words)
+        return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, words)
     return _not_yet_recorded(standing)
 
 
-def _not_yet_recorded(standing: Standing) -> Wanted:
+def _not_yet_recorded(standing: Standing) -> DesiredCondition:
     refusal = standing.observed.ledger.refusal
     if refusal is not None:
         words = (
             f"the knowledge service rejected run {standing.run_id}: {refusal};"
             " will retry within an hour"
         )
-        return conditions.false(Type.RECORDED, Reason.RECORDING_REFUSED, words)
+        return conditions.false(ConditionType.RECORDED, Reason.RECORDING_REFUSED, words)
     words = f"run {standing.run_id} is being recorded"
-    return conditions.false(Type.RECORDED, Reason.RECORDING_PENDING, words)
+    return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, words)
 
 
-def _succeeded(standing: Standing) -> Wanted:
+def _succeeded(standing: Standing) -> DesiredCondition:
     ending = standing.ending
     if ending is not None and ending.outcome is Outcome.SUCCEEDED:
-        return conditions.true(Type.SUCCEEDED, Reason.FINISHED, ending.words)
+        return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, ending.words)
     if ending is not None:
         words = f"{ending.outcome}: {ending.words}"
-        return conditions.false(Type.SUCCEEDED, _failure(ending), words)
+        return conditions.false(ConditionType.SUCCEEDED, _failure(ending), words)
     started = _started(standing)
     if started.reason is Reason.NOT_YET_SUPPORTED:
-        return conditions.false(Type.SUCCEEDED, started.reason, started.message)
+        return conditions.false(ConditionType.SUCCEEDED, started.reason, started.message)
     last = standing.attempts[-1] if standing.attempts else None
     if last is None or (started.status != "True" and not last.is_over):
-        return conditions.unknown(Type.SUCCEEDED, started.reason, started.message)
+        return conditions.unknown(ConditionType.SUCCEEDED, started.reason, started.message)
     return _going_on(standing, last)
 
 
@@ -207,27 +215,31 @@ def _failure(ending: Ending) -> Reason:
     return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
 
 
-def _going_on(standing: Standing, last: Attempt) -> Wanted:
+def _going_on(standing: Standing, last: Attempt) -> DesiredCondition:
     """Say where an attempt stands that the run is not over with."""
     of = f"{last.number} of {standing.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
         words = f"attempt {of} failed: {attempt_summary.of(last).sentence()}; "
         words += standing.obstacle.message if standing.obstacle else "the next one is prepared"
-        return conditions.unknown(Type.SUCCEEDED, Reason.RETRYING, words)
+        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, words)
     if last.state is State.REVIEWING:
-        return conditions.unknown(Type.SUCCEEDED, Reason.REVIEW_REQUESTED, _asking(standing, last))
+        return conditions.unknown(
+            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _asking(standing, last)
+        )
     away = _without_renderer(standing)
     if last.state is State.CHECKING and last.trouble is None and away is not None:
         words = f"attempt {of} is being checked: {away}"
-        return conditions.unknown(Type.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, words)
+        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, words)
     if last.state is State.CHECKING:
         words = standing.obstacle.message if standing.obstacle else last.words
         words = f"attempt {of} is being checked: {words}"
-        return conditions.unknown(Type.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, words)
+        return conditions.unknown(
+            ConditionType.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, words
+        )
     if last.trouble is not None:
         words = f"attempt {of} waits: {last.words}"
-        return conditions.unknown(Type.SUCCEEDED, last.trouble, words)
-    return conditions.unknown(Type.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running")
+        return conditions.unknown(ConditionType.SUCCEEDED, last.trouble, words)
+    return conditions.unknown(ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running")
 
 
 def _asking(standing: Standing, last: Attempt) -> str:
@@ -244,7 +256,7 @@ def _asking(standing: Standing, last: Attempt) -> str:
     return f"{words}; {remark}" if remark is not None else words
 
 
-def _review_requested(standing: Standing, wanted: Wanted) -> tuple[EmitEvent, ...]:
+def _review_requested(standing: Standing, wanted: DesiredCondition) -> tuple[EmitEvent, ...]:
     """Tell of each attempt that waits for its review, once."""
     told = standing.mission.status.review
     is_told = told is not None and told.status is ReviewStatus.PENDING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kais import conditions, labels
-from kais.conditions import Type
+from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.resources.check import CheckResult, CheckStatus, ReviewResult, ReviewStatus
 from kais.resources.mission import (
@@ -145,7 +145,11 @@ def _knowledge(standing: Standing) -> KnowledgeUse | None:
     extraction = standing.observed.ledger.extraction
     extracted = len(extraction.facts) if extraction and extraction.state == "done" else None
     before = standing.mission.status.knowledge
-    if extracted is None and before is not None and kept_word(standing, Type.KNOWLEDGE_EXTRACTED):
+    if (
+        extracted is None
+        and before is not None
+        and kept_word(standing, ConditionType.KNOWLEDGE_EXTRACTED)
+    ):
         extracted = before.extracted
     if receipt is None and injected is None and extracted is None:
         return None

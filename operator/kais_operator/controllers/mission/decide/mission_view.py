@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kais import conditions
-from kais.conditions import Wanted
+from kais.conditions import DesiredCondition
 from kais.reasons import Reason
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_summary
@@ -47,7 +47,7 @@ class Standing:
         )
 
 
-def kept_word(standing: Standing, type_: str) -> Wanted | None:
+def kept_word(standing: Standing, type_: str) -> DesiredCondition | None:
     """Repeat what was told as done, while the store that could say so again is away."""
     before = standing.mission.condition(type_)
     is_away = standing.observed.ledger.problem is not None

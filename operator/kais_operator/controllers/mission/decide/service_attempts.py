@@ -94,7 +94,7 @@ def _run(
 ) -> RunInContainer:
     argv = check_rules.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
-        argv = workspace_paths.in_shell(check.paths or ())
+        argv = workspace_paths.shell_command(check.paths or ())
     return RunInContainer(
         exec_key(observed.mission, last.number, check.name),
         ref_of(observed.mission),
