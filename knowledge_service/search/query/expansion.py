@@ -6,11 +6,17 @@ A question's word brings others at less than its own weight; facts are indexed a
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from knowledge_service.search.query import daily, instead, lexicon
+from knowledge_service.search import thesaurus
 from knowledge_service.search.text import analyser
-from knowledge_service.search.text.english import FRAME_WORDS, LIGHT_WORDS, STOP_WORDS
+from knowledge_service.search.thesaurus import (
+    FRAME_WORDS,
+    LIGHT_WORDS,
+    STOP_WORDS,
+    Expansion,
+    Group,
+)
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
@@ -57,39 +63,32 @@ def _weights() -> dict[str, float]:
 @functools.cache
 def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
     return (
-        (_together(lexicon.FAMILIES + daily.FAMILIES), _FAMILY),
-        (_together(lexicon.EXCHANGED), _EXCHANGED),
-        (_kinds(lexicon.KINDS), _KIND),
-        (_kinds((lexicon.INSTEAD.rstrip() + instead.DAILY).replace("|", "\n")), _INSTEAD),
-        (_kinds(daily.KINDS), _OF_DAYS),
+        (_mutual(thesaurus.DERIVATIONS + thesaurus.DERIVATIONS_EVERYDAY), _FAMILY),
+        (_mutual(thesaurus.SYNONYMS), _EXCHANGED),
+        (_one_way(thesaurus.HYPONYMS), _KIND),
+        (_one_way(thesaurus.PARAPHRASES + thesaurus.PARAPHRASES_EVERYDAY), _INSTEAD),
+        (_one_way(thesaurus.HYPONYMS_EVERYDAY), _OF_DAYS),
     )
 
 
-def _together(text: str) -> Table:
-    """Read lines of words, each of which brings the others of its lines."""
+def _mutual(groups: Iterable[Group]) -> Table:
+    """Index groups of words, each of which brings the others of its groups."""
     table: dict[str, dict[str, None]] = {}
-    for line in text.strip().replace("\n", "|").split("|"):
-        words = _words(line)
+    for group in groups:
+        terms = _terms(group)
+        for term in terms:
+            table.setdefault(term, {}).update(dict.fromkeys(terms))
+    return {term: tuple(others) for term, others in table.items()}
+
+
+def _one_way(expansions: Iterable[Expansion]) -> Table:
+    """Index words that bring others, which do not bring them."""
+    table: dict[str, dict[str, None]] = {}
+    for words, others in expansions:
         for word in words:
-            table.setdefault(word, {}).update(dict.fromkeys(words))
-    return {word: tuple(others) for word, others in table.items()}
+            table.setdefault(analyser.word(word), {}).update(dict.fromkeys(_terms(others)))
+    return {term: tuple(others) for term, others in table.items()}
 
 
-def _kinds(text: str) -> Table:
-    """Read kinds, each of which brings what is of it."""
-    table: dict[str, dict[str, None]] = {}
-    for names, things in _lines(text):
-        for name in names.split():
-            members = dict.fromkeys(_words(things))
-            table.setdefault(analyser.word(name), {}).update(members)
-    return {word: tuple(others) for word, others in table.items()}
-
-
-def _words(line: str) -> tuple[str, ...]:
-    return tuple(analyser.word(word) for word in line.split() if word not in STOP_WORDS)
-
-
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.strip().replace("\n  ", " ").splitlines():
-        names, things = line.split(": ", 1)
-        yield names, things
+def _terms(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(analyser.word(word) for word in words if word not in STOP_WORDS)

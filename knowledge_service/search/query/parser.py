@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from knowledge_service.search.query import answer_types, expansion
 from knowledge_service.search.text import analyser, dates
-from knowledge_service.search.text.english import MONTHS, STOP_WORDS, WEEKDAYS
+from knowledge_service.search.text.english import MONTHS, WEEKDAYS
+from knowledge_service.search.thesaurus import STOP_WORDS
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _TIME = re.compile(

@@ -17,7 +17,8 @@ from knowledge_service.domain import access_control
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers
 from knowledge_service.search.text import analyser, dates
-from knowledge_service.search.text.english import STOP_WORDS, WEEKDAYS
+from knowledge_service.search.text.english import WEEKDAYS
+from knowledge_service.search.thesaurus import STOP_WORDS
 
 _SAME = 0.9
 _WORD = re.compile(r"\w+(?:[-./:@]+\w+)*")

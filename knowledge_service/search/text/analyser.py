@@ -21,7 +21,7 @@ import Stemmer
 
 from kais.normalization import normalized
 from knowledge_service.search.text import dates
-from knowledge_service.search.text.english import IRREGULAR, STOP_WORDS
+from knowledge_service.search.thesaurus import IRREGULAR_FORMS, STOP_WORDS
 
 VERSION = "en-4"
 
@@ -154,7 +154,7 @@ def _pairs(token: str) -> Iterator[str]:
 def _word(folded: str) -> str:
     if folded.isdecimal():
         return folded.lstrip("0") or "0"
-    base = IRREGULAR.get(folded) or _IS.sub("iz", folded)
+    base = IRREGULAR_FORMS.get(folded) or _IS.sub("iz", folded)
     if base.isdecimal():
         return base
     # The stemmer keeps state between calls, so each thread has its own.

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.search.query import lexicon, parser
+from knowledge_service.search import thesaurus
+from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import near_duplicates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers
@@ -139,14 +140,12 @@ def test_words_that_say_little_count_less_and_bring_nothing() -> None:
     }  # fmt: skip
 
 
-def test_each_line_of_the_lexicon_says_something() -> None:
-    together = [
-        tuple(map(analyser.word, line.split()))
-        for table in (lexicon.FAMILIES, lexicon.EXCHANGED)
-        for line in table.strip().replace("\n", "|").split("|")
+def test_each_group_of_the_thesaurus_has_several_terms() -> None:
+    groups = [
+        tuple(map(analyser.word, group)) for group in thesaurus.DERIVATIONS + thesaurus.SYNONYMS
     ]
-    assert [line for line in together if len(line) < 2 or len(set(line)) < len(line)] == []
-    assert len(set(together)) == len(together)
+    assert [group for group in groups if len(group) < 2 or len(set(group)) < len(group)] == []
+    assert len(set(groups)) == len(groups)
 
 
 def row(content: str, **given: object) -> Candidate:

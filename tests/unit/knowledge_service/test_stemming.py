@@ -8,7 +8,7 @@ import pytest
 import Stemmer
 from snowballstemmer.english_stemmer import EnglishStemmer
 
-from knowledge_service.search.text import english
+from knowledge_service.search import thesaurus
 
 _TEXTS = sorted((Path(__file__).parents[3] / "docs").rglob("*.md"))
 _ENDINGS = [
@@ -67,8 +67,8 @@ _ODD = [
 
 def _vocabulary() -> list[str]:
     text = " ".join(path.read_text() for path in _TEXTS)
-    found = set(re.findall(r"[^\W\d_]+", text.casefold())) | english.STOP_WORDS
-    return sorted(found | english.IRREGULAR.keys())
+    found = set(re.findall(r"[^\W\d_]+", text.casefold())) | thesaurus.STOP_WORDS
+    return sorted(found | thesaurus.IRREGULAR_FORMS.keys())
 
 
 @pytest.mark.parametrize("ending", ["", *_ENDINGS])

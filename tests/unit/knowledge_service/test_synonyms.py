@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from importlib.resources.abc import Traversable
+
 import pytest
 
-from knowledge_service.search.query import daily, expansion, instead, lexicon
+from knowledge_service.search import thesaurus
+from knowledge_service.search.query import expansion
 from knowledge_service.search.text import analyser
-from knowledge_service.search.text.english import STOP_WORDS
+from knowledge_service.search.thesaurus import Expansion
 
 
 def weighted(question: str) -> dict[str, float]:
@@ -46,30 +50,38 @@ def test_words_that_say_little_weigh_little() -> None:
 
 
 def test_question_of_many_words_brings_only_so_many() -> None:
-    every = " ".join(line.split(":")[0] for line in instead.DAILY.replace("|", "\n").splitlines())
+    every = " ".join(word for words, _ in thesaurus.PARAPHRASES_EVERYDAY for word in words)
     own = set(analyser.terms(every))
     brought = [weight for term, weight in weighted(every).items() if term not in own]
     assert len(brought) <= 16 + 24 + 40 + 12 + 10
 
 
 @pytest.mark.parametrize(
-    "text",
+    "table",
     [
-        instead.DAILY.strip().replace("|", "\n"),
-        lexicon.INSTEAD.strip().replace("|", "\n"),
-        daily.KINDS.strip().replace("\n  ", " "),
+        thesaurus.HYPONYMS_EVERYDAY,
+        thesaurus.PARAPHRASES,
+        thesaurus.PARAPHRASES_EVERYDAY,
     ],
-    ids=["instead", "instead of operations", "kinds"],
+    ids=["everyday hyponyms", "paraphrases", "everyday paraphrases"],
 )
-def test_each_line_names_words_and_what_they_bring(text: str) -> None:
-    for line in text.splitlines():
-        names, things = line.split(": ")
-        assert set(names.split()).isdisjoint(things.split()), line
-        assert set(names.split()).isdisjoint(STOP_WORDS), line
-        assert len(things.split()) == len(set(things.split())), line
+def test_each_line_names_words_and_what_they_bring(table: tuple[Expansion, ...]) -> None:
+    for words, others in table:
+        assert set(words).isdisjoint(others), words
+        assert set(words).isdisjoint(thesaurus.STOP_WORDS), words
+        assert len(others) == len(set(others)), words
 
 
-@pytest.mark.parametrize("text", [lexicon.FAMILIES, daily.FAMILIES], ids=["lexicon", "daily"])
-def test_each_family_has_several_words(text: str) -> None:
-    for line in text.strip().replace("\n", "|").split("|"):
-        assert len(set(line.split())) == len(line.split()) > 1, line
+def test_each_group_of_derivations_has_several_words() -> None:
+    for group in thesaurus.DERIVATIONS + thesaurus.DERIVATIONS_EVERYDAY:
+        assert len(set(group)) == len(group) > 1, group
+
+
+FILES = sorted(each for each in resources.files(thesaurus).iterdir() if each.name.endswith(".txt"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_each_table_says_where_it_comes_from_and_how_to_extend_it(file: Traversable) -> None:
+    header = [line for line in file.read_text("utf-8").splitlines() if line.startswith("#")]
+    for field in ("# Format: ", "# Origin: ", "# To extend: "):
+        assert any(line.startswith(field) for line in header), field

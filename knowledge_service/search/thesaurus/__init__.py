@@ -1,0 +1,46 @@
+"""The thesaurus and the word lists of the analyser, as data files beside this module.
+
+Each file says in its header where it comes from and how to extend it. Lines that begin with `#` are
+comments. The tables are read once, when this module is imported.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+Group = tuple[str, ...]
+"""Words of one line."""
+Expansion = tuple[Group, Group]
+"""The words before the colon of a line, and those after it."""
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    text = (resources.files(__name__) / f"{name}.txt").read_text("utf-8")
+    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def _words(name: str) -> Group:
+    return tuple(word for line in _lines(name) for word in line.split())
+
+
+def _groups(name: str) -> tuple[Group, ...]:
+    return tuple(tuple(line.split()) for line in _lines(name))
+
+
+def _expansions(name: str) -> tuple[Expansion, ...]:
+    halves = (line.split(": ", 1) for line in _lines(name))
+    return tuple((tuple(before.split()), tuple(after.split())) for before, after in halves)
+
+
+DERIVATIONS = _groups("derivations")
+DERIVATIONS_EVERYDAY = _groups("derivations_everyday")
+SYNONYMS = _groups("synonyms")
+HYPONYMS = _expansions("hyponyms")
+HYPONYMS_EVERYDAY = _expansions("hyponyms_everyday")
+PARAPHRASES = _expansions("paraphrases")
+PARAPHRASES_EVERYDAY = _expansions("paraphrases_everyday")
+STOP_WORDS = frozenset(_words("stop_words"))
+LIGHT_WORDS = frozenset(_words("light_words"))
+FRAME_WORDS = frozenset(_words("frame_words"))
+IRREGULAR_FORMS = {form: group[0] for group in _groups("irregular_forms") for form in group}
+"""From an irregular form, plural, spelling or small number in words to the indexed form."""
