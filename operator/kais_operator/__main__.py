@@ -21,7 +21,7 @@ from kais_operator.informer.cached_cluster import CachedCluster
 from kais_operator.informer.list_client import ListClient
 from kais_operator.informer.watch_heartbeat import WatchHeartbeat
 from kais_operator.knowledge import client
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.kubernetes import api_client, credentials, pod_exec
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.manager.leader_election import LeaderElection
@@ -52,8 +52,10 @@ async def build_operator(
     async with contextlib.AsyncExitStack() as stack:
         cluster_client = await api_client.connect(config.kubeconfig)
         stack.push_async_callback(cluster_client.close)
-        store = client.connect(config.knowledge_url, token_file=config.knowledge_token_file)
-        stack.push_async_callback(store.aclose)
+        knowledge_client = client.connect(
+            config.knowledge_url, token_file=config.knowledge_token_file
+        )
+        stack.push_async_callback(knowledge_client.aclose)
         metrics = Metrics()
         metrics.export_requests(cluster_client.requests)
         workers = RenderClient(config.renderer_socket) if config.renderer_socket else RenderPool()
@@ -66,7 +68,7 @@ async def build_operator(
             identity=config.identity,
             clock=clock,
         )
-        memory = StoreMemory(clock)
+        sync_state = KnowledgeSyncState(clock)
         cache = Cache(
             labelled=watch_targets.CHILD_KINDS,
             owned=("ConfigMap",),
@@ -81,12 +83,12 @@ async def build_operator(
                 ApiCluster(cluster_client, is_leader=leader_election.is_leader, clock=clock), cache
             ),
             knowledge=client.MonitoredKnowledge(
-                store,
-                memory,
+                knowledge_client,
+                sync_state,
                 count_run=metrics.record_run,
                 count_extraction=metrics.record_extraction,
             ),
-            memory=memory,
+            sync_state=sync_state,
             renderer=renderer,
             clock=clock,
             placement=Placement(
@@ -108,7 +110,7 @@ async def build_operator(
         )
         dependencies = ManagerDependencies(
             world=world,
-            sync_state=memory,
+            sync_state=sync_state,
             list_client=ListClient(cluster_client),
             cache=cache,
             controllers=controllers,

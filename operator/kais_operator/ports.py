@@ -53,7 +53,7 @@ class Cluster(Protocol):
         ...
 
     async def scopes_of_borrowers(
-        self, namespace: str, account: str, *, besides: str
+        self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
         """Give scopes of the cells that borrow an account, without the one called `besides`.
 
@@ -98,7 +98,7 @@ class Cluster(Protocol):
         """Read the Kubernetes Events about exactly this object now, oldest first."""
         ...
 
-    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
+    async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
         ...
 
@@ -165,7 +165,7 @@ class Renderer(Protocol):
 class Containers(Protocol):
     """What the checks of missions need of containers: their logs, and commands run in them."""
 
-    def log(self, pod: ObjectRef, container: str) -> Log | None:
+    def read_log(self, pod: ObjectRef, container: str) -> Log | None:
         """Give the last 256 KiB of a container's log, once; None while it is read.
 
         The first call begins to read, in the background. A log that is too long or takes too long
@@ -176,7 +176,7 @@ class Containers(Protocol):
         """
         ...
 
-    def run(self, command: RunInContainer) -> None:
+    def start_command(self, command: RunInContainer) -> None:
         """Start a command in the background; nothing happens when its key is known.
 
         Raises:
@@ -184,7 +184,7 @@ class Containers(Protocol):
         """
         ...
 
-    def found(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
+    def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         """Give how a started command stands and its standard output; None for an unknown key."""
         ...
 
@@ -208,44 +208,44 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class StoreMemory(Protocol):
+class KnowledgeSyncState(Protocol):
     """What this process already told the store and heard from it, so that no pass asks twice.
 
     A cache and nothing more: it is empty after a restart, and then everything is told again, which
     the store takes as the repeat it is. It forgets all when the store's id or epoch changes.
     """
 
-    def store_problem(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Say why the store last failed to answer; None since it answered."""
         ...
 
     def is_registered(self, principal: models.PrincipalIn) -> bool: ...
-    def note_registered(self, principal: models.PrincipalIn) -> None: ...
+    def mark_registered(self, principal: models.PrincipalIn) -> None: ...
     def is_configured(self, path: str, config: models.ScopeConfig) -> bool: ...
-    def note_configured(self, path: str, config: models.ScopeConfig) -> None: ...
+    def mark_configured(self, path: str, config: models.ScopeConfig) -> None: ...
 
-    def note_retired(self, path: str) -> None:
+    def mark_deleted(self, path: str) -> None:
         """Note that the store deleted a scope with its settings."""
         ...
 
-    def settled_under(self, path: str) -> frozenset[str]:
+    def configured_below(self, path: str) -> frozenset[str]:
         """Name this scope and those below for which the store holds more than the defaults."""
         ...
 
     def is_run_open(self, namespace: str | None, run_id: str) -> bool: ...
-    def note_run_open(self, namespace: str | None, run_id: str) -> None: ...
+    def mark_run_open(self, namespace: str | None, run_id: str) -> None: ...
     def is_run_closed(self, namespace: str | None, run_id: str) -> bool: ...
-    def note_run_closed(self, namespace: str | None, run_id: str) -> None: ...
+    def mark_run_closed(self, namespace: str | None, run_id: str) -> None: ...
     def is_extraction_accepted(self, namespace: str | None, run_id: str) -> bool: ...
-    def note_extraction_accepted(self, namespace: str | None, run_id: str) -> None: ...
+    def mark_extraction_accepted(self, namespace: str | None, run_id: str) -> None: ...
     def is_extraction_counted(self, namespace: str | None, run_id: str) -> bool: ...
-    def note_extraction_counted(self, namespace: str | None, run_id: str) -> None: ...
+    def mark_extraction_counted(self, namespace: str | None, run_id: str) -> None: ...
 
     def refusal(self, key: str) -> str | None:
         """Say why the store refused a run or settings for good; None an hour later."""
         ...
 
-    def note_refusal(self, key: str, words: str) -> None: ...
+    def record_refusal(self, key: str, message: str) -> None: ...
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Give the statistics last read in a batch; asking marks them as wanted."""
@@ -255,7 +255,7 @@ class StoreMemory(Protocol):
         """Give the statistics last read in a batch; asking marks them as wanted."""
         ...
 
-    def want_fresh(self, namespace: str, blueprint: str | None, *, soon: bool) -> None:
+    def request_refresh(self, namespace: str, blueprint: str | None, *, is_urgent: bool) -> None:
         """Have this Blueprint and the realm's scopes read again; see `RefreshStatistics`."""
         ...
 
@@ -301,7 +301,7 @@ class World:
 
     cluster: Cluster
     knowledge: Knowledge
-    memory: StoreMemory
+    sync_state: KnowledgeSyncState
     renderer: Renderer
     clock: Clock
     placement: Placement

@@ -10,7 +10,7 @@ from kais_operator.apply import executor, status
 from kais_operator.clock import SystemClock
 from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import MonitoredKnowledge
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.kubernetes.pod_exec import ApiContainers
@@ -25,7 +25,7 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     """Give a world over a real cluster and a store in memory; the caller closes the connection."""
     clock = SystemClock()
     link = await api_client.connect(str(kubeconfig))
-    memory = StoreMemory(clock)
+    memory = KnowledgeSyncState(clock)
     cluster = ApiCluster(link, is_leader=lambda: True, clock=clock)
     knowledge = MonitoredKnowledge(FakeKnowledge(), memory)
     place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
@@ -33,7 +33,7 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     made = World(
         cluster=cluster,
         knowledge=knowledge,
-        memory=memory,
+        sync_state=memory,
         renderer=InProcessRenderer(),
         clock=clock,
         placement=place,

@@ -78,11 +78,11 @@ def command(key: str = "k", *argv: str, timeout_s: float = 20) -> RunInContainer
 
 async def ended(containers: ApiContainers, key: str = "k") -> tuple[Process, str]:
     for _ in range(500):
-        found = containers.found(MISSION, key)
+        found = containers.result_of(MISSION, key)
         if found and (found[0].ended_at or found[0].failure):
             return found
         await asyncio.sleep(0.01)
-    raise AssertionError(f"not ended: {containers.found(MISSION, key)}")
+    raise AssertionError(f"not ended: {containers.result_of(MISSION, key)}")
 
 
 def playing(*frames: tuple[int, bytes]) -> Play:
@@ -102,7 +102,7 @@ async def test_a_command_gives_its_exit_code_and_its_standard_output_alone(
 ) -> None:
     fake, containers = server
     fake.play = playing((1, b"fi"), (2, b"warning\n"), (1, b"ne\n"), status(SUCCESS))
-    containers.run(command("k", "sh", "-c", "a b $(X) & c"))
+    containers.start_command(command("k", "sh", "-c", "a b $(X) & c"))
     process, text = await ended(containers)
     assert (process.exit_code, process.words, text) == (0, "warning\n", "fine\n")
     assert process.began_at is not None
@@ -115,7 +115,7 @@ async def test_a_command_that_fails_gives_its_code_and_last_words(
 ) -> None:
     fake, containers = server
     fake.play = playing((2, b"no route\n"), status(failure(4)))
-    containers.run(command())
+    containers.start_command(command())
     process, _ = await ended(containers)
     assert (process.exit_code, process.words, process.failure) == (4, "no route\n", None)
 
@@ -126,7 +126,7 @@ async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(
     fake, containers = server
     words = 'exec: "sh": executable file not found in $PATH'
     fake.play = playing(status({"status": "Failure", "reason": "InternalError", "message": words}))
-    containers.run(command())
+    containers.start_command(command())
     process, _ = await ended(containers)
     assert (process.exit_code, process.failure) == (None, words)
     assert process.is_program_missing
@@ -134,7 +134,7 @@ async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(
 
 async def test_a_command_that_hangs_is_given_up_on(server: tuple[Server, ApiContainers]) -> None:
     _, containers = server
-    containers.run(command(timeout_s=0.2))
+    containers.start_command(command(timeout_s=0.2))
     process, _ = await ended(containers)
     assert process.failure == "it did not end within 0 s"
 
@@ -142,7 +142,7 @@ async def test_a_command_that_hangs_is_given_up_on(server: tuple[Server, ApiCont
 async def test_a_flood_is_given_up_on_and_not_kept(server: tuple[Server, ApiContainers]) -> None:
     fake, containers = server
     fake.play = playing(*[(1, b"x" * 2**20)] * 100)
-    containers.run(command())
+    containers.start_command(command())
     process, text = await ended(containers)
     assert process.failure == "it printed more than 16 MiB and was given up on"
     assert text == ""
@@ -151,7 +151,7 @@ async def test_a_flood_is_given_up_on_and_not_kept(server: tuple[Server, ApiCont
 async def test_the_end_of_a_long_output_is_kept(server: tuple[Server, ApiContainers]) -> None:
     fake, containers = server
     fake.play = playing(*[(1, b"x" * 2**20)] * 2, (1, b"the end"), status(SUCCESS))
-    containers.run(command())
+    containers.start_command(command())
     _, text = await ended(containers)
     assert text.endswith("the end")
     assert len(text) == 256 * 1024
@@ -160,7 +160,7 @@ async def test_the_end_of_a_long_output_is_kept(server: tuple[Server, ApiContain
 async def test_a_connection_that_breaks_is_told(server: tuple[Server, ApiContainers]) -> None:
     fake, containers = server
     fake.play = playing((1, b"half"))
-    containers.run(command())
+    containers.start_command(command())
     process, _ = await ended(containers)
     assert process.failure == "the connection ended before the command did"
 
@@ -168,7 +168,7 @@ async def test_a_connection_that_breaks_is_told(server: tuple[Server, ApiContain
 async def test_a_pod_that_is_gone_is_told(server: tuple[Server, ApiContainers]) -> None:
     _, containers = server
     gone = RunInContainer("k", MISSION, ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5)
-    containers.run(gone)
+    containers.start_command(gone)
     process, _ = await ended(containers)
     assert process.failure is not None
     assert "/pods/gone/exec" in process.failure
@@ -178,9 +178,9 @@ async def test_a_key_is_run_once(server: tuple[Server, ApiContainers]) -> None:
     fake, containers = server
     fake.play = playing(status(SUCCESS))
     for _ in range(3):
-        containers.run(command())
+        containers.start_command(command())
     await ended(containers)
-    containers.run(command())
+    containers.start_command(command())
     assert len(fake.asked) == 1
 
 
@@ -204,10 +204,10 @@ async def test_commands_that_hang_in_one_namespace_hold_up_no_other(
 ) -> None:
     fake, containers = server
     for number in range(100):
-        containers.run(at("greedy", number))
+        containers.start_command(at("greedy", number))
     await until(lambda: len(fake.asked) == 8)
     fake.play = playing((1, b"fine"), status(SUCCESS))
-    containers.run(command())
+    containers.start_command(command())
     assert (await ended(containers))[1] == "fine"
     assert len(fake.asked) == 9, "the greedy namespace has its share and no more"
 
@@ -217,12 +217,12 @@ async def test_the_commands_of_a_mission_are_ended_and_others_run_on(
 ) -> None:
     fake, containers = server
     one, other = at("demo", 1), at("demo", 2)
-    containers.run(one)
-    containers.run(other)
+    containers.start_command(one)
+    containers.start_command(other)
     await until(lambda: len(fake.asked) == 2)
     containers.end_commands(one.mission)
     await until(lambda: fake.closed == 1)
-    assert containers.found(one.mission, "k") is None
+    assert containers.result_of(one.mission, "k") is None
     assert (containers.is_running(one.mission), containers.is_running(other.mission)) == (
         False,
         True,
@@ -234,11 +234,11 @@ async def test_a_command_that_is_ended_while_it_waits_is_never_sent(
 ) -> None:
     fake, containers = server
     for number in range(9):
-        containers.run(at("demo", number))
+        containers.start_command(at("demo", number))
     await until(lambda: len(fake.asked) == 8)
     containers.end_commands(at("demo", 8).mission)
     containers.end_commands(at("demo", 0).mission)
-    containers.run(at("demo", 9))
+    containers.start_command(at("demo", 9))
     await until(lambda: len(fake.asked) == 9)
     assert containers.is_running(at("demo", 9).mission)
 
@@ -248,11 +248,11 @@ async def test_a_lost_lease_ends_all_commands_and_lets_none_start(
 ) -> None:
     fake, containers = server
     for number in range(10):
-        containers.run(at("demo", number))
+        containers.start_command(at("demo", number))
     await until(lambda: len(fake.asked) == 8)
     fake.leads = False
     with pytest.raises(errors.NotLeading, match="the Lease is lost"):
-        containers.run(at("other", 1))
+        containers.start_command(at("other", 1))
     containers.end_commands(at("demo", 0).mission)
     await until(lambda: fake.closed == 1)
     assert len(fake.asked) == 8, "one that waited is not sent without the Lease"
@@ -266,11 +266,11 @@ async def test_a_command_that_met_a_lost_lease_can_be_run_again(
 ) -> None:
     fake, containers = server
     for number in range(9):
-        containers.run(at("demo", number))
+        containers.start_command(at("demo", number))
     await until(lambda: len(fake.asked) == 8)
     fake.leads = False
     containers.end_commands(at("demo", 0).mission)
-    await until(lambda: containers.found(at("demo", 8).mission, "k") is None)
+    await until(lambda: containers.result_of(at("demo", 8).mission, "k") is None)
     fake.leads = True
-    containers.run(at("demo", 8))
+    containers.start_command(at("demo", 8))
     await until(lambda: len(fake.asked) == 9)

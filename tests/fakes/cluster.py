@@ -156,13 +156,13 @@ class FakeCluster:
         ]
 
     async def scopes_of_borrowers(
-        self, namespace: str, account: str, *, besides: str
+        self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
         index = AccountIndex()
         for kind in ("Formation", "Cell"):
             for body in await self.list(kind, namespace):
                 index.put(body)
-        return index.scopes(namespace, account, besides=besides)
+        return index.scopes(namespace, account, excluding=excluding)
 
     async def create(self, body: Body) -> Body:
         ref = ref_of(body)
@@ -248,11 +248,11 @@ class FakeCluster:
             and body["involvedObject"]["uid"] == uid
         ]
 
-    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
-        self._write("emit", ref_of(about))
+    async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
+        self._write("emit", ref_of(involved))
         told = {"type": severity, "reason": reason, "message": message}
-        self.events.append({"about": ref_of(about), **told})
-        self.tell_event(about, **told)
+        self.events.append({"about": ref_of(involved), **told})
+        self.tell_event(involved, **told)
 
     # Inside
 

@@ -28,7 +28,7 @@ class FakeContainers:
         self.ended: list[RunInContainer] = []
         self.known: dict[str, tuple[Process, str]] = {}
 
-    def log(self, pod: ObjectRef, container: str) -> Log | None:
+    def read_log(self, pod: ObjectRef, container: str) -> Log | None:
         self._require(pod, "log", "get")
         self.read += 1
         if self.is_slow:
@@ -37,13 +37,13 @@ class FakeContainers:
             return Log(problem=f"its output is gone with its pod: {pod}: no log of {container}")
         return Log(self.logs[container], self.log_problems.get(container))
 
-    def run(self, command: RunInContainer) -> None:
+    def start_command(self, command: RunInContainer) -> None:
         self._require(command.pod, "exec", "get", "create")
         if command.key not in self.known:
             self.started.append(command)
             self.known[command.key] = (Process(self.clock.now()), "")
 
-    def found(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
+    def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         return self.known.get(key)
 
     def is_running(self, mission: ObjectRef) -> bool:

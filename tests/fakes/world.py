@@ -9,7 +9,7 @@ from typing import Any
 from kais_operator.apply import executor, status
 from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import MonitoredKnowledge
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
@@ -28,7 +28,7 @@ class FakeWorld:
     clock: FakeClock
     cluster: FakeCluster
     knowledge: FakeKnowledge
-    memory: StoreMemory
+    sync_state: KnowledgeSyncState
     world: World
     containers: FakeContainers
 
@@ -59,7 +59,7 @@ class FakeWorld:
 
     async def refresh_stats(self) -> None:
         """Do the statistics batch, as the background task does."""
-        self.memory.note_stats(await self.knowledge.stats_batch(self.memory.due()))
+        self.sync_state.record_stats(await self.knowledge.stats_batch(self.sync_state.due_stats()))
 
 
 def fake_world(
@@ -75,7 +75,7 @@ def fake_world(
     clock = FakeClock()
     cluster = FakeCluster(*bodies, clock=clock, rights=rights)
     knowledge = FakeKnowledge(clock=clock)
-    memory = StoreMemory(clock)
+    memory = KnowledgeSyncState(clock)
     placement = Placement(
         operator_namespace=HOME,
         knowledge_url="http://knowledge.kais-system:8000",
@@ -87,7 +87,7 @@ def fake_world(
     world = World(
         cluster=cluster,
         knowledge=noted,
-        memory=memory,
+        sync_state=memory,
         renderer=renderer or InProcessRenderer(),
         clock=clock,
         placement=placement,
@@ -99,6 +99,8 @@ def fake_world(
 
 def restarted(fake: FakeWorld) -> FakeWorld:
     """Give the same cluster and store to an operator that remembers nothing."""
-    memory = StoreMemory(fake.clock)
+    memory = KnowledgeSyncState(fake.clock)
     noted = MonitoredKnowledge(fake.knowledge, memory)
-    return replace(fake, memory=memory, world=replace(fake.world, memory=memory, knowledge=noted))
+    return replace(
+        fake, sync_state=memory, world=replace(fake.world, sync_state=memory, knowledge=noted)
+    )

@@ -53,8 +53,8 @@ class Executed:
         refused_apply: why the API server refused an apply that no action takes the place of.
     """
 
-    store_problem: str | None = None
-    called_store: bool = False
+    knowledge_problem: str | None = None
+    called_knowledge: bool = False
     written_objects: tuple[Body, ...] = ()
     wrote: bool = False
     met_existing_object: bool = False
@@ -72,9 +72,9 @@ class _Execution:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.store_problem: str | None = None
+        self.knowledge_problem: str | None = None
         self.refusal: str | None = None
-        self.called_store = False
+        self.called_knowledge = False
         self.written_objects: list[Body] = []
         self.wrote = False
         self.met_existing_object = False
@@ -85,27 +85,27 @@ class _Execution:
         if isinstance(action, plans.InjectKnowledge):
             await self._inject(action)
         elif type(action) in knowledge_actions.ACTIONS:
-            await self._call_store(action)
+            await self._call_knowledge(action)
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
-        elif self._waits_for_store(action):
+        elif self._waits_for_knowledge(action):
             logger.debug("left out %s: the store was not told", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
         elif isinstance(action, plans.RunInContainer | plans.EndCommands):
             self._run_command(action)
-        elif isinstance(action, plans.RefreshStatistics) and self.store_problem is None:
+        elif isinstance(action, plans.RefreshStatistics) and self.knowledge_problem is None:
             self._refresh(action)
 
     def _refresh(self, action: plans.RefreshStatistics) -> None:
-        memory = self.world.memory
-        memory.want_fresh(action.namespace, action.blueprint, soon=action.soon)
+        sync_state = self.world.sync_state
+        sync_state.request_refresh(action.namespace, action.blueprint, is_urgent=action.soon)
         if action.extracted is not None:
-            memory.note_extraction_counted(action.namespace, action.extracted)
+            sync_state.mark_extraction_counted(action.namespace, action.extracted)
 
     def _run_command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
         if isinstance(action, plans.RunInContainer):
-            self.world.containers.run(action)
+            self.world.containers.start_command(action)
         else:
             self.world.containers.end_commands(action.mission)
 
@@ -129,23 +129,23 @@ class _Execution:
             else:
                 await self._write(action)
 
-    async def _call_store(self, action: plans.Action) -> None:
-        if self.store_problem is not None:
+    async def _call_knowledge(self, action: plans.Action) -> None:
+        if self.knowledge_problem is not None:
             return
         try:
             await knowledge_actions.ACTIONS[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
-            self.store_problem = str(exc)
+            self.knowledge_problem = str(exc)
             if isinstance(exc, _FINAL) and exc.problem is not None:
                 self.refusal = str(exc)
                 self._record_refusal(action)
             return
-        self.called_store = True
+        self.called_knowledge = True
 
     def _record_refusal(self, action: plans.Action) -> None:
         run_actions = plans.PutRun | plans.RecordEpisodes | plans.RequestExtraction
         if isinstance(action, run_actions | plans.PutScope):
-            self.world.memory.note_refusal(action.key, self.refusal or "")
+            self.world.sync_state.record_refusal(action.key, self.refusal or "")
 
     async def _set_aside(self, action: plans.SetAside) -> None:
         if self.refusal is None:
@@ -157,7 +157,7 @@ class _Execution:
 
     async def _inject(self, action: plans.InjectKnowledge) -> None:
         filled = await knowledge_injection.fill_map(
-            action, self.world.knowledge, store_problem=self.store_problem
+            action, self.world.knowledge, knowledge_problem=self.knowledge_problem
         )
         if filled.problem is not None:
             logger.warning("no knowledge in %s: %s", filled.name, filled.problem)
@@ -171,9 +171,9 @@ class _Execution:
         if body is not None:
             self.written_objects.append(body)
 
-    def _waits_for_store(self, action: plans.Action) -> bool:
+    def _waits_for_knowledge(self, action: plans.Action) -> bool:
         """Keep a finalizer or a record while a store call of the same Plan has failed."""
-        if self.store_problem is None:
+        if self.knowledge_problem is None:
             return False
         if isinstance(action, plans.Delete):
             return action.after_store
@@ -191,8 +191,8 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
     for action in plan.actions:
         await execution.apply_action(action)
     return Executed(
-        store_problem=execution.store_problem,
-        called_store=execution.called_store,
+        knowledge_problem=execution.knowledge_problem,
+        called_knowledge=execution.called_knowledge,
         written_objects=tuple(execution.written_objects),
         wrote=execution.wrote,
         met_existing_object=execution.met_existing_object,

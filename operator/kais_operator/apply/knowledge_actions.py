@@ -18,17 +18,17 @@ logger = logging.getLogger(__name__)
 
 async def _register_principal(world: World, action: plans.RegisterPrincipal) -> None:
     await world.knowledge.put_principal(action.principal)
-    world.memory.note_registered(action.principal)
+    world.sync_state.mark_registered(action.principal)
 
 
 async def _put_scope(world: World, action: plans.PutScope) -> None:
     await world.knowledge.put_scope(action.path, action.config)
-    world.memory.note_configured(action.path, action.config)
+    world.sync_state.mark_configured(action.path, action.config)
 
 
 async def _delete_scope(world: World, action: plans.DeleteScope) -> None:
     await world.knowledge.delete_scope(action.path, erase=True)
-    world.memory.note_retired(action.path)
+    world.sync_state.mark_deleted(action.path)
 
 
 async def _put_run(world: World, action: plans.PutRun) -> None:
@@ -39,10 +39,10 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
             raise  # the ledger has another run under this id, so nothing of this one is told
         # The ledger closed this run with another outcome before: that one stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
-        world.memory.note_run_closed(action.run.namespace, action.run_id)
-    world.memory.note_run_open(action.run.namespace, action.run_id)
+        world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
+    world.sync_state.mark_run_open(action.run.namespace, action.run_id)
     if action.run.outcome is not None:
-        world.memory.note_run_closed(action.run.namespace, action.run_id)
+        world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
 
 
 async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None:
@@ -89,7 +89,7 @@ async def _close_run(world: World, action: plans.CloseRun) -> None:
             finished_at=action.finished_at,
         )
         await world.knowledge.put_run(action.run_id, ended)
-    world.memory.note_run_closed(run.namespace, action.run_id)
+    world.sync_state.mark_run_closed(run.namespace, action.run_id)
 
 
 async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
@@ -106,11 +106,11 @@ async def _request_extraction(world: World, action: plans.RequestExtraction) -> 
             run_id=action.run_id, namespace=action.namespace, max_facts=action.max_facts
         )
     )
-    world.memory.note_extraction_accepted(action.namespace, action.run_id)
+    world.sync_state.mark_extraction_accepted(action.namespace, action.run_id)
 
 
-_StoreCall = Callable[[World, Any], Awaitable[None]]
-ACTIONS: Mapping[type, _StoreCall] = {
+_KnowledgeCall = Callable[[World, Any], Awaitable[None]]
+ACTIONS: Mapping[type, _KnowledgeCall] = {
     plans.RegisterPrincipal: _register_principal,
     plans.PutScope: _put_scope,
     plans.DeleteScope: _delete_scope,

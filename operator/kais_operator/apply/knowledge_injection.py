@@ -39,15 +39,15 @@ class FilledMap:
 
 
 async def fill_map(
-    action: InjectKnowledge, knowledge: Knowledge, *, store_problem: str | None
+    action: InjectKnowledge, knowledge: Knowledge, *, knowledge_problem: str | None
 ) -> FilledMap:
     """Recall and write the answer into the map's body; `away` says that the store is known away."""
     if action.recall is None:
         return FilledMap(
             _with_content(action.map_body, _content(None, None, "injection is off")), None
         )
-    if store_problem is not None:
-        return _without_facts(action, store_problem)
+    if knowledge_problem is not None:
+        return _without_facts(action, knowledge_problem)
     try:
         recalled = await knowledge.recall(action.recall, idempotency_key=action.idempotency_key)
     except errors.KnowledgeError as exc:

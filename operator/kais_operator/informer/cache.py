@@ -51,14 +51,14 @@ class _Entry:
     keys: tuple[_Key, ...]
 
 
-def is_newer(version: str, other: str) -> bool:
+def is_newer(version: str, reference: str) -> bool:
     """Whether a resourceVersion is later than another of the same kind.
 
     Kubernetes promises that they can be compared as numbers; of others the last one heard wins.
     """
-    if version.isdigit() and other.isdigit():
-        return int(version) > int(other)
-    return version != other
+    if version.isdigit() and reference.isdigit():
+        return int(version) > int(reference)
+    return version != reference
 
 
 class Cache:

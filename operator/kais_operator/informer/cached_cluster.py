@@ -76,12 +76,12 @@ class CachedCluster:
         return bodies
 
     async def scopes_of_borrowers(
-        self, namespace: str, account: str, *, besides: str
+        self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
         """Give scopes of the cells that borrow an account."""
         if all(self._cache.covers(kind, namespace) for kind in ("Cell", "Formation")):
-            return self._cache.accounts.scopes(namespace, account, besides=besides)
-        return await self._live.scopes_of_borrowers(namespace, account, besides=besides)
+            return self._cache.accounts.scopes(namespace, account, excluding=excluding)
+        return await self._live.scopes_of_borrowers(namespace, account, excluding=excluding)
 
     async def create(self, body: Body) -> Body:
         """Create an object; raises AlreadyExists, and NotReady when its owner is not as read."""
@@ -139,9 +139,9 @@ class CachedCluster:
         """Read the Events about exactly this object; no watch tells of Events."""
         return await self._live.events_about(ref, uid=uid)
 
-    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
+    async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
-        await self._live.emit(about, severity=severity, reason=reason, message=message)
+        await self._live.emit(involved, severity=severity, reason=reason, message=message)
 
     # Inside
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.knowledge.transport import AiohttpTransport
 from kais_operator.ports import Knowledge
 from knowledge_client import AsyncKnowledgeClient, errors, models, retries
@@ -54,13 +54,13 @@ class MonitoredKnowledge:
     def __init__(
         self,
         inner: Knowledge,
-        memory: StoreMemory,
+        sync_state: KnowledgeSyncState,
         *,
         count_run: CountRun = _uncounted,
         count_extraction: Count = _uncounted,
     ) -> None:
         self._inner = inner
-        self._memory = memory
+        self._sync_state = sync_state
         self._count_run = count_run
         self._count_extraction = count_extraction
 
@@ -68,12 +68,12 @@ class MonitoredKnowledge:
         try:
             answer = await call
         except errors.KnowledgeUnavailable as exc:
-            self._memory.note_problem(str(exc))
+            self._sync_state.record_availability(str(exc))
             raise
         except errors.KnowledgeError:
-            self._memory.note_problem(None)  # it refuses, hence it answers
+            self._sync_state.record_availability(None)  # it refuses, hence it answers
             raise
-        self._memory.note_problem(None)
+        self._sync_state.record_availability(None)
         return answer
 
     async def whoami(self) -> models.WhoAmI:

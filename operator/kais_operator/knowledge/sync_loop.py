@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.ports import Clock, Knowledge
 from knowledge_client import errors, models
 
@@ -41,7 +41,7 @@ class KnowledgeSync:
     def __init__(
         self,
         knowledge: Knowledge,
-        sync_state: StoreMemory,
+        sync_state: KnowledgeSyncState,
         clock: Clock,
         *,
         on_stats_change: StatsCallback,
@@ -63,11 +63,11 @@ class KnowledgeSync:
     async def run(self) -> None:
         """Look every `TICK_S`, and soon after something is wanted, until cancelled."""
         while True:
-            self._sync_state.wanted.clear()
+            self._sync_state.refresh_requested.clear()
             await self.sync_once()
             try:
                 async with asyncio.timeout(PERIOD_S):
-                    await self._sync_state.wanted.wait()
+                    await self._sync_state.refresh_requested.wait()
             except TimeoutError:
                 continue
             await asyncio.sleep(COALESCE_S)
@@ -89,23 +89,23 @@ class KnowledgeSync:
                 await self._on_unavailable()
 
     async def _sync(self) -> None:
-        if self._sync_state.store_problem() is not None:
+        if self._sync_state.unavailable_reason() is not None:
             self._is_identified = False
         is_registration_due = self._clock.monotonic() - self._registered_at >= REGISTRATION_PERIOD_S
         if not self._is_identified or is_registration_due:
             await self._check_identity(is_registration_due=is_registration_due)
-        request = self._sync_state.due()
+        request = self._sync_state.due_stats()
         if request.blueprints or request.scopes:
             await self._refresh_stats(request)
 
     async def _check_identity(self, *, is_registration_due: bool) -> None:
         identity = await self._knowledge.whoami()
-        is_new_store = self._sync_state.note_store(identity.store)
+        is_new_store = self._sync_state.record_store(identity.store)
         if is_new_store or not self._has_loaded_scopes:
             await self._load_configured_scopes()
         self._is_identified, self._last_logged = True, ""
         if is_registration_due:
-            self._sync_state.forget_registrations()
+            self._sync_state.clear_registrations()
             self._registered_at = self._clock.monotonic()
         if is_new_store or is_registration_due:
             reason = "another store answers" if is_new_store else "it is time again"
@@ -119,7 +119,7 @@ class KnowledgeSync:
             page = await self._knowledge.list_scopes(cursor=cursor)
             for scope in page.scopes:
                 if scope.declared:
-                    self._sync_state.note_settings(scope.path, scope.config)
+                    self._sync_state.record_settings(scope.path, scope.config)
             cursor = page.cursor
             if cursor is None:
                 break
@@ -129,8 +129,8 @@ class KnowledgeSync:
         try:
             stats = await self._knowledge.stats_batch(request)
         except errors.KnowledgeError:
-            self._sync_state.note_unread(request)
+            self._sync_state.mark_unread(request)
             raise
-        blueprints, scopes = self._sync_state.note_stats(stats)
+        blueprints, scopes = self._sync_state.record_stats(stats)
         if blueprints or scopes:
             await self._on_stats_change(blueprints, scopes)

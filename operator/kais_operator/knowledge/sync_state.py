@@ -16,19 +16,19 @@ from kais import scopes
 from kais_operator.ports import Clock
 from knowledge_client import models
 
-FRESH_S = 30.0
+REFRESH_PERIOD_S = 30.0
 """A change of an object's statistics reaches its status at most this often (api.md)."""
-POLL_S = 300.0
+POLL_PERIOD_S = 300.0
 """Blueprints that nothing here changed are read this often: other writers use the ledger too."""
-REFUSED_S = 3600.0
+REFUSAL_RETRY_S = 3600.0
 """What the store refused for good is told again this late: it may have been mended."""
-_BOUND = 20_000  # an arbitrary size: some ten times the missions of a busy hour
+_MAX_ITEMS = 20_000  # an arbitrary size: some ten times the missions of a busy hour
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _Bounded(Generic[K, V]):
+class _BoundedMap(Generic[K, V]):
     """A map that drops what was set longest ago."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class _Bounded(Generic[K, V]):
     def set(self, key: K, value: V) -> None:
         self._items[key] = value
         self._items.move_to_end(key)
-        if len(self._items) > _BOUND:
+        if len(self._items) > _MAX_ITEMS:
             self._items.popitem(last=False)
 
-    def known(self) -> list[K]:
+    def list_keys(self) -> list[K]:
         return list(self._items)
 
     def items(self) -> list[tuple[K, V]]:
@@ -54,7 +54,7 @@ class _Bounded(Generic[K, V]):
 
 
 @dataclass
-class _Wanted(Generic[V]):
+class _StatsQuery(Generic[V]):
     """One question for statistics and its last answer.
 
     The first answer fills in what is missing and counts for nothing; `told_at` is when a change
@@ -63,54 +63,54 @@ class _Wanted(Generic[V]):
 
     answer: V | None = None
     read_at: float | None = None
-    told_at: float | None = None
+    announced_at: float | None = None
     stale_at: float | None = None
 
-    def is_due(self, now: float, *, poll_s: float) -> bool:
+    def is_due(self, now: float, *, period_s: float) -> bool:
         if self.read_at is None:
             return True
-        if self.told_at is not None and now - self.told_at < FRESH_S:
+        if self.announced_at is not None and now - self.announced_at < REFRESH_PERIOD_S:
             return False
         is_stale = self.stale_at is not None and now >= self.stale_at
-        return is_stale or now - self.read_at >= poll_s
+        return is_stale or now - self.read_at >= period_s
 
-    def note_stale(self, at: float) -> None:
-        self.stale_at = at if self.stale_at is None else min(self.stale_at, at)
+    def mark_stale(self, stale_at: float) -> None:
+        self.stale_at = stale_at if self.stale_at is None else min(self.stale_at, stale_at)
 
 
-class StoreMemory:
+class KnowledgeSyncState:
     """The StoreMemory port."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._problem: str | None = None
+        self._unavailable_reason: str | None = None
         self._store: models.StoreIdentity | None = None
-        self._principals: _Bounded[str, models.PrincipalIn] = _Bounded()
-        self._scopes: _Bounded[str, models.ScopeConfig] = _Bounded()
-        self._settled: set[str] = set()
-        self._open: _Bounded[tuple[str | None, str], bool] = _Bounded()
-        self._closed: _Bounded[tuple[str | None, str], bool] = _Bounded()
-        self._extracted: _Bounded[tuple[str | None, str], bool] = _Bounded()
-        self._counted: _Bounded[tuple[str | None, str], bool] = _Bounded()
-        self._refused: _Bounded[str, tuple[str, float]] = _Bounded()
-        self._blueprint_stats: _Bounded[tuple[str, str], _Wanted[models.BlueprintStats]] = (
-            _Bounded()
+        self._principals: _BoundedMap[str, models.PrincipalIn] = _BoundedMap()
+        self._scopes: _BoundedMap[str, models.ScopeConfig] = _BoundedMap()
+        self._configured_paths: set[str] = set()
+        self._open: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
+        self._closed: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
+        self._extracted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
+        self._counted: _BoundedMap[tuple[str | None, str], bool] = _BoundedMap()
+        self._refused: _BoundedMap[str, tuple[str, float]] = _BoundedMap()
+        self._blueprint_stats: _BoundedMap[tuple[str, str], _StatsQuery[models.BlueprintStats]] = (
+            _BoundedMap()
         )
-        self._scope_stats: _Bounded[str, _Wanted[models.ScopeStats]] = _Bounded()
-        self.wanted = asyncio.Event()
+        self._scope_stats: _BoundedMap[str, _StatsQuery[models.ScopeStats]] = _BoundedMap()
+        self.refresh_requested = asyncio.Event()
         """Set when a batch has something to read that it need not wait for."""
 
     # What the port offers
 
-    def store_problem(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Say why the store last failed to answer; None since it answered."""
-        return self._problem
+        return self._unavailable_reason
 
     def is_registered(self, principal: models.PrincipalIn) -> bool:
         """Whether the store was told exactly this of that user."""
         return self._principals.get(principal.subject.username) == principal
 
-    def note_registered(self, principal: models.PrincipalIn) -> None:
+    def mark_registered(self, principal: models.PrincipalIn) -> None:
         """Note that the store took this registration."""
         self._principals.set(principal.subject.username, principal)
 
@@ -118,24 +118,24 @@ class StoreMemory:
         """Whether the store was given exactly this configuration."""
         return self._scopes.get(path) == config
 
-    def note_configured(self, path: str, config: models.ScopeConfig) -> None:
+    def mark_configured(self, path: str, config: models.ScopeConfig) -> None:
         """Note that the store took this configuration."""
         self._scopes.set(path, config)
-        self.note_settings(path, config)
+        self.record_settings(path, config)
 
-    def note_retired(self, path: str) -> None:
+    def mark_deleted(self, path: str) -> None:
         """Note that the store deleted a scope with its settings."""
-        self._settled.discard(path)
+        self._configured_paths.discard(path)
 
-    def settled_under(self, path: str) -> frozenset[str]:
+    def configured_below(self, path: str) -> frozenset[str]:
         """Name this scope and those below for which the store holds more than the defaults."""
-        return frozenset(p for p in self._settled if p == path or p.startswith(f"{path}/"))
+        return frozenset(p for p in self._configured_paths if p == path or p.startswith(f"{path}/"))
 
     def is_run_open(self, namespace: str | None, run_id: str) -> bool:
         """Whether the ledger has this run, open or closed."""
         return self._open.get((namespace, run_id)) is not None
 
-    def note_run_open(self, namespace: str | None, run_id: str) -> None:
+    def mark_run_open(self, namespace: str | None, run_id: str) -> None:
         """Note that the ledger has this run."""
         self._open.set((namespace, run_id), True)
 
@@ -143,7 +143,7 @@ class StoreMemory:
         """Whether the ledger has this run's end."""
         return self._closed.get((namespace, run_id)) is not None
 
-    def note_run_closed(self, namespace: str | None, run_id: str) -> None:
+    def mark_run_closed(self, namespace: str | None, run_id: str) -> None:
         """Note that the ledger has this run's end."""
         self._closed.set((namespace, run_id), True)
 
@@ -151,7 +151,7 @@ class StoreMemory:
         """Whether the store took over this run's extraction."""
         return self._extracted.get((namespace, run_id)) is not None
 
-    def note_extraction_accepted(self, namespace: str | None, run_id: str) -> None:
+    def mark_extraction_accepted(self, namespace: str | None, run_id: str) -> None:
         """Note that the store took over this run's extraction."""
         self._extracted.set((namespace, run_id), True)
 
@@ -159,84 +159,84 @@ class StoreMemory:
         """Whether the statistics were read again since this run's extraction was done."""
         return self._counted.get((namespace, run_id)) is not None
 
-    def note_extraction_counted(self, namespace: str | None, run_id: str) -> None:
+    def mark_extraction_counted(self, namespace: str | None, run_id: str) -> None:
         """Note that the statistics are read again because this run's extraction is done."""
         self._counted.set((namespace, run_id), True)
 
     def refusal(self, key: str) -> str | None:
         """Say why the store refused a run or settings for good; None an hour later."""
-        words, at = self._refused.get(key) or ("", -REFUSED_S)
-        return words if self._clock.monotonic() - at < REFUSED_S else None
+        message, refused_at = self._refused.get(key) or ("", -REFUSAL_RETRY_S)
+        return message if self._clock.monotonic() - refused_at < REFUSAL_RETRY_S else None
 
-    def note_refusal(self, key: str, words: str) -> None:
+    def record_refusal(self, key: str, message: str) -> None:
         """Note why the store refuses a run or settings, by their key."""
-        self._refused.set(key, (words, self._clock.monotonic()))
+        self._refused.set(key, (message, self._clock.monotonic()))
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
         """Give what the last batch said; None before it. Asking has the next batches read it."""
-        return self._wanted_blueprint(namespace, name).answer
+        return self._blueprint_query(namespace, name).answer
 
     def scope_stats(self, path: str) -> models.ScopeStats | None:
         """Give what the last batch said; None before it. Asking has the next batches read it."""
-        wanted = self._scope_stats.get(path)
-        if wanted is None:
-            wanted = _Wanted()
-            self._scope_stats.set(path, wanted)
-            self.wanted.set()
-        return wanted.answer
+        query = self._scope_stats.get(path)
+        if query is None:
+            query = _StatsQuery()
+            self._scope_stats.set(path, query)
+            self.refresh_requested.set()
+        return query.answer
 
-    def want_fresh(self, namespace: str, blueprint: str | None, *, soon: bool) -> None:
+    def request_refresh(self, namespace: str, blueprint: str | None, *, is_urgent: bool) -> None:
         """Have this Blueprint read again; with `soon` the realm's scopes too, and at once.
 
         At once means 30 s after the last change that was told; without `soon` it is 30 s from now.
         """
         now = self._clock.monotonic()
         if blueprint is not None:
-            found = self._wanted_blueprint(namespace, blueprint)
-            found.note_stale(now if soon else now + FRESH_S)
-        if not soon:
+            blueprint_query = self._blueprint_query(namespace, blueprint)
+            blueprint_query.mark_stale(now if is_urgent else now + REFRESH_PERIOD_S)
+        if not is_urgent:
             return
         realm = str(scopes.Scope(namespace))
-        for path, wanted in self._scope_stats.items():
+        for path, query in self._scope_stats.items():
             if path == realm or path.startswith(f"{realm}/"):
-                wanted.note_stale(now)
-        self.wanted.set()
+                query.mark_stale(now)
+        self.refresh_requested.set()
 
     # What the adapter of the store and the store watch use
 
-    def note_problem(self, problem: str | None) -> None:
+    def record_availability(self, problem: str | None) -> None:
         """Note that the store did not answer and why, or that it did.
 
         The first reason stays until an answer: each call has its own words, and statuses that
         repeat them would be written again and again.
         """
-        if problem is None or self._problem is None:
-            self._problem = problem
+        if problem is None or self._unavailable_reason is None:
+            self._unavailable_reason = problem
 
-    def note_settings(self, path: str, config: models.ScopeConfig) -> None:
+    def record_settings(self, path: str, config: models.ScopeConfig) -> None:
         """Note which settings the store holds for a scope, whoever told it."""
         if config == models.ScopeConfig():
-            self._settled.discard(path)
+            self._configured_paths.discard(path)
         else:
-            self._settled.add(path)
+            self._configured_paths.add(path)
 
-    def note_store(self, store: models.StoreIdentity) -> bool:
+    def record_store(self, store: models.StoreIdentity) -> bool:
         """Note who answered; forgets all and gives True when that is another store than before."""
-        before, self._store = self._store, store
-        if before is None or before == store:
+        previous, self._store = self._store, store
+        if previous is None or previous == store:
             return False
-        self.forget_told()
-        for key in self._blueprint_stats.known():
-            self._blueprint_stats.set(key, _Wanted())
-        for path in self._scope_stats.known():
-            self._scope_stats.set(path, _Wanted())
+        self.clear()
+        for key in self._blueprint_stats.list_keys():
+            self._blueprint_stats.set(key, _StatsQuery())
+        for path in self._scope_stats.list_keys():
+            self._scope_stats.set(path, _StatsQuery())
         return True
 
-    def forget_told(self) -> None:
+    def clear(self) -> None:
         """Have everything told again."""
-        self._settled.clear()
+        self._configured_paths.clear()
         self._refused.clear()
-        for told in (
+        for confirmed in (
             self._principals,
             self._scopes,
             self._open,
@@ -244,33 +244,33 @@ class StoreMemory:
             self._extracted,
             self._counted,
         ):
-            told.clear()
+            confirmed.clear()
 
-    def forget_registrations(self) -> None:
+    def clear_registrations(self) -> None:
         """Have principals and scopes told again; what the ledger has stays known."""
         self._principals.clear()
         self._scopes.clear()
 
-    def due(self, *, limit: int = 2000) -> models.StatsIn:
+    def due_stats(self, *, limit: int = 2000) -> models.StatsIn:
         """Name what the next batch shall read, at most `limit` of each.
 
         What becomes stale while the batch is under way is so afterwards, hence read again.
         """
         now = self._clock.monotonic()
         blueprints = [
-            (key, wanted)
-            for key, wanted in self._blueprint_stats.items()
-            if wanted.is_due(now, poll_s=POLL_S)
+            (key, query)
+            for key, query in self._blueprint_stats.items()
+            if query.is_due(now, period_s=POLL_PERIOD_S)
         ][:limit]
         paths = [
-            (path, wanted)
-            for path, wanted in self._scope_stats.items()
-            if wanted.is_due(now, poll_s=FRESH_S)
+            (path, query)
+            for path, query in self._scope_stats.items()
+            if query.is_due(now, period_s=REFRESH_PERIOD_S)
         ][:limit]
-        for _, asked in blueprints:
-            asked.stale_at = None
-        for _, about in paths:
-            about.stale_at = None
+        for _, blueprint_query in blueprints:
+            blueprint_query.stale_at = None
+        for _, scope_query in paths:
+            scope_query.stale_at = None
         return models.StatsIn(
             blueprints=tuple(
                 models.BlueprintName(namespace=key[0], name=key[1]) for key, _ in blueprints
@@ -278,46 +278,46 @@ class StoreMemory:
             scopes=tuple(path for path, _ in paths),
         )
 
-    def note_unread(self, request: models.StatsIn) -> None:
+    def mark_unread(self, request: models.StatsIn) -> None:
         """Note that a batch had no answer: all of it is still to be read."""
         now = self._clock.monotonic()
-        for asked in request.blueprints:
-            self._wanted_blueprint(asked.namespace, asked.name).note_stale(now)
+        for blueprint in request.blueprints:
+            self._blueprint_query(blueprint.namespace, blueprint.name).mark_stale(now)
         for path in request.scopes:
-            wanted = self._scope_stats.get(path)
-            if wanted is not None:
-                wanted.note_stale(now)
+            query = self._scope_stats.get(path)
+            if query is not None:
+                query.mark_stale(now)
 
-    def note_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
+    def record_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
         """Keep a batch's answers; gives the (namespace, name) and the paths that changed."""
         blueprints = [
             (answer.namespace, answer.name)
             for answer in stats.blueprints
-            if self._keep(self._wanted_blueprint(answer.namespace, answer.name), answer)
+            if self._record_answer(self._blueprint_query(answer.namespace, answer.name), answer)
         ]
-        paths = [path for path, changed in self._kept_scopes(stats.scopes) if changed]
+        paths = [path for path, changed in self._record_scopes(stats.scopes) if changed]
         return blueprints, paths
 
-    def _kept_scopes(self, answers: Iterable[models.ScopeStats]) -> list[tuple[str, bool]]:
-        kept = []
+    def _record_scopes(self, answers: Iterable[models.ScopeStats]) -> list[tuple[str, bool]]:
+        changes = []
         for answer in answers:
-            wanted = self._scope_stats.get(answer.path)
-            if wanted is not None:
-                kept.append((answer.path, self._keep(wanted, answer)))
-        return kept
+            query = self._scope_stats.get(answer.path)
+            if query is not None:
+                changes.append((answer.path, self._record_answer(query, answer)))
+        return changes
 
-    def _keep(self, wanted: _Wanted[V], answer: V) -> bool:
-        changed = wanted.answer != answer
+    def _record_answer(self, query: _StatsQuery[V], answer: V) -> bool:
+        changed = query.answer != answer
         now = self._clock.monotonic()
-        if changed and wanted.answer is not None:
-            wanted.told_at = now
-        wanted.answer, wanted.read_at = answer, now
+        if changed and query.answer is not None:
+            query.announced_at = now
+        query.answer, query.read_at = answer, now
         return changed
 
-    def _wanted_blueprint(self, namespace: str, name: str) -> _Wanted[models.BlueprintStats]:
-        wanted = self._blueprint_stats.get((namespace, name))
-        if wanted is None:
-            wanted = _Wanted()
-            self._blueprint_stats.set((namespace, name), wanted)
-            self.wanted.set()
-        return wanted
+    def _blueprint_query(self, namespace: str, name: str) -> _StatsQuery[models.BlueprintStats]:
+        query = self._blueprint_stats.get((namespace, name))
+        if query is None:
+            query = _StatsQuery()
+            self._blueprint_stats.set((namespace, name), query)
+            self.refresh_requested.set()
+        return query

@@ -77,7 +77,7 @@ class AccountIndex:
         elif kind == "Formation":
             self._segments.pop((namespace, name), None)
 
-    def scopes(self, namespace: str, account: str, *, besides: str) -> list[Scope]:
+    def scopes(self, namespace: str, account: str, *, excluding: str) -> list[Scope]:
         """Give scopes of the cells that borrow an account, without the one called `besides`.
 
         At most four are given, two in each of two formation scopes: the nearest common scope of
@@ -86,7 +86,7 @@ class AccountIndex:
         borrowers = self._accounts.get((namespace, account))
         if borrowers is None:
             return []
-        excluded_borrower = self._borrowers.get((namespace, besides))
+        excluded_borrower = self._borrowers.get((namespace, excluding))
         excluded_location = (
             excluded_borrower.location
             if excluded_borrower is not None and excluded_borrower.account == (namespace, account)

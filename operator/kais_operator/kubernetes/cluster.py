@@ -66,14 +66,14 @@ class ApiCluster:
         return [{**type_meta, **item} for item in items]
 
     async def scopes_of_borrowers(
-        self, namespace: str, account: str, *, besides: str
+        self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
         """Give scopes of the cells that borrow an account, from lists of all cells."""
         index = AccountIndex()
         for kind in ("Formation", "Cell"):
             for body in await self.list(kind, namespace):
                 index.put(body)
-        return index.scopes(namespace, account, besides=besides)
+        return index.scopes(namespace, account, excluding=excluding)
 
     async def create(self, body: Body) -> Body:
         """Create an object; raises AlreadyExists."""
@@ -146,9 +146,9 @@ class ApiCluster:
         page = await self._api_client.call("GET", path, query=query)
         return sorted(page.get("items") or [], key=_last_seen)
 
-    async def emit(self, about: Body, *, severity: str, reason: str, message: str) -> None:
+    async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
         """Write a Kubernetes Event about an object."""
-        metadata = about["metadata"]
+        metadata = involved["metadata"]
         namespace = metadata.get("namespace") or "default"
         at = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {
@@ -156,8 +156,8 @@ class ApiCluster:
             "kind": "Event",
             "metadata": {"generateName": f"{metadata['name'][:57]}.", "namespace": namespace},
             "involvedObject": {
-                "apiVersion": about["apiVersion"],
-                "kind": about["kind"],
+                "apiVersion": involved["apiVersion"],
+                "kind": involved["kind"],
                 "name": metadata["name"],
                 "namespace": namespace,
                 "uid": metadata["uid"],

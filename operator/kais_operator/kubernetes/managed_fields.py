@@ -83,9 +83,9 @@ def _is_ours(entry: Body) -> bool:
     return entry.get("manager") == labels.MANAGER_CHILDREN and not entry.get("subresource")
 
 
-def _union(left: Body, right: Body) -> Body:
+def _union(first: Body, second: Body) -> Body:
     """Join two sets of field paths, which are trees of dicts."""
-    joined: dict[str, Any] = dict(left)
-    for key, value in right.items():
+    joined: dict[str, Any] = dict(first)
+    for key, value in second.items():
         joined[key] = _union(joined[key], value) if key in joined else value
     return joined

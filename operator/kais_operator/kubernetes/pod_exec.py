@@ -70,11 +70,11 @@ class ApiContainers:
         self._share = FairShare(_MAX_CONCURRENT, most=_MAX_PER_NAMESPACE)
         self._commands: dict[tuple[ObjectRef, str], _Command] = {}
 
-    def log(self, pod: ObjectRef, container: str) -> Log | None:
+    def read_log(self, pod: ObjectRef, container: str) -> Log | None:
         """Give the end of a container's log, both streams; None while it is read."""
         return self._logs.pop_or_start(pod, container)
 
-    def run(self, command: RunInContainer) -> None:
+    def start_command(self, command: RunInContainer) -> None:
         """Start a command in the background; nothing happens when its key is known.
 
         Raises:
@@ -89,10 +89,10 @@ class ApiContainers:
         self._api_client.requests["connect"] += 1
         state.running = self._loop_thread.submit(self._run(command, state))
 
-    def found(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
+    def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         """Give how a started command stands, and its standard output so far as it ended."""
-        known = self._commands.get((mission, key))
-        return known.result if known is not None and not known.is_cancelled else None
+        command = self._commands.get((mission, key))
+        return command.result if command is not None and not command.is_cancelled else None
 
     def is_running(self, mission: ObjectRef) -> bool:
         """Whether a command of a mission has not ended."""

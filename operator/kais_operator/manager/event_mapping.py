@@ -108,8 +108,8 @@ def _requests_for_referrers(
     if ref.kind in ("Formation", "Cell", "Blueprint"):
         for target in (ref, owner):
             for referrer in reference_index.referrers(target) if target else ():
-                is_under_way = reference_index.is_under_way(referrer)
-                yield ReconcileRequest(referrer, STATUS_COALESCE_S if is_under_way else COALESCE_S)
+                has_attempt = reference_index.has_attempt(referrer)
+                yield ReconcileRequest(referrer, STATUS_COALESCE_S if has_attempt else COALESCE_S)
     if ref.kind == "Formation":
         for cell in reference_index.cells_to_register(ref):
             yield ReconcileRequest(cell, COALESCE_S)

@@ -26,7 +26,7 @@ from kais_operator.informer.relist import Relister
 from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.informer.watch_heartbeat import LEASE, WatchHeartbeat
 from kais_operator.knowledge.sync_loop import KnowledgeSync
-from kais_operator.knowledge.sync_state import StoreMemory
+from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.kubernetes.credentials import Credentials
 from kais_operator.manager import event_mapping, watches
 from kais_operator.manager.metrics import Metrics
@@ -58,7 +58,7 @@ class ManagerDependencies:
     """What every term works with."""
 
     world: World
-    sync_state: StoreMemory
+    sync_state: KnowledgeSyncState
     list_client: ListClient
     cache: Cache
     controllers: Mapping[str, Controller]
@@ -193,7 +193,7 @@ class LeaderSession:
             dependencies.world.clock,
             on_stats_change=self._on_stats_change,
             repeat_registrations=self._repeat_registrations,
-            on_unavailable=self._on_knowledge_unavailable,
+            on_unavailable=self._requeue_scopes,
         )
         return [
             self._run_queue(),
@@ -295,7 +295,7 @@ class LeaderSession:
                 realm = ObjectRef(event_mapping.REALM, "", ref.namespace)
                 self.queue.add(realm, delay_s=_SPREAD_S)
 
-    async def _on_knowledge_unavailable(self) -> None:
+    async def _requeue_scopes(self) -> None:
         """Look at the scopes, which say whether the store answers; others meet it when they ask."""
         for body in await self._list_kind("KnowledgeScope"):
             ref = event_mapping.ref_of("KnowledgeScope", body)

@@ -24,7 +24,7 @@ from knowledge_client.errors import KnowledgeError
 
 logger = logging.getLogger(__name__)
 
-STORE_BACKOFF_CAP_S = 30.0
+KNOWLEDGE_BACKOFF_CAP_S = 30.0
 """What waits for the store is tried again at most this late."""
 RENDERER_BACKOFF_CAP_S = 30.0
 """The same for what waits for the renderer."""
@@ -128,7 +128,7 @@ class Reconciler:
         except errors.OperatorError as exc:
             raise Backoff(str(exc)) from exc
         except KnowledgeError as exc:
-            raise Backoff(str(exc), cap_s=STORE_BACKOFF_CAP_S) from exc
+            raise Backoff(str(exc), cap_s=KNOWLEDGE_BACKOFF_CAP_S) from exc
         self._record_allowed(key)
         return requeue_after_s
 
@@ -183,7 +183,7 @@ class Reconciler:
         plan = executed.completed_plan(plan)
         for body in executed.written_objects:
             self._own_writes.record_write(body, key=key)
-        if executed.wrote or executed.called_store:
+        if executed.wrote or executed.called_knowledge:
             _log(key, observation.body, "Acted", _action_names(plan))
         if self._should_iterate_again(key, executed):
             self._add_events(key, observation, plan, is_status_written=False)
@@ -218,8 +218,8 @@ class Reconciler:
         A pass that did something decided its status before; the pass that finds nothing left to
         do says how things stand. A key that never gets there tells its status all the same.
         """
-        has_acted = executed.called_store or executed.wrote
-        if executed.store_problem is not None or not has_acted:
+        has_acted = executed.called_knowledge or executed.wrote
+        if executed.knowledge_problem is not None or not has_acted:
             self._busy_iterations.pop(key, None)
             return False
         self._busy_iterations[key] = self._busy_iterations.get(key, 0) + 1
@@ -229,9 +229,9 @@ class Reconciler:
         self, key: ObjectRef, plan: Plan, executed: executor.Executed
     ) -> float | None:
         requeue_after_s = _seconds(plan.requeue_after)
-        if executed.store_problem is not None:
+        if executed.knowledge_problem is not None:
             raise Backoff(
-                executed.store_problem, cap_s=STORE_BACKOFF_CAP_S, within_s=requeue_after_s
+                executed.knowledge_problem, cap_s=KNOWLEDGE_BACKOFF_CAP_S, within_s=requeue_after_s
             )
         if self._busy_iterations.get(key, 0) > MAX_BUSY_ITERATIONS:
             raise Backoff(
@@ -301,7 +301,7 @@ def _reason(exc: Exception) -> str:
         return type(exc).__name__
     if exc.__cause__ is not None:
         return type(exc.__cause__).__name__
-    return "StoreUnavailable" if exc.cap_s == STORE_BACKOFF_CAP_S else "Restless"
+    return "StoreUnavailable" if exc.cap_s == KNOWLEDGE_BACKOFF_CAP_S else "Restless"
 
 
 def _action_names(plan: Plan) -> str:

@@ -33,7 +33,7 @@ class ReferenceIndex:
         self._namespaces: dict[str, set[ObjectRef]] = {}
         self._formation_scopes: dict[ObjectRef, FormationScope] = {}
         self._rescoped_formation: ObjectRef | None = None
-        self._under_way: set[ObjectRef] = set()
+        self._with_attempt: set[ObjectRef] = set()
         self._fingerprints: dict[ObjectRef, int] = {}
         self._changed_object: ObjectRef | None = None
 
@@ -62,7 +62,7 @@ class ReferenceIndex:
             self._targets[ref] = target
             self._referrers.setdefault(target, set()).add(ref)
             if (body.get("status") or {}).get("attempt"):
-                self._under_way.add(ref)
+                self._with_attempt.add(ref)
 
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
         """Name the objects that wait for what happens to this one."""
@@ -82,9 +82,9 @@ class ReferenceIndex:
             return frozenset()
         return frozenset(r for r in self._referrers.get(formation, ()) if r.kind == "Cell")
 
-    def is_under_way(self, ref: ObjectRef) -> bool:
+    def has_attempt(self, ref: ObjectRef) -> bool:
         """Whether a mission has begun an attempt, so that its team concerns it less."""
-        return ref in self._under_way
+        return ref in self._with_attempt
 
     def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
         """Name the KnowledgeScopes of a namespace: one that goes may have hidden another."""
@@ -112,7 +112,7 @@ class ReferenceIndex:
 
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
-        self._under_way.discard(ref)
+        self._with_attempt.discard(ref)
         _remove(ref, self._targets, self._referrers)
         _remove(ref, self._accounts, self._borrowers)
 

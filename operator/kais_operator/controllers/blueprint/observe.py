@@ -47,8 +47,8 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
         number,
         await _verdicts(world, blueprint, revisions, number),
         await _in_use(world, ref) if may_collect else None,
-        world.memory.blueprint_stats(ref.namespace, ref.name),
-        world.memory.store_problem(),
+        world.sync_state.blueprint_stats(ref.namespace, ref.name),
+        world.sync_state.unavailable_reason(),
         is_name_taken=is_name_taken,
     )
     return Observation(body, observed)
@@ -64,8 +64,8 @@ async def _unnumbered(
         verdicts={
             0: await template_checks.verdict_of(world, blueprint.spec, namespace=metadata.namespace)
         },
-        stats=world.memory.blueprint_stats(metadata.namespace, metadata.name),
-        store_problem=world.memory.store_problem(),
+        stats=world.sync_state.blueprint_stats(metadata.namespace, metadata.name),
+        store_problem=world.sync_state.unavailable_reason(),
         unnumbered=(
             "its first revision waits for the knowledge service, which knows the revisions that "
             f"Blueprints of this name had before: {exc}"

@@ -154,7 +154,7 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
     """Whether the store was told of the run; what it refused for good is told an hour later."""
     given = instance.metadata.annotations.get(labels.RUN_ID)
     run_id = given or instance_run.first_run(instance).run_id
-    namespace, memory = instance.metadata.namespace, world.memory
+    namespace, memory = instance.metadata.namespace, world.sync_state
     refusal = memory.refusal(run_key(namespace, run_id))
     return memory.is_run_open(namespace, run_id) or refusal is not None
 

@@ -22,7 +22,7 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observatio
     observed = decisions.BlueprintRevisionObserved(
         revision,
         await template_checks.verdict_of(world, revision.spec, namespace=ref.namespace),
-        world.memory.blueprint_stats(ref.namespace, revision.spec.blueprint),
+        world.sync_state.blueprint_stats(ref.namespace, revision.spec.blueprint),
     )
     return Observation(body, observed)
 

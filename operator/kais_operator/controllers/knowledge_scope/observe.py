@@ -27,10 +27,10 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
     observed = KnowledgeScopeObserved(
         declared=declared,
         others=[other for other in others if other.metadata.name != ref.name],
-        is_configured=world.memory.is_configured(path, config),
-        refusal=world.memory.refusal(PutScope(path, config).key),
-        stats=world.memory.scope_stats(path),
-        store_problem=world.memory.store_problem(),
+        is_configured=world.sync_state.is_configured(path, config),
+        refusal=world.sync_state.refusal(PutScope(path, config).key),
+        stats=world.sync_state.scope_stats(path),
+        store_problem=world.sync_state.unavailable_reason(),
         endpoint=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
     )

@@ -25,7 +25,7 @@ async def observe_realm(world: World, ref: ObjectRef) -> Observation | None:
     account = await world.cluster.get_child(
         ObjectRef("ServiceAccount", ref.name, labels.USER_ACCOUNT)
     )
-    is_registered = account is not None and world.memory.is_registered(
+    is_registered = account is not None and world.sync_state.is_registered(
         namespace_account.principal_of(
             ref.name, account_uid=account["metadata"]["uid"], namespace_uid=uid
         )
@@ -38,9 +38,9 @@ async def observe_realm(world: World, ref: ObjectRef) -> Observation | None:
 
 async def _undeclared(world: World, namespace: str) -> frozenset[str]:
     """Name the scopes whose settings nobody declares; one on its way out still declares its own."""
-    settled = world.memory.settled_under(str(Scope(namespace)))
+    settled = world.sync_state.configured_below(str(Scope(namespace)))
     if namespace == world.placement.operator_namespace:
-        settled |= world.memory.settled_under(str(scopes.PLATFORM))
+        settled |= world.sync_state.configured_below(str(scopes.PLATFORM))
     if not settled:
         return frozenset()
     bodies = await world.cluster.list("KnowledgeScope", namespace)

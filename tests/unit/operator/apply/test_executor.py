@@ -71,10 +71,10 @@ async def test_a_store_that_is_away_leaves_out_the_store_calls_only(fakes):
     fakes.knowledge.away = True
     plan = Plan((SCOPE, plans.PutRun("r", RUN), plans.Create(config_map())))
     executed = await executor.execute(plan, fakes.world)
-    assert "does not answer" in (executed.store_problem or "")
+    assert "does not answer" in (executed.knowledge_problem or "")
     assert fakes.knowledge.calls == ["put_scope"]
     assert fakes.cluster.refs("ConfigMap") == [REF]
-    assert fakes.memory.store_problem() == executed.store_problem
+    assert fakes.sync_state.unavailable_reason() == executed.knowledge_problem
 
 
 async def test_a_finalizer_stays_while_the_store_was_not_told(fakes):
@@ -114,14 +114,14 @@ async def test_what_the_store_took_is_remembered(fakes):
         )
     )
     executed = await executor.execute(plan, fakes.world)
-    memory = fakes.memory
-    assert executed.called_store
+    memory = fakes.sync_state
+    assert executed.called_knowledge
     assert memory.is_registered(principal)
     assert memory.is_configured("realm:demo", models.ScopeConfig())
     assert memory.is_run_open("demo", "r")
     assert memory.is_run_closed("demo", "r")
     assert memory.is_extraction_accepted("demo", "r")
-    assert [asked.name for asked in memory.due().blueprints] == ["bp"]
+    assert [asked.name for asked in memory.due_stats().blueprints] == ["bp"]
 
 
 async def test_an_end_that_the_ledger_refuses_is_not_taken_as_told(fakes):
@@ -132,16 +132,16 @@ async def test_an_end_that_the_ledger_refuses_is_not_taken_as_told(fakes):
     fakes.knowledge.refusals["put_run"] = refused
     closed = RUN.model_copy(update={"outcome": "Succeeded"})
     executed = await executor.execute(Plan((plans.PutRun("r", closed),)), fakes.world)
-    assert executed.store_problem == "its scope is another"
-    assert not fakes.memory.is_run_closed("demo", "r")
+    assert executed.knowledge_problem == "its scope is another"
+    assert not fakes.sync_state.is_run_closed("demo", "r")
 
 
 async def test_a_run_that_was_closed_otherwise_keeps_its_outcome(fakes):
     fakes.knowledge.refusals["put_run"] = knowledge_errors.Conflict("closed as Failed")
     closed = RUN.model_copy(update={"outcome": "Succeeded"})
     executed = await executor.execute(Plan((plans.PutRun("r", closed),)), fakes.world)
-    assert executed.store_problem is None
-    assert fakes.memory.is_run_closed("demo", "r")
+    assert executed.knowledge_problem is None
+    assert fakes.sync_state.is_run_closed("demo", "r")
 
 
 async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):

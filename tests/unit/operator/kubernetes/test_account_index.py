@@ -66,7 +66,7 @@ def own_scope(body: Body, teams: dict[str, Body]) -> Scope:
 
 
 def home(index: AccountIndex, body: Body, teams: dict[str, Body]) -> Scope:
-    others = index.scopes("demo", "shared", besides=body["metadata"]["name"])
+    others = index.scopes("demo", "shared", excluding=body["metadata"]["name"])
     return scopes.nearest_common([own_scope(body, teams), *others])
 
 
@@ -87,7 +87,7 @@ def test_the_few_scopes_have_the_nearest_common_one_of_all(
     one = data.draw(st.sampled_from(bodies))
     of_all = scopes.nearest_common([own_scope(body, TEAMS) for body in bodies])
     assert home(index, one, TEAMS) == of_all
-    assert len(index.scopes("demo", "shared", besides="")) <= 4
+    assert len(index.scopes("demo", "shared", excluding="")) <= 4
     for body in bodies:
         if body is not one:
             index.drop("Cell", "demo", body["metadata"]["name"])
@@ -98,12 +98,12 @@ def test_cells_of_other_accounts_and_those_that_go_do_not_count() -> None:
     going = cell("one", 2)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     index = index_of(cell("one", 0), cell("one", 1, account="other"), cell(None, 1, account=None))
-    assert index.scopes("demo", "shared", besides="one-lead-0") == []
+    assert index.scopes("demo", "shared", excluding="one-lead-0") == []
     index.put(cell("one", 2))
-    assert len(index.scopes("demo", "shared", besides="one-lead-0")) == 1
+    assert len(index.scopes("demo", "shared", excluding="one-lead-0")) == 1
     index.put(going)
-    assert index.scopes("demo", "shared", besides="one-lead-0") == []
-    assert index.scopes("elsewhere", "shared", besides="") == []
+    assert index.scopes("demo", "shared", excluding="one-lead-0") == []
+    assert index.scopes("elsewhere", "shared", excluding="") == []
 
 
 def test_a_formation_that_changes_its_segment_moves_its_cells() -> None:
@@ -128,7 +128,7 @@ def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.Monkey
     for body in cells:
         body["metadata"]["resourceVersion"] = "2"
         assert cache.put(body, is_confirmed=True)
-        cache.accounts.scopes("demo", "shared", besides=body["metadata"]["name"])
+        cache.accounts.scopes("demo", "shared", excluding=body["metadata"]["name"])
     took_ms = (time.process_time() - began) * 1000 / len(cells)
     assert took_ms < 5, "a list of all was 90 ms"
     assert read == [], "a status is no reason to read a cell again"
@@ -138,10 +138,10 @@ def test_memory_feeds_the_index_and_takes_from_it_what_goes() -> None:
     cache = Cache(labelled=())
     cache.put(cell("one", 0), is_confirmed=True)
     cache.put(cell("one", 1), is_confirmed=True)
-    assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
+    assert len(cache.accounts.scopes("demo", "shared", excluding="one-lead-0")) == 1
     cache.put(cell("one", 1, version=2), is_confirmed=True)
-    assert len(cache.accounts.scopes("demo", "shared", besides="one-lead-0")) == 1
+    assert len(cache.accounts.scopes("demo", "shared", excluding="one-lead-0")) == 1
     cache.remove(ObjectRef("Cell", "demo", "one-lead-1"), "uid-Cell-one-lead-1")
-    assert cache.accounts.scopes("demo", "shared", besides="one-lead-0") == []
+    assert cache.accounts.scopes("demo", "shared", excluding="one-lead-0") == []
     cache.clear()
-    assert cache.accounts.scopes("demo", "shared", besides="") == []
+    assert cache.accounts.scopes("demo", "shared", excluding="") == []

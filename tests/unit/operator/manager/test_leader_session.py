@@ -40,7 +40,7 @@ async def term(fake: FakeWorld) -> leader_session.LeaderSession:
     metrics: Any = SimpleNamespace(record_reconcile=None)
     made = leader_session.LeaderSession(
         leader_session.ManagerDependencies(
-            fake.world, fake.memory, unused, Cache(labelled=()), {}, metrics, unused, unused
+            fake.world, fake.sync_state, unused, Cache(labelled=()), {}, metrics, unused, unused
         )
     )
     ear: Any = Ear()
@@ -78,6 +78,6 @@ async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
     monkeypatch.setattr(term, "_background_tasks", lambda: [nothing()])
     mission, pod = ObjectRef("Mission", "demo", "m"), ObjectRef("Pod", "demo", "p")
     command = RunInContainer("k", mission, pod, "cell", ("sleep", "1000"), 1000.0)
-    fake.containers.run(command)
+    fake.containers.start_command(command)
     await term.run(nothing(), asyncio.Event())
     assert fake.containers.ended == [command]

@@ -150,7 +150,7 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
     metrics = Metrics()
     store = MonitoredKnowledge(
         fakes.knowledge,
-        fakes.world.memory,
+        fakes.world.sync_state,
         count_run=metrics.record_run,
         count_extraction=metrics.record_extraction,
     )
@@ -175,7 +175,9 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
 async def test_missions_are_timed_from_their_start_to_their_end():
     fakes = worlds.fake_world()
     metrics = Metrics()
-    store = MonitoredKnowledge(fakes.knowledge, fakes.world.memory, count_run=metrics.record_run)
+    store = MonitoredKnowledge(
+        fakes.knowledge, fakes.world.sync_state, count_run=metrics.record_run
+    )
     began = fakes.clock.now()
     run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=began)
     ended = {"outcome": "Succeeded", "finished_at": began + timedelta(seconds=90)}

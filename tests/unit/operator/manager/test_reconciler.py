@@ -258,7 +258,7 @@ async def test_an_object_that_is_gone_has_its_commands_in_containers_ended(fakes
     passes = passes_of(fakes, lambda _: Plan(status=says()))
     pod = ObjectRef("Pod", "demo", "p")
     command = plans.RunInContainer("k", KEY, pod, "cell", ("sleep", "1000"), 1000.0)
-    fakes.containers.run(command)
+    fakes.containers.start_command(command)
     await passes(KEY)
     assert fakes.containers.ended == []
     fakes.cluster.vanish(KEY)

@@ -44,7 +44,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         sharing=await shared_reads.sharing(cluster, cell),
         kin=await spawn_ancestry.read_kin(world, Housed(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
-        store_problem=world.memory.store_problem(),
+        store_problem=world.sync_state.unavailable_reason(),
         installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
     )
     return Observation(body, replace(observed, is_registered=_is_registered(world, observed)))
@@ -87,7 +87,7 @@ def _is_registered(world: World, observed: CellObserved) -> bool:
     if observed.account is None:
         return False
     uid = observed.account["metadata"]["uid"]
-    return world.memory.is_registered(decision.principal_for(observed, account_uid=uid))
+    return world.sync_state.is_registered(decision.principal_for(observed, account_uid=uid))
 
 
 RECONCILER = Controller(

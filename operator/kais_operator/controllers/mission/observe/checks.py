@@ -71,7 +71,7 @@ async def _with_commands(world: World, observed: MissionObserved) -> MissionObse
     number = observed.history.latest.number if observed.history.latest is not None else 0
     for check in check_evaluation.commands_to_read(observed):
         key = exec_key(observed.mission, number, check.name)
-        known = world.containers.found(ref_of(observed.mission), key)
+        known = world.containers.result_of(ref_of(observed.mission), key)
         if known is None:
             continue
         process, text = known
@@ -101,7 +101,7 @@ async def _output(world: World, asked: Asked, namespace: str) -> Output | None:
     """Look for a check's patterns in what has to be read; None while that is being read."""
     if asked.pod is None:
         return await _matched(world, asked.check, asked.text, namespace)
-    log = world.containers.log(asked.pod, asked.container)
+    log = world.containers.read_log(asked.pod, asked.container)
     if log is None:
         return None
     if log.problem is not None:

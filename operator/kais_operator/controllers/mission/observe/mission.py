@@ -227,16 +227,16 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
     That is at the end, and before a first Job when this process opened no run: the object may be
     one that was saved while its run went on, and the run may have ended since.
     """
-    run_id, memory = run_id_of(mission), world.memory
+    run_id, memory = run_id_of(mission), world.sync_state
     namespace, knowledge = mission.metadata.namespace, world.knowledge
     if run_id is None:
-        return Ledger(problem=memory.store_problem())
+        return Ledger(problem=memory.unavailable_reason())
     known = Ledger(
         is_opened=memory.is_run_open(namespace, run_id),
         is_closed=memory.is_run_closed(namespace, run_id),
         is_extraction_accepted=memory.is_extraction_accepted(namespace, run_id),
         is_extraction_counted=memory.is_extraction_counted(namespace, run_id),
-        problem=memory.store_problem(),
+        problem=memory.unavailable_reason(),
         refusal=memory.refusal(run_key(namespace, run_id)),
     )
     if not has_ended and (known.is_opened or not is_new):

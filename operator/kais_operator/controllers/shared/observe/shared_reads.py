@@ -88,7 +88,7 @@ async def sharing(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
     if account is None:
         return ()
     namespace, name = cell.metadata.namespace, cell.metadata.name
-    scopes = [*await cluster.scopes_of_borrowers(namespace, account, besides=name)]
+    scopes = [*await cluster.scopes_of_borrowers(namespace, account, excluding=name)]
     if account != name:
         scopes += await _scope_of_owner(cluster, namespace, account)
     return tuple(scopes)

@@ -247,7 +247,7 @@ async def test_statistics_come_from_the_ledger_and_stay_while_it_is_silent() -> 
         )
         await fake.knowledge.put_run(f"run-{number}", run)
     fake.clock.advance(60)
-    fake.memory.want_fresh("demo", "team", soon=True)
+    fake.sync_state.request_refresh("demo", "team", is_urgent=True)
     await fake.refresh_stats()
     await settle(fake)
     seen = status(fake)

@@ -64,7 +64,7 @@ def _refused(verb: str) -> Event:
 
 
 def _restart(fake: FakeWorld) -> None:
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     for ref in (USE, TEAM):
         if ref in fake.cluster.refs():
             fake.cluster.edit(ref, {"status": None})

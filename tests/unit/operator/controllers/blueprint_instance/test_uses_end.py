@@ -145,11 +145,11 @@ async def test_a_run_without_a_mission_that_the_store_refuses_is_told_once_an_ho
 
 async def test_a_use_without_a_mission_is_counted_at_once() -> None:
     fake = await world(head=blueprints.blueprint(mission=None))
-    fake.memory.blueprint_stats("demo", "team")
+    fake.sync_state.blueprint_stats("demo", "team")
     await fake.refresh_stats()
     await settle(fake)
     await fake.refresh_stats()
-    counted = fake.memory.blueprint_stats("demo", "team")
+    counted = fake.sync_state.blueprint_stats("demo", "team")
     assert counted is not None
     assert (counted.uses, counted.running) == (1, 1)
 

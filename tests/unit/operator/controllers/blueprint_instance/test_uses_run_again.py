@@ -65,7 +65,7 @@ async def test_a_crash_after_the_stamp_tells_the_mission_all_the_same() -> None:
     annotate(fake, rerun="2")
     await fake.step(blueprint_instance.RECONCILER, USE)
     fake.cluster.edit(USE, {"status": None})
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     await uses.settle(fake)
     assert annotations(fake, MISSION)["kais.io/rerun"] == "2"
     assert len(run_begun_events(fake)) == 2

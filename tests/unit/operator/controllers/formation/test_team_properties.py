@@ -88,7 +88,7 @@ def _set_away(fake: FakeWorld, *, away: bool) -> None:
 def _wipe(fake: FakeWorld) -> None:
     for ref in [*fake.cluster.refs("Formation"), *fake.cluster.refs("Cell")]:
         fake.cluster.edit(ref, {"status": None})
-    fake.memory.forget_told()
+    fake.sync_state.clear()
 
 
 EVENTS: dict[str, Event] = {

@@ -133,7 +133,7 @@ async def test_of_two_objects_of_one_second_the_first_by_name_counts() -> None:
 async def test_settings_that_are_told_again_are_no_news() -> None:
     fake = await settled(teams.scope())
     before = (status(fake, REF), len(fake.cluster.events))
-    fake.memory.forget_registrations()  # as a restart does, and the repetition of every 10 min
+    fake.sync_state.clear_registrations()  # as a restart does, and the repetition of every 10 min
     await step(fake)
     assert (status(fake, REF), len(fake.cluster.events)) == before
     assert fake.knowledge.calls[-1] == "put_scope"
@@ -141,11 +141,11 @@ async def test_settings_that_are_told_again_are_no_news() -> None:
 
 async def test_a_scope_that_was_told_looks_whether_its_store_is_back() -> None:
     fake = await settled(teams.scope())
-    fake.memory.note_problem("gone")
+    fake.sync_state.record_availability("gone")
     plan = await settle(fake)
     assert condition(fake, "StoreReachable", REF) == ("False", "StoreUnavailable", "gone")
     assert plan.requeue_after.total_seconds() == 10
-    fake.memory.note_problem(None)
+    fake.sync_state.record_availability(None)
     plan = await settle(fake)
     assert condition(fake, "StoreReachable", REF)[0] == "True"
     assert plan.requeue_after is None

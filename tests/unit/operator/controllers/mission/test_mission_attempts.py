@@ -346,7 +346,7 @@ async def test_an_operator_that_dies_after_any_write_makes_one_job_and_one_run(
     with pytest.raises(errors.NotLeading):
         await _one_run(fake, times=6)
     fake.cluster.leads = lambda: True
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     await _one_run(fake)
     assert fake.cluster.refs("Job") == [job_ref()]
     assert len(fake.knowledge.runs) == 1

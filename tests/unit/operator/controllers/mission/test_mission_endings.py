@@ -125,7 +125,7 @@ async def test_a_settled_mission_writes_and_tells_nothing() -> None:
 async def test_a_restart_and_a_wiped_status_change_nothing() -> None:
     fake = await ended()
     told = status(fake)
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     fake.cluster.edit(MISSION, {"status": None})
     fake.knowledge.calls.clear()
     await teams.settle(fake)
@@ -148,7 +148,7 @@ async def test_a_mission_that_was_saved_and_applied_again_runs_nothing() -> None
         restored["metadata"].pop(key)
     fake.cluster.put({**restored, "status": {}})
     fake.clock.advance(3600)
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
     assert len(fake.knowledge.runs) == 1
@@ -244,6 +244,6 @@ async def test_what_was_told_stays_told_while_the_store_is_away() -> None:
     fake = await ended()
     told = status(fake)
     fake.knowledge.away = True
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     await passes(fake)
     assert status(fake) == told

@@ -13,15 +13,15 @@ async def test_the_facts_of_a_run_have_its_realms_scopes_counted_at_once() -> No
     fake.knowledge.extraction_state = "pending"
     teams.succeed(fake)
     await teams.settle(fake)
-    fake.memory.scope_stats("realm:demo/formation:team")
+    fake.sync_state.scope_stats("realm:demo/formation:team")
     await fake.refresh_stats()
-    assert fake.memory.due().scopes == ()
+    assert fake.sync_state.due_stats().scopes == ()
     (run_id,) = fake.knowledge.runs
     fake.knowledge.extractions[run_id] = models.Extraction.model_validate(
         {**fake.knowledge.extractions[run_id].model_dump(), "state": "done"}
     )
     await teams.settle(fake)
-    assert fake.memory.due().scopes == ("realm:demo/formation:team",)
+    assert fake.sync_state.due_stats().scopes == ("realm:demo/formation:team",)
 
 
 async def test_extraction_is_polled_until_it_is_done() -> None:

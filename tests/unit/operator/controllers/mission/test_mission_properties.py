@@ -42,7 +42,7 @@ def _annotated(name: str, value: str | None) -> Event:
 def _wipe(fake: FakeWorld) -> None:
     if MISSION in fake.cluster.refs():
         fake.cluster.edit(MISSION, {"status": None})
-    fake.memory.forget_told()
+    fake.sync_state.clear()
 
 
 def _set_away(fake: FakeWorld, *, away: bool) -> None:

@@ -164,7 +164,7 @@ async def test_a_saved_mission_does_not_run_again_under_another_uid() -> None:
     saved["metadata"].pop("resourceVersion")
     saved.pop("status")
     fake.cluster.put(saved)
-    fake.memory.forget_told()
+    fake.sync_state.clear()
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
     assert status(fake)["outcome"] == "Succeeded"

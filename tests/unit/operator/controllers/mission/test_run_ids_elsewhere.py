@@ -105,7 +105,7 @@ async def test_what_the_store_took_or_refused_of_a_run_says_nothing_of_another_r
     problem = models.Problem(title="invalid", status=422, detail="too long", code="invalid")
     fake.knowledge.refusals["put_run"] = errors.InvalidRequest("too long", problem=problem)
     await executor.execute(Plan((plans.PutRun("r", run),)), fake.world)
-    memory = fake.memory
+    memory = fake.sync_state
     for namespace, is_expected in (("other", True), ("demo", False)):
         assert memory.is_run_open(namespace, "r") is is_expected
         assert memory.is_run_closed(namespace, "r") is is_expected

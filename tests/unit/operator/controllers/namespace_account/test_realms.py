@@ -87,7 +87,7 @@ async def looked(fake: FakeWorld) -> None:
 
     watch = KnowledgeSync(
         fake.world.knowledge,
-        fake.memory,
+        fake.sync_state,
         fake.clock,
         on_stats_change=nothing,
         repeat_registrations=nothing,
