@@ -112,13 +112,16 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     spawned = recursion_policy.problem(cell, observed.kin)
     if spawned is not None:
         words = Account(
-            reason=Reason.SPAWN_REFUSED, message=spawned, requeue_after=service_account.LOOK_AGAIN
+            actions=recursion_policy.record_deletions(cell, observed.kin, now),
+            reason=Reason.SPAWN_REFUSED,
+            message=spawned,
+            requeue_after=service_account.LOOK_AGAIN,
         )
         return _plan(observed, _refused(observed, words, parent), now)
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
-    spawn_record = recursion_policy.record(cell, observed.kin)
+    spawn_record = recursion_policy.record(cell, observed.kin, now)
     full = spawn_records.full(cell, spawn_record, observed.kin.records)
     if full is not None:
         words = Account(

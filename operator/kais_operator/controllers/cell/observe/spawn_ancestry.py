@@ -11,7 +11,11 @@ from kais.resources.cell_template import SpawnPolicy
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.cell.decide.cell_identity import Housed
-from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
+from kais_operator.controllers.formation.decide import (
+    deleted_parents,
+    recursion_policy,
+    spawn_records,
+)
 from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
 from kais_operator.controllers.formation.decide.spawn_records import Records
 from kais_operator.controllers.shared.observe import shared_reads
@@ -48,11 +52,14 @@ async def read_kin(world: World, housed: Housed) -> Kin:
         one if one.metadata.name in of_formations else spawn_records.as_recorded(one, records)
         for one in cells
     ]
+    deleted = deleted_parents.from_records(cell, records, cells)
+    spawners = [*recorded, *(one.cell for one in deleted)]
     return Kin(
         recorded,
         of_formations=of_formations,
-        approvals=await _approvals(cluster, recorded),
+        approvals=await _approvals(cluster, spawners),
         records=records,
+        deleted=deleted,
     )
 
 

@@ -9,8 +9,9 @@ What a cell wrote about a Cell that it made decides nothing:
                                    cells; all cells that run under that account are the parents, and
                                    the recorded ancestors of the account stay above
     no policy                      every older cell that may call the Kubernetes API is a parent,
-                                   with its recorded limits; approvals stand on its ServiceAccount,
-                                   labels do not count
+                                   with its recorded limits and age, and for a while after its
+                                   deletion; approvals stand on its ServiceAccount, labels do not
+                                   count
 In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
 operator. A Cell that is being deleted counts, and limits others, until it is gone: a finalizer may
 hold it while its pods run. `spawn_records` has the records.
@@ -22,6 +23,7 @@ import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from kais import labels
@@ -29,8 +31,9 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import Recursion, SpawnPolicy
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity
+from kais_operator.controllers.formation.decide import deleted_parents, spawn_records
 from kais_operator.controllers.formation.decide import formation as formations
-from kais_operator.controllers.formation.decide import spawn_records
+from kais_operator.controllers.formation.decide.deleted_parents import DeletedParent
 from kais_operator.controllers.formation.decide.spawn_records import NO_RECORDS, Records
 from kais_operator.planning.plan import Action
 
@@ -46,6 +49,7 @@ class Kin:
         approvals: names of Cells that each ServiceAccount's annotation approves, by account;
             needed without the policy.
         records: what the operator recorded earlier; without the policy, `cells` are as recorded.
+        deleted: Cells that are deleted and whose recorded limits hold, without the policy.
     """
 
     cells: Sequence[Cell] = ()
@@ -53,6 +57,7 @@ class Kin:
     of_formations: frozenset[str] = frozenset()
     approvals: Mapping[str, frozenset[str]] = field(default_factory=dict)
     records: Records = NO_RECORDS
+    deleted: Sequence[DeletedParent] = ()
 
 
 NO_KIN = Kin()
@@ -75,7 +80,7 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
 def problem(cell: Cell, kin: Kin) -> str | None:
     """Say why a cell may not have been made; None when it may, or when no cell made it.
 
-    A parent that is gone has no limits any more.
+    With the policy, a parent that is deleted has no limits any more: only its creator may do that.
     """
     family = _Family(cell, kin)
     for name, generation in family.above(cell).cells.items():
@@ -85,14 +90,25 @@ def problem(cell: Cell, kin: Kin) -> str | None:
     return None
 
 
-def record(cell: Cell, kin: Kin) -> tuple[Action, ...]:
+def record(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
     """Record what a Cell that may have pods must not be able to change later."""
     if cell.metadata.name in kin.of_formations or not kin.cells:
         return ()
     if kin.has_policy:
         above = _Family(cell, kin).above(cell).accounts
         return spawn_records.record_ancestors(cell, above, kin.records, kin.cells)
-    return spawn_records.record_limits(cell, kin.records, kin.cells)
+    changes = deleted_parents.changed_records(kin.records, kin.cells, kin.of_formations, now)
+    return spawn_records.record_limits(
+        cell, kin.records, kin.cells, of_formations=kin.of_formations, changes=changes
+    )
+
+
+def record_deletions(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
+    """Record which Cells are deleted, when a Cell may have no pods."""
+    if kin.has_policy or not kin.cells:
+        return ()
+    changes = deleted_parents.changed_records(kin.records, kin.cells, kin.of_formations, now)
+    return spawn_records.write(cell, kin.records, changes)
 
 
 def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
@@ -109,7 +125,7 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
             f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
             "older than this one"
         )
-    return refusal
+    return refusal and refusal + deleted_parents.note(family.deleted, ancestor)
 
 
 def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
@@ -144,17 +160,26 @@ class _Family:
 
     def __init__(self, cell: Cell, kin: Kin) -> None:
         self.kin = kin
-        self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
+        self.deleted = {one.cell.metadata.name: one for one in kin.deleted}
+        self.by_name = {
+            **{name: one.cell for name, one in self.deleted.items()},
+            **{one.metadata.name: one for one in kin.cells},
+            cell.metadata.name: cell,
+        }
         self._by_account: dict[str, list[str]] = {}
         for one in self.by_name.values():
             self._by_account.setdefault(cell_identity.account_name(one), []).append(
                 one.metadata.name
             )
-        self._callers = [one for one in self.by_name.values() if one.spec.api_access]
+        self._callers = [
+            one
+            for name, one in self.by_name.items()
+            if one.spec.api_access and name not in self.deleted
+        ]
 
     def above(self, cell: Cell) -> _Relatives:
         """Give the cells above and the accounts that created them, each with its generation."""
-        older = _Once(self._callers, key=_age)
+        older = _Once(self._callers, key=self._since)
 
         def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
@@ -169,7 +194,10 @@ class _Family:
             if self.kin.has_policy and account is not None:
                 yield _Node(account, True), 1
             elif not self.kin.has_policy and node.name not in self.kin.of_formations:
-                yield from ((_Node(name), 1) for name in older.up_to(one))
+                yield from ((_Node(name), 1) for name in older.up_to(_age(one)))
+                yield from (
+                    (_Node(name), 1) for name, other in self.deleted.items() if other.is_above(one)
+                )
 
         return _reached(cell.metadata.name, parents)
 
@@ -184,13 +212,22 @@ class _Family:
                 return
             one = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
-            if self.kin.has_policy:
+            if node.name in self.deleted:
+                is_above = self.deleted[node.name].is_above
+                yield from ((_Node(one.metadata.name), 1) for one in self._free if is_above(one))
+            elif self.kin.has_policy:
                 yield _Node(cell_identity.account_name(one), True), 0
             elif one.spec.api_access:
-                yield from ((_Node(name), 1) for name in younger.up_to(one))
+                yield from ((_Node(name), 1) for name in younger.up_to(self._since(one)))
 
         below = _reached(ancestor.metadata.name, children).cells
-        return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
+        present = (self.by_name[name] for name in below if name not in self.deleted)
+        return 1 + sum(_age(one) < _age(cell) for one in present)
+
+    def _since(self, cell: Cell) -> tuple[str, str]:
+        """Give the age of a cell as a parent, in the form of `_age`."""
+        since = None if self.kin.has_policy else spawn_records.since(cell, self.kin.records)
+        return _age(cell) if since is None else (since.isoformat(), cell.metadata.name)
 
     @functools.cached_property
     def _by_parent(self) -> dict[str, list[str]]:
@@ -231,12 +268,12 @@ class _Once:
         self._is_descending = is_descending
         self._next = 0
 
-    def up_to(self, end: Cell) -> Iterator[str]:
+    def up_to(self, end: tuple[str, str]) -> Iterator[str]:
         """Give the names of the cells before `end` that are still free."""
         while self._next < len(self._cells):
             cell = self._cells[self._next]
-            one, last = self._key(cell), self._key(end)
-            if not (one > last if self._is_descending else one < last):
+            key = self._key(cell)
+            if not (key > end if self._is_descending else key < end):
                 return
             self._next += 1
             yield cell.metadata.name
