@@ -47,25 +47,25 @@ check: venv ## formatting, lint, types, import contracts, prose
 	$(BIN)/python -m scripts.prose
 
 quick: check ## check, unit tests and the contract of the default store: minutes
-	$(BIN)/python scripts/tiers.py unit store
+	$(BIN)/python scripts/run_tests.py unit store
 
 format: venv ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 unit contract cluster e2e: venv ## one tier of tests
-	$(BIN)/python scripts/tiers.py $@
+	$(BIN)/python scripts/run_tests.py $@
 
 test: preflight-test venv ## all tiers of tests, one line each at the end
-	$(BIN)/python scripts/tiers.py
+	$(BIN)/python scripts/run_tests.py
 
 soak: preflight-test venv ## kills, power cuts and isolation at length: hours
 	$(BIN)/python -m kais_cluster build --no-node
 	$(BIN)/python scripts/soak.py $(SOAK)
 
-.PHONY: rooms
-rooms: venv ## every module and what it answers; ROOMS="recall receipt" finds some by their words
-	$(BIN)/python scripts/rooms.py $(ROOMS)
+.PHONY: find-module
+find-module: venv ## the modules for a term of the field: make find-module TERMS="rate limit"
+	@$(BIN)/python -m scripts.find_module $(TERMS)
 
 # --- make
 

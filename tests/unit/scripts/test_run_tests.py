@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kais_cluster.status import Status
-from scripts import tiers
+from scripts import run_tests
 
 REPORT = """<testsuites><testsuite>
 <testcase name="passes"/>
@@ -16,29 +16,30 @@ REPORT = """<testsuites><testsuite>
 def test_report_is_counted_by_outcome(tmp_path):
     report = tmp_path / "unit.xml"
     report.write_text(REPORT)
-    result = tiers.read_report("unit", report, exit_status=1, seconds=2.2)
+    result = run_tests.read_report("unit", report, exit_status=1, seconds=2.2)
     assert (result.passed, result.failed, result.skipped) == (1, 2, 1)
     assert result.line() == "unit      ran 4 tests in 2 s (2 failed, 1 skipped)"
 
 
 def test_tier_that_passes_says_only_its_count_and_time():
     assert (
-        tiers.Result("unit", passed=312, seconds=12.4).line() == "unit      ran 312 tests in 12 s"
+        run_tests.Result("unit", passed=312, seconds=12.4).line()
+        == "unit      ran 312 tests in 12 s"
     )
 
 
 def test_tier_that_was_left_out_says_why():
-    line = tiers.Result("e2e", left_out="needs root").line()
+    line = run_tests.Result("e2e", left_out="needs root").line()
     assert line == "e2e       left out: needs root"
 
 
 def test_run_that_broke_without_a_report_counts_as_a_failure(tmp_path):
-    result = tiers.read_report("unit", tmp_path / "none.xml", exit_status=4, seconds=0)
+    result = run_tests.read_report("unit", tmp_path / "none.xml", exit_status=4, seconds=0)
     assert result.failed == 1
 
 
 def test_empty_run_is_left_out(tmp_path):
-    result = tiers.read_report("unit", tmp_path / "none.xml", exit_status=5, seconds=0)
+    result = run_tests.read_report("unit", tmp_path / "none.xml", exit_status=5, seconds=0)
     assert result.left_out == "it has no tests"
 
 
@@ -46,48 +47,48 @@ def test_empty_run_is_left_out(tmp_path):
     ("result", "problem"),
     [
         pytest.param(
-            tiers.Result("e2e", left_out="needs root"),
+            run_tests.Result("e2e", left_out="needs root"),
             "e2e is required, and was left out: needs root",
             id="left out",
         ),
         pytest.param(
-            tiers.Result("e2e", passed=3, skipped=2),
+            run_tests.Result("e2e", passed=3, skipped=2),
             "e2e is required, and skipped 2 of its tests",
             id="skipping",
         ),
         pytest.param(
-            tiers.Result("unit", passed=3),
+            run_tests.Result("unit", passed=3),
             "e2e is required, and there is no such tier in this run",
             id="missing",
         ),
     ],
 )
 def test_required_tier_must_run_in_full(result, problem):
-    assert tiers.violations([result], frozenset({"e2e"})) == [problem]
+    assert run_tests.violations([result], frozenset({"e2e"})) == [problem]
 
 
 def test_tier_that_is_not_required_may_be_left_out():
-    assert tiers.violations([tiers.Result("e2e", left_out="needs root")], frozenset()) == []
+    assert run_tests.violations([run_tests.Result("e2e", left_out="needs root")], frozenset()) == []
 
 
 def test_parts_of_a_tier_are_added_up():
-    beside = tiers.Result("e2e", passed=40, failed=1)
-    alone = tiers.Result("e2e", passed=9, skipped=2)
-    assert tiers.total([beside, alone], seconds=61.2) == tiers.Result("e2e", 49, 1, 2, 61.2)
+    beside = run_tests.Result("e2e", passed=40, failed=1)
+    alone = run_tests.Result("e2e", passed=9, skipped=2)
+    assert run_tests.total([beside, alone], seconds=61.2) == run_tests.Result("e2e", 49, 1, 2, 61.2)
 
 
 def test_tier_without_tests_that_must_run_alone_is_not_left_out():
-    alone = tiers.Result("unit", left_out="it has no tests")
-    assert tiers.total([tiers.Result("unit", passed=7), alone], seconds=1).left_out == ""
+    alone = run_tests.Result("unit", left_out="it has no tests")
+    assert run_tests.total([run_tests.Result("unit", passed=7), alone], seconds=1).left_out == ""
 
 
 def test_tier_whose_parts_are_all_empty_is_left_out():
-    empty = tiers.Result("unit", left_out="it has no tests")
-    assert tiers.total([empty, empty], seconds=1).left_out == "it has no tests"
+    empty = run_tests.Result("unit", left_out="it has no tests")
+    assert run_tests.total([empty, empty], seconds=1).left_out == "it has no tests"
 
 
 def test_unknown_tier_is_named(capsys):
-    assert tiers.main(["nonsense"]) == 2
+    assert run_tests.main(["nonsense"]) == 2
     assert "no such tier: nonsense" in capsys.readouterr().out
 
 
@@ -112,4 +113,4 @@ def test_unknown_tier_is_named(capsys):
     ],
 )
 def test_it_says_which_cluster_is_used(status, words):
-    assert tiers.cluster_words(status) == words
+    assert run_tests.cluster_words(status) == words

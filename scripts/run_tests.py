@@ -1,6 +1,6 @@
 """Run the tiers of tests and say, one line each, what ran and what was left out.
 
-Usage: scripts/tiers.py [TIER...]
+Usage: scripts/run_tests.py [TIER...]
 
 Without a name all tiers run but `store`: that is the part of `contract` that `make quick` runs.
 The binaries of the cluster tiers are built in the background while the other tiers run. Tests run
