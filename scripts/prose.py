@@ -36,7 +36,6 @@ _PACKAGES = (
 )
 _DOCUMENTS = ("*.md", "docs/**/*.md", "examples/**/*.md", "operator/*.md", "charts/**/*.md")
 _COMMENTED = ("charts/*/*.yaml", "charts/kais/templates/NOTES.txt", "examples/**/*.yaml")
-_WORD_TABLES = {"daily.py", "english.py", "instead.py", "lexicon.py"}  # word lists, not sentences
 _FEWEST_WORDS = 3  # a shorter string is a name or a heading
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
@@ -173,7 +172,7 @@ def default_paths() -> list[Path]:
     """List every file whose prose users read."""
     documents = [path for pattern in (*_DOCUMENTS, *_COMMENTED) for path in ROOT.glob(pattern)]
     code = [path for folder in _PACKAGES for path in (ROOT / folder).rglob("*.py")]
-    return sorted(documents) + sorted(path for path in code if path.name not in _WORD_TABLES)
+    return sorted(documents) + sorted(code)
 
 
 def main(arguments: Sequence[str]) -> int:
