@@ -11,63 +11,71 @@ from typing import BinaryIO
 from knowledge_service import clock
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts
-from knowledge_service.settings import Errand
+from knowledge_service.settings import AdminCommand
 from knowledge_service.store.sqlite.maintenance import backup, exports, offline
 
-Say = Callable[[str], None]
-_STREAM = Path("-")
-_READER_GONE = 141  # what a shell says of a program whose reader went away
+WriteLine = Callable[[str], None]
+_STDIO = Path("-")
+_BROKEN_PIPE_STATUS = 141  # what a shell says of a program whose reader went away
 
 
-def run(errand: Errand, *, say: Say) -> int:
+def run_command(command: AdminCommand, *, write_line: WriteLine) -> int:
     """Do one errand; return the exit status: 1 when what was looked at is not in order.
 
     Raises:
         StartupError: it cannot be done; the message says why and what to do.
     """
-    return _ERRANDS[errand.command](errand, say)
+    return _HANDLERS[command.command](command, write_line)
 
 
-def _verify(errand: Errand, say: Say) -> int:
-    report = offline.verify(_existing(errand.db))
+def _verify(command: AdminCommand, write_line: WriteLine) -> int:
+    report = offline.verify(_require_database(command.db))
     for problem in report.problems:
-        say(problem)
+        write_line(problem)
     erased = f", {report.erased} of them erased" if report.erased else ""
     count = len(report.problems)
-    found = "1 problem" if count == 1 else f"{count} problems"
-    say(f"{errand.db}: {report.events} events{erased}: {found if count else 'all in order'}")
+    problem_count = "1 problem" if count == 1 else f"{count} problems"
+    write_line(
+        f"{command.db}: {report.events} events{erased}:"
+        f" {problem_count if count else 'all in order'}"
+    )
     if report.problems:
-        say(_WHOLE_LOG if report.has_whole_log else _TORN_LOG)
+        write_line(_INTACT_LOG_ADVICE if report.has_whole_log else _DAMAGED_LOG_ADVICE)
     return 1 if report.problems else 0
 
 
-_WHOLE_LOG = (
+_INTACT_LOG_ADVICE = (
     "the log itself is whole: `export` it and `import` that into a new file, or restore a copy"
 )
-_TORN_LOG = "the log is not whole: restore a copy; what is still in order can be read by `export`"
+_DAMAGED_LOG_ADVICE = (
+    "the log is not whole: restore a copy; what is still in order can be read by `export`"
+)
 
 
-def _rebuild(errand: Errand, say: Say) -> int:
-    made = offline.rebuild(_existing(errand.db))
-    changed = f"these were other than the log says: {', '.join(made.changed)}"
-    say(f"{errand.db}: {made.events} events replayed; {changed if made.changed else 'no change'}")
+def _rebuild(command: AdminCommand, write_line: WriteLine) -> int:
+    result = offline.rebuild(_require_database(command.db))
+    changed = f"these were other than the log says: {', '.join(result.changed)}"
+    write_line(
+        f"{command.db}: {result.events} events replayed;"
+        f" {changed if result.changed else 'no change'}"
+    )
     return 0
 
 
-def _export(errand: Errand, say: Say) -> int:
-    source = _existing(errand.db)
-    if errand.file == _STREAM:
+def _export(command: AdminCommand, write_line: WriteLine) -> int:
+    source = _require_database(command.db)
+    if command.file == _STDIO:
         try:
             counts = exports.export(source, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _READER_GONE
+            return _BROKEN_PIPE_STATUS
         except OSError as exc:
             raise StartupError(f"cannot write the export ({exc.strerror})") from exc
     else:
-        counts = _export_to(source, errand.file)
-    say(f"exported {counts.events} events and {counts.rows} rows")
+        counts = _export_to(source, command.file)
+    write_line(f"exported {counts.events} events and {counts.rows} rows")
     return 0
 
 
@@ -77,10 +85,10 @@ def _export_to(source: Path, file: Path) -> ExportCounts:
         raise StartupError(f"{file} exists already; choose another name")
     unfinished = file.with_name(file.name + ".unfinished")
     try:
-        with unfinished.open("wb") as out:
-            counts = exports.export(source, out)
-            out.flush()
-            os.fsync(out.fileno())
+        with unfinished.open("wb") as stream:
+            counts = exports.export(source, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         unfinished.rename(file)
         backup.sync(file.parent)
     except OSError as exc:
@@ -90,44 +98,44 @@ def _export_to(source: Path, file: Path) -> ExportCounts:
     return counts
 
 
-def _import(errand: Errand, say: Say) -> int:
-    if errand.file == _STREAM:
-        counts = exports.take(errand.db, sys.stdin.buffer)
+def _import(command: AdminCommand, write_line: WriteLine) -> int:
+    if command.file == _STDIO:
+        counts = exports.take(command.db, sys.stdin.buffer)
     else:
-        with _old(errand.file) as lines:
-            counts = exports.take(errand.db, lines)
-    backup.sync(errand.db.parent)
-    say(f"imported {counts.events} events and {counts.rows} rows into {errand.db}")
+        with _open_existing(command.file) as lines:
+            counts = exports.take(command.db, lines)
+    backup.sync(command.db.parent)
+    write_line(f"imported {counts.events} events and {counts.rows} rows into {command.db}")
     return 0
 
 
-def _backup(errand: Errand, say: Say) -> int:
-    events = backup.backup(errand.db, errand.file)
-    say(f"{errand.file}: a verified copy of {errand.db} with {events} events")
+def _backup(command: AdminCommand, write_line: WriteLine) -> int:
+    events = backup.backup(command.db, command.file)
+    write_line(f"{command.file}: a verified copy of {command.db} with {events} events")
     return 0
 
 
-def _restore(errand: Errand, say: Say) -> int:
-    events, aside = backup.restore(errand.file, errand.db, now=clock.now())
-    kept = f"; what was there is now {aside}" if aside else ""
-    say(f"{errand.db}: restored from {errand.file} with {events} events{kept}")
+def _restore(command: AdminCommand, write_line: WriteLine) -> int:
+    events, aside = backup.restore(command.file, command.db, now=clock.now())
+    displaced = f"; what was there is now {aside}" if aside else ""
+    write_line(f"{command.db}: restored from {command.file} with {events} events{displaced}")
     return 0
 
 
-def _existing(path: Path) -> Path:
+def _require_database(path: Path) -> Path:
     if not path.exists():
         raise StartupError(f"there is no database {path}; name one with --db")
     return path
 
 
-def _old(path: Path) -> BinaryIO:
+def _open_existing(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as exc:
         raise StartupError(f"cannot read {path} ({exc.strerror})") from exc
 
 
-_ERRANDS: Mapping[str, Callable[[Errand, Say], int]] = {
+_HANDLERS: Mapping[str, Callable[[AdminCommand, WriteLine], int]] = {
     "verify": _verify,
     "rebuild": _rebuild,
     "export": _export,

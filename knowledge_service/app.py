@@ -32,7 +32,7 @@ from knowledge_service.routes import (
 )
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.use_cases.readiness import Readiness
-from knowledge_service.use_cases.services import Look, Services
+from knowledge_service.use_cases.services import AnalyseTexts, Services
 from knowledge_service.workers.background import BackgroundWorker
 
 _OPENAPI = "/openapi.json"
@@ -45,15 +45,15 @@ def create_app(
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
     extraction: BackgroundWorker | None = None,
-    look: Look = batch_analysis.look,
+    analyse_texts: AnalyseTexts = batch_analysis.look,
 ) -> FastAPI:
     """Make the ASGI app over a store and a worker of extractions that the caller opens and closes.
 
     Without the worker, extractions are accepted and wait for a process that has one.
     """
-    counted = metrics or Metrics()
+    recorded_metrics = metrics or Metrics()
 
-    app = _Service(
+    app = _App(
         title="kais knowledge service",
         version="1",
         openapi_url=None,
@@ -64,33 +64,35 @@ def create_app(
         store=store,
         authenticator=authenticator,
         clock=clock,
-        metrics=counted,
-        wake_extractor=extraction.wake if extraction else _nobody,
+        metrics=recorded_metrics,
+        wake_extractor=extraction.wake if extraction else _wake_nobody,
         readiness=Readiness(store),
-        look=look,
+        analyse_texts=analyse_texts,
     )
-    rooms = (
+    modules = (
         facts, fact_lifecycle, links, recall, usage, runs, extractions, scopes, principals, events,
         compat_v0, health,
     )  # fmt: skip
-    for room in rooms:
-        app.include_router(room.router)
+    for module in modules:
+        app.include_router(module.router)
     routes = router.ExactRouter(
         [
             Route(_OPENAPI, lambda _: JSONResponse(app.openapi())),
-            *(route for room in rooms for route in room.router.routes),
+            *(route for module in modules for route in module.router.routes),
         ]
     )
-    app.state.requests = middleware.RequestMetrics(middleware.ErrorResponses(routes), counted)
+    app.state.requests = middleware.RequestMetrics(
+        middleware.ErrorResponses(routes), recorded_metrics
+    )
     return app
 
 
-class _Service(FastAPI):
+class _App(FastAPI):
     """The routes as FastAPI describes them; `Endpoint` answers them."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._describing = threading.Lock()
+        self._openapi_lock = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or go through a lifespan."""
@@ -103,11 +105,11 @@ class _Service(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Describe every route with what it may refuse, once for all threads that ask."""
         # FastAPI keeps its own description before the refusals are added to it.
-        with self._describing:
+        with self._openapi_lock:
             if self.openapi_schema is None:
-                self.openapi_schema = openapi_errors.describe(super().openapi())
+                self.openapi_schema = openapi_errors.add_error_responses(super().openapi())
             return self.openapi_schema
 
 
-def _nobody() -> None:
+def _wake_nobody() -> None:
     """Wake nobody."""

@@ -150,6 +150,6 @@ class Arriving(HttpToolsProtocol):
 
 def _refusing(refusal: ServiceError) -> ASGIApp:
     """Return what answers every request of a connection with one refusal, and hangs up."""
-    answer = problems.response(refusal)
+    answer = problems.problem_response(refusal)
     answer.headers["connection"] = "close"
     return answer

@@ -97,13 +97,13 @@ class IdempotencyConflict(ServiceError):
     code, status, title = ErrorCode.IDEMPOTENCY_CONFLICT, 409, "Idempotency key reused"
 
 
-class RunClosedOtherwise(ServiceError):
+class RunOutcomeConflict(ServiceError):
     """The run is closed with another outcome already."""
 
     code, status, title = ErrorCode.RUN_CLOSED_OTHERWISE, 409, "Run closed otherwise"
 
 
-class RetractedBefore(ServiceError):
+class PreviouslyRetracted(ServiceError):
     """An equal fact was retracted in this scope."""
 
     code, status, title = ErrorCode.RETRACTED_BEFORE, 409, "Retracted before"
@@ -156,7 +156,7 @@ class StoreUnavailable(ServiceError):
     retry_after_s: int | None = 2
 
 
-class TookTooLong(StoreUnavailable):
+class ReadTimeout(StoreUnavailable):
     """A read was ended, since it would have held up others; the same one takes as long again."""
 
     code, status, title = ErrorCode.TOOK_TOO_LONG, 504, "Took too long"

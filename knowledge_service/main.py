@@ -18,17 +18,17 @@ def main() -> None:
     """
     # As process 1 of a container it would not hear the signal otherwise.
     signal.signal(signal.SIGTERM, _end)
-    chosen = settings.parse(sys.argv[1:])
+    options = settings.parse(sys.argv[1:])
     try:
-        if isinstance(chosen, settings.Settings):
-            startup_checks.check(chosen)
+        if isinstance(options, settings.Settings):
+            startup_checks.check_settings(options)
             from knowledge_service import server  # noqa: PLC0415 - usage errors need no web server
 
-            server.serve(chosen)
+            server.serve(options)
         else:
             from knowledge_service import admin_commands  # noqa: PLC0415 - as above
 
-            sys.exit(admin_commands.run(chosen, say=_say))
+            sys.exit(admin_commands.run_command(options, write_line=_write_line))
     except KeyboardInterrupt:
         sys.exit(130)
     except StartupError as exc:
@@ -40,7 +40,7 @@ def _end(_number: int, _frame: object) -> None:
     sys.exit(143)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     """Tell the person who waits; standard output may be carrying an export."""
     sys.stderr.write(f"{line}\n")
 

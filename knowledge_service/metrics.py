@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from knowledge_service.errors import ServiceError
 
-FACTS_AGE_S = 30.0
+FACT_COUNTS_MAX_AGE_S = 30.0
 """How old the counts of facts may be: who asks more often costs the store nothing."""
 
 
@@ -81,9 +81,9 @@ class Metrics:
             "How long the write-ahead log has held bytes of erased facts; 0 when it holds none.",
             registry=self.registry,
         )
-        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._request_series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def extraction_ended(self, state: str, seconds: float) -> None:
+    def record_extraction(self, state: str, seconds: float) -> None:
         """Count one extraction that is over."""
         self.extractions.labels(state).inc()
         self.extraction_seconds.labels(state).observe(seconds)
@@ -95,33 +95,33 @@ class Metrics:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Export how many live facts each level of scopes holds; `count` is called when asked."""
-        self.registry.register(_Facts(count, monotonic))
+        self.registry.register(_FactCounts(count, monotonic))
 
-    def upkeep_ran(self, task: str, succeeded: bool) -> None:
+    def record_task_run(self, task: str, succeeded: bool) -> None:
         """Count one run of a background task."""
         if succeeded:
             self._upkeep_success.labels(task).set_to_current_time()
         else:
             self._upkeep_failures.labels(task).inc()
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+    def record_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        found = self._answered.get((route, method, status))
-        if found is None:
-            found = (
+        series = self._request_series.get((route, method, status))
+        if series is None:
+            series = (
                 self.requests.labels(route, method, str(status)),
                 self.seconds.labels(route),
             )
-            self._answered[(route, method, status)] = found
-        found[0].inc()
-        found[1].observe(seconds)
+            self._request_series[(route, method, status)] = series
+        series[0].inc()
+        series[1].observe(seconds)
 
     def render(self) -> bytes:
         """Return the text that Prometheus reads."""
         return generate_latest(self.registry)
 
     @contextmanager
-    def served(self, host: str, port: int | None) -> Iterator[None]:
+    def serve(self, host: str, port: int | None) -> Iterator[None]:
         """Serve Prometheus on a separate port during the block; with None, serve nothing."""
         if port is None:
             yield
@@ -135,7 +135,7 @@ class Metrics:
             thread.join()
 
 
-class _Facts(Collector):
+class _FactCounts(Collector):
     """Counts of facts that are read from the store, at most once in `FACTS_AGE_S`."""
 
     def __init__(
@@ -153,7 +153,7 @@ class _Facts(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Give the latest counts; none of a store that cannot be read, which /readyz tells."""
         now_s = self._monotonic()
-        if self._read_at is None or now_s - self._read_at >= FACTS_AGE_S:
+        if self._read_at is None or now_s - self._read_at >= FACT_COUNTS_MAX_AGE_S:
             try:
                 self._counted = self._count()
             except ServiceError:

@@ -22,7 +22,7 @@ from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.metrics import Metrics
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.workers.background import BackgroundWorker, running
+from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
 from knowledge_service.workers.retention import RetentionWorker
 
@@ -31,54 +31,54 @@ if TYPE_CHECKING:
 
     from knowledge_service.ports import Authenticator, Store
     from knowledge_service.settings import Settings
-    from knowledge_service.use_cases.event_stream import Listeners
+    from knowledge_service.use_cases.event_stream import SubscriptionLimiter
 
 _log = logging.getLogger(__name__)
 # How long requests in flight may take after SIGTERM; a pod is given 30 s in all.
-_GRACE_S = 15
+_SHUTDOWN_TIMEOUT_S = 15
 # So many new objects are looked through for garbage at once, instead of 700: 2 µs of a fact. Little
 # here goes round in circles, and what does is let go of within some batches.
-_YOUNG = 20_000
+_GC_THRESHOLD = 20_000
 
 
-def serve(chosen: Settings) -> None:
+def serve(settings: Settings) -> None:
     """Serve until stopped, then finish what is queued and let go of the file.
 
     Raises:
         StartupError: the database cannot be had.
     """
-    logging_config.configure(chosen.log_level)
+    logging_config.configure(settings.log_level)
     memory.share()
     progress = Progress()
-    with waiting.answered(chosen.host, chosen.port, progress):
+    with waiting.answered(settings.host, settings.port, progress):
         store = SqliteStore(
-            chosen.db,
+            settings.db,
             progress=progress,
-            reads_within=chosen.reads_within,
-            undeclared_facts=chosen.undeclared_facts,
+            reads_within=settings.reads_within,
+            undeclared_facts=settings.undeclared_facts,
         )
     metrics = Metrics()
     metrics.erased_pending_s.set_function(store.erased_pending_s)
     metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
     metrics.facts_to_erase.set_function(store.deleted_facts)
     metrics.watch_facts(store.facts_by_level)
-    workers = _workers(chosen, store, metrics)
+    workers = _workers(settings, store, metrics)
     aside = Aside()
     app = create_app(
         store,
-        _authenticator(chosen, store),
+        _authenticator(settings, store),
         metrics=metrics,
         extraction=workers[0],
-        look=aside.look,
+        analyse_texts=aside.look,
     )
-    known = store.identity()
-    where = {"host": chosen.host, "port": chosen.port, "auth": chosen.auth}
-    where |= {"db": str(chosen.db), "store": known.id, "epoch": known.epoch}
-    _log.info("serving", extra={"fields": where})
+    store_identity = store.identity()
+    fields = {"host": settings.host, "port": settings.port, "auth": settings.auth}
+    fields |= {"db": str(settings.db), "store": store_identity.id, "epoch": store_identity.epoch}
+    _log.info("serving", extra={"fields": fields})
     configuration = uvicorn.Config(
         app,
-        host=chosen.host,
-        port=chosen.port,
+        host=settings.host,
+        port=settings.port,
         http=arriving.Arriving,
         loop="uvloop",
         proxy_headers=False,
@@ -86,77 +86,77 @@ def serve(chosen: Settings) -> None:
         date_header=False,
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
-    server = _Server(configuration, app.state.services.listeners)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    server = _StreamEndingServer(configuration, app.state.services.subscription_limiter)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn listens later, and raises the signal again when it has stopped and the store is
         # still to be closed.
-        signal.signal(number, server.handle_exit)
+        signal.signal(signal_number, server.handle_exit)
     try:
         # What is there now stays: looking through it for garbage would stop everybody for 50 ms.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(_YOUNG)
-        with running(workers), metrics.served(chosen.metrics_host, chosen.metrics_port):
+        gc.set_threshold(_GC_THRESHOLD)
+        with run_workers(workers), metrics.serve(settings.metrics_host, settings.metrics_port):
             server.run()
     finally:
         aside.stop()
         store.close()
 
 
-class _Server(uvicorn.Server):
+class _StreamEndingServer(uvicorn.Server):
     """Ends the streams of events when it is told to stop: they would go on until the grace ends.
 
     A signal that comes before it serves is kept until then: who stops halfway up would leave out
     what is to be done on the way down.
     """
 
-    def __init__(self, configuration: uvicorn.Config, listeners: Listeners) -> None:
+    def __init__(self, configuration: uvicorn.Config, subscriptions: SubscriptionLimiter) -> None:
         super().__init__(configuration)
-        self._listeners = listeners
+        self._subscriptions = subscriptions
         self._is_up = False
-        self._kept: int | None = None
+        self._pending_signal: int | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop taking requests, and let the streams end."""
-        self._listeners.is_closing = True
+        self._subscriptions.is_closing = True
         if self._is_up:
             super().handle_exit(sig, frame)
         else:
-            self._kept = sig
+            self._pending_signal = sig
 
     async def main_loop(self) -> None:
         """Serve until told to stop, or not at all when that was told before."""
         self._is_up = True
-        if self._kept is not None:
-            super().handle_exit(self._kept, None)
+        if self._pending_signal is not None:
+            super().handle_exit(self._pending_signal, None)
         await super().main_loop()
 
 
-def _workers(chosen: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
+def _workers(settings: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
     """Return the background workers, that of extractions first; embeddings need an endpoint."""
-    on_run = metrics.upkeep_ran
+    on_run = metrics.record_task_run
     workers: list[BackgroundWorker] = [
-        ExtractionWorker(store, on_run=on_run, on_end=metrics.extraction_ended),
-        RetentionWorker(store, on_run=on_run, receipts_for=chosen.receipts_for),
+        ExtractionWorker(store, on_run=on_run, on_end=metrics.record_extraction),
+        RetentionWorker(store, on_run=on_run, receipts_for=settings.receipts_for),
     ]
     try:
-        configured = embeddings.read()
+        endpoint = embeddings.read()
     except StartupError:
         store.close()
         raise
-    if configured:
-        store.embedder = EndpointEmbedder(configured.url, configured.model, configured.key)
+    if endpoint:
+        store.embedder = EndpointEmbedder(endpoint.url, endpoint.model, endpoint.key)
         workers.append(EmbeddingBackfill(store, store.embedder, on_run=on_run))
     return workers
 
 
-def _authenticator(chosen: Settings, store: Store) -> Authenticator:
-    if chosen.auth == "none":
+def _authenticator(settings: Settings, store: Store) -> Authenticator:
+    if settings.auth == "none":
         return NoAuthentication()
-    if chosen.auth == "token" and chosen.token_file:
-        return TokenAuthentication(chosen.token_file)
-    client = kubernetes.client(chosen.kube_api, chosen.kube_ca_file)
-    reviewer = kubernetes.TokenReviewer(client, chosen.kube_token_file, chosen.audience)
-    return kubernetes.KubernetesAuthentication(reviewer, store, chosen.admin_subjects)
+    if settings.auth == "token" and settings.token_file:
+        return TokenAuthentication(settings.token_file)
+    client = kubernetes.http_client(settings.kube_api, settings.kube_ca_file)
+    reviewer = kubernetes.TokenReviewer(client, settings.kube_token_file, settings.audience)
+    return kubernetes.KubernetesAuthentication(reviewer, store, settings.admin_subjects)

@@ -15,7 +15,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _AUTH = ("kubernetes", "token", "none")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_ERRANDS = (
+_ADMIN_COMMANDS = (
     ("verify", "", "walk the log's hash chain and check the file; status 1 if anything is wrong"),
     ("rebuild", "", "rebuild everything but the log from the log"),
     ("export", "--to", "write the whole store as lines of JSON; - is the standard output"),
@@ -23,16 +23,16 @@ _ERRANDS = (
     ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
     ("restore", "--from", "put a verified copy in the database's place"),
 )
-_OF_DB = "the database (KAIS_DB; knowledge.db)"
-_OF_AUTH = (
+_DB_HELP = "the database (KAIS_DB; knowledge.db)"
+_AUTH_HELP = (
     "who callers are: asked of the API server, named by a file of tokens, or all admins,"
     " on this machine only (KAIS_AUTH; kubernetes)"
 )
-_OF_FILE = {"--to": "file to write, which must not exist", "--from": "file to read"}
-_MOST_DAYS = 36_500
-_MOST_SECONDS = 3600
-_MOST_FACTS = 100_000_000
-_LAST_PORT, _DIGITS = 65535, 5
+_FILE_HELP = {"--to": "file to write, which must not exist", "--from": "file to read"}
+_MAX_DAYS = 36_500
+_MAX_SECONDS = 3600
+_MAX_FACTS = 100_000_000
+_MAX_PORT, _MAX_PORT_DIGITS = 65535, 5
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Errand:
+class AdminCommand:
     """One thing to do to a file: verify, rebuild, export, import, backup or restore.
 
     `file` is the other file of the last four, `-` a stream.
@@ -75,39 +75,39 @@ class Errand:
 
 def parse(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None
-) -> Settings | Errand:
+) -> Settings | AdminCommand:
     """Read the command line; what it leaves out comes from the environment.
 
     Exits with usage on a mistake, as when `--auth none` would listen beyond loopback.
     """
     env = os.environ if environment is None else environment
-    chosen = _parser(env).parse_args(arguments)
-    if chosen.command != "serve":
-        return Errand(chosen.command, chosen.db, chosen.file)
-    parser: argparse.ArgumentParser = chosen.parser
-    if chosen.auth == "none" and not _is_loopback(chosen.host):
+    options = _parser(env).parse_args(arguments)
+    if options.command != "serve":
+        return AdminCommand(options.command, options.db, options.file)
+    parser: argparse.ArgumentParser = options.parser
+    if options.auth == "none" and not _is_loopback(options.host):
         parser.error(
-            f"--auth none makes every caller an admin, so it is refused on {chosen.host}; "
+            f"--auth none makes every caller an admin, so it is refused on {options.host}; "
             "listen on 127.0.0.1 or use --auth kubernetes or token"
         )
-    if chosen.auth not in _AUTH:
-        parser.error(f"KAIS_AUTH: {chosen.auth!r} is unknown; give {' or '.join(_AUTH)}")
-    if chosen.auth == "token" and not chosen.token_file:
+    if options.auth not in _AUTH:
+        parser.error(f"KAIS_AUTH: {options.auth!r} is unknown; give {' or '.join(_AUTH)}")
+    if options.auth == "token" and not options.token_file:
         parser.error(
             "--auth token needs --token-file (KAIS_TOKEN_FILE): the file that names, for each "
             "token, who it stands for"
         )
     level = (env.get("KAIS_LOG_LEVEL") or "INFO").upper()
     if level not in _LEVELS:
-        given = env["KAIS_LOG_LEVEL"]
-        parser.error(f"KAIS_LOG_LEVEL: {given!r} is unknown; give {', '.join(_LEVELS)}")
+        level_name = env["KAIS_LOG_LEVEL"]
+        parser.error(f"KAIS_LOG_LEVEL: {level_name!r} is unknown; give {', '.join(_LEVELS)}")
     subjects = env.get("KAIS_ADMIN_SUBJECTS", "").split(",")
     return Settings(
-        db=chosen.db,
-        host=chosen.host,
-        port=_port(chosen.port, parser),
-        auth=cast("Literal['kubernetes', 'token', 'none']", chosen.auth),
-        token_file=chosen.token_file,
+        db=options.db,
+        host=options.host,
+        port=_port(options.port, parser),
+        auth=cast("Literal['kubernetes', 'token', 'none']", options.auth),
+        token_file=options.token_file,
         admin_subjects=frozenset(subject.strip() for subject in subjects if subject.strip()),
         audience=env.get("KAIS_AUDIENCE") or "kais-knowledge",
         kube_api=env.get("KAIS_KUBE_API") or _in_cluster_api(env),
@@ -115,7 +115,7 @@ def parse(
         kube_ca_file=Path(env.get("KAIS_KUBE_CA_FILE") or _ACCOUNT / "ca.crt"),
         log_level=level,
         receipts_for=_receipts_for(env, parser),
-        metrics_host=env.get("KAIS_METRICS_HOST") or chosen.host,
+        metrics_host=env.get("KAIS_METRICS_HOST") or options.host,
         metrics_port=_metrics_port(env, parser),
         undeclared_facts=_undeclared_facts(env, parser),
         reads_within=_reads_within(env, parser),
@@ -132,12 +132,12 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help=text, description=text)
     serve.set_defaults(parser=serve)
     database = Path(env.get("KAIS_DB") or "knowledge.db")
-    serve.add_argument("--db", type=Path, default=database, metavar="FILE", help=_OF_DB)
+    serve.add_argument("--db", type=Path, default=database, metavar="FILE", help=_DB_HELP)
     host, port = env.get("KAIS_HOST") or "127.0.0.1", env.get("KAIS_PORT") or "8000"
     serve.add_argument("--host", default=host, help="address to listen on (KAIS_HOST; 127.0.0.1)")
     serve.add_argument("--port", default=port, help="port to listen on (KAIS_PORT; 8000)")
     auth = env.get("KAIS_AUTH") or "kubernetes"
-    serve.add_argument("--auth", choices=_AUTH, default=auth, help=_OF_AUTH)
+    serve.add_argument("--auth", choices=_AUTH, default=auth, help=_AUTH_HELP)
     tokens = env.get("KAIS_TOKEN_FILE")
     serve.add_argument(
         "--token-file",
@@ -146,15 +146,20 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="FILE",
         help="with --auth token: JSON that says for each token who it stands for (KAIS_TOKEN_FILE)",
     )
-    for name, option, text in _ERRANDS:
-        errand = commands.add_parser(name, help=text, description=text)
-        errand.add_argument("--db", type=Path, default=database, metavar="FILE", help=_OF_DB)
+    for name, option, text in _ADMIN_COMMANDS:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("--db", type=Path, default=database, metavar="FILE", help=_DB_HELP)
         if option:
-            errand.add_argument(
-                option, type=Path, required=True, dest="file", metavar="FILE", help=_OF_FILE[option]
+            command.add_argument(
+                option,
+                type=Path,
+                required=True,
+                dest="file",
+                metavar="FILE",
+                help=_FILE_HELP[option],
             )
         else:
-            errand.set_defaults(file=Path("-"))
+            command.set_defaults(file=Path("-"))
     return parser
 
 
@@ -165,45 +170,49 @@ def _version() -> str:
 
 
 def _receipts_for(env: Mapping[str, str], parser: argparse.ArgumentParser) -> timedelta | None:
-    given = env.get("KAIS_RECEIPT_DAYS") or ""
-    if not given:
+    value = env.get("KAIS_RECEIPT_DAYS") or ""
+    if not value:
         return None
-    if not (given.isascii() and given.isdecimal() and 0 < int(given) <= _MOST_DAYS):
-        parser.error(f"KAIS_RECEIPT_DAYS: {given!r} is no number of days; give 1 to {_MOST_DAYS}")
-    return timedelta(days=int(given))
+    if not (value.isascii() and value.isdecimal() and 0 < int(value) <= _MAX_DAYS):
+        parser.error(f"KAIS_RECEIPT_DAYS: {value!r} is no number of days; give 1 to {_MAX_DAYS}")
+    return timedelta(days=int(value))
 
 
 def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> timedelta:
-    given = env.get("KAIS_READ_SECONDS") or "8"
-    if not (given.isascii() and given.isdecimal() and 0 < int(given) <= _MOST_SECONDS):
+    value = env.get("KAIS_READ_SECONDS") or "8"
+    if not (value.isascii() and value.isdecimal() and 0 < int(value) <= _MAX_SECONDS):
         parser.error(
-            f"KAIS_READ_SECONDS: {given!r} is no number of seconds; give 1 to {_MOST_SECONDS}"
+            f"KAIS_READ_SECONDS: {value!r} is no number of seconds; give 1 to {_MAX_SECONDS}"
         )
-    return timedelta(seconds=int(given))
+    return timedelta(seconds=int(value))
 
 
 def _metrics_port(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int | None:
-    given = env.get("KAIS_METRICS_PORT") or ""
-    is_number = given.isascii() and given.isdecimal() and len(given) <= _DIGITS
-    if given and not (is_number and 0 < int(given) <= _LAST_PORT):
-        parser.error(f"KAIS_METRICS_PORT: {given!r} is not a port; use 1 to {_LAST_PORT}")
-    return int(given) if given else None
+    value = env.get("KAIS_METRICS_PORT") or ""
+    is_number = value.isascii() and value.isdecimal() and len(value) <= _MAX_PORT_DIGITS
+    if value and not (is_number and 0 < int(value) <= _MAX_PORT):
+        parser.error(f"KAIS_METRICS_PORT: {value!r} is not a port; use 1 to {_MAX_PORT}")
+    return int(value) if value else None
 
 
 def _undeclared_facts(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int:
-    given = env.get("KAIS_UNDECLARED_FACTS") or "50000"
-    is_count = given.isascii() and given.isdecimal() and len(given) <= len(str(_MOST_FACTS))
-    if not (is_count and 0 < int(given) <= _MOST_FACTS):
+    value = env.get("KAIS_UNDECLARED_FACTS") or "50000"
+    is_count = value.isascii() and value.isdecimal() and len(value) <= len(str(_MAX_FACTS))
+    if not (is_count and 0 < int(value) <= _MAX_FACTS):
         parser.error(
-            f"KAIS_UNDECLARED_FACTS: {given!r} is not a number of facts; use 1 to {_MOST_FACTS}"
+            f"KAIS_UNDECLARED_FACTS: {value!r} is not a number of facts; use 1 to {_MAX_FACTS}"
         )
-    return int(given)
+    return int(value)
 
 
-def _port(given: str, parser: argparse.ArgumentParser) -> int:
-    port = int(given) if given.isascii() and given.isdecimal() and len(given) <= _DIGITS else 0
-    if not 0 < port <= _LAST_PORT:
-        parser.error(f"--port (KAIS_PORT): {given!r} is no port; give 1 to {_LAST_PORT}")
+def _port(value: str, parser: argparse.ArgumentParser) -> int:
+    port = (
+        int(value)
+        if value.isascii() and value.isdecimal() and len(value) <= _MAX_PORT_DIGITS
+        else 0
+    )
+    if not 0 < port <= _MAX_PORT:
+        parser.error(f"--port (KAIS_PORT): {value!r} is no port; give 1 to {_MAX_PORT}")
     return port
 
 

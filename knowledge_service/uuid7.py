@@ -7,7 +7,7 @@ import uuid
 from datetime import datetime
 
 
-def early_id(now: datetime) -> str:
+def provisional_id(now: datetime) -> str:
     """Return an id for what is named before it is written: its moment, then chance.
 
     What is written at about one time so stands together in its table. Such ids need not increase.
@@ -20,7 +20,7 @@ def early_id(now: datetime) -> str:
 _VARIANT, _TAIL = 1 << 63, (1 << 62) - 1
 
 
-class IdMaker:
+class Uuid7Generator:
     """Makes UUIDv7s that strictly increase within one maker, also inside one millisecond.
 
     Not thread-safe: the writer thread owns one.
@@ -31,11 +31,11 @@ class IdMaker:
         self._now: datetime | None = None
         self._start = 0
 
-    def make(self, now: datetime) -> str:
+    def generate(self, now: datetime) -> str:
         """Return a new id; `now` gives its first 48 bits unless an earlier id is already ahead."""
         return _text(self._next(now, 1))
 
-    def make_all(self, now: datetime, count: int) -> list[str]:
+    def generate_batch(self, now: datetime, count: int) -> list[str]:
         """Return `count` new ids of one caller; only the step to the first is random."""
         first = self._next(now, count)
         head, tail = _text(first)[:-_DIGITS], first & _LAST_DIGITS

@@ -91,7 +91,7 @@ class _Answer(BaseHTTPRequestHandler):
     def _take_body(self) -> None:
         """Read what is sent and drop it: to close on it would take the answer away, too."""
         length = self.headers.get("Content-Length", "")
-        left = int(length) if middleware.is_within(length, middleware.MAX_BODY) else 0
+        left = int(length) if middleware.is_within(length, middleware.MAX_BODY_BYTES) else 0
         while left > 0 and (read := self.rfile.read(min(left, _AT_ONCE))):
             left -= len(read)
 

@@ -63,7 +63,7 @@ def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
 
     def find(question: Question) -> list[str]:
         body = RecallIn(query=question.text, limit=LIMIT, valid_at=question.valid_at)
-        answer = use_cases_recall.recall(store, reader, body, now=NOW, once=None)
+        answer = use_cases_recall.recall(store, reader, body, now=NOW, idempotency_key=None)
         return [id_of[fact.id] for fact in answer.facts]
 
     return find
@@ -140,7 +140,9 @@ def silence(members: Sequence[Set]) -> list[list[object]]:
                 reader = administrator("bench", "system")
                 for question in member.questions:
                     body = RecallIn(query=question.text, limit=1, valid_at=question.valid_at)
-                    answer = use_cases_recall.recall(store, reader, body, now=NOW, once=None)
+                    answer = use_cases_recall.recall(
+                        store, reader, body, now=NOW, idempotency_key=None
+                    )
                     score = answer.facts[0].score if answer.facts else 0.0
                     best[bool(question.evidence)].append(score)
             finally:

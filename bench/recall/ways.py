@@ -99,7 +99,7 @@ def _iso(turn: Turn) -> FactIn:
 
 def _reference(turn: Turn) -> FactIn:
     text = f"[session_{turn.session}, {_day(turn.at)}] {_said(turn)}"
-    return compat_v0.fact_in(compat_v0.RememberBody(content=text, tags=(turn.id,)))
+    return compat_v0.to_fact_in(compat_v0.RememberBody(content=text, tags=(turn.id,)))
 
 
 WAYS: dict[str, Way] = {

@@ -20,7 +20,7 @@ import anyio.to_thread
 import httpx
 
 from knowledge_service.authentication.cache import Cache, Identity
-from knowledge_service.authentication.token_review_limits import Lanes
+from knowledge_service.authentication.token_review_limits import TokenReviewLimiter
 from knowledge_service.domain.access_control import Principal, administrator
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from knowledge_client.models import PrincipalIn
     from knowledge_service.ports import PrincipalStore
 
-_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TIMEOUT_S = 5.0
 # Threads of its own, so that no slow request keeps callers from being known.
 _THREADS = 4
@@ -54,16 +54,18 @@ class TokenReviewer:
             "spec": {"token": token, "audiences": [self._audience]},
         }
         try:
-            own = self._token_file.read_text().strip()
-            answer = await self._client.post(
-                _REVIEWS, json=body, headers={"Authorization": f"Bearer {own}"}
+            own_token = self._token_file.read_text().strip()
+            response = await self._client.post(
+                _REVIEWS_PATH, json=body, headers={"Authorization": f"Bearer {own_token}"}
             )
-            answer.raise_for_status()
-            status: dict[str, Any] = answer.json().get("status") or {}
+            response.raise_for_status()
+            status: dict[str, Any] = response.json().get("status") or {}
         except httpx.HTTPStatusError as exc:
-            raise IdentityUnavailable(_unasked(f"the API server answers {_code(exc)}")) from exc
+            raise IdentityUnavailable(
+                _unavailable_message(f"the API server answers {_status_code(exc)}")
+            ) from exc
         except (httpx.HTTPError, OSError, ValueError) as exc:
-            raise IdentityUnavailable(_unasked(type(exc).__name__)) from exc
+            raise IdentityUnavailable(_unavailable_message(type(exc).__name__)) from exc
         user = status.get("user") or {}
         audiences = status.get("audiences") or []
         if not status.get("authenticated") or self._audience not in audiences:
@@ -71,11 +73,11 @@ class TokenReviewer:
         return Identity(user["username"], user.get("uid")) if user.get("username") else None
 
 
-def _unasked(why: str) -> str:
-    return f"the cluster cannot be asked who you are ({why}); try again"
+def _unavailable_message(reason: str) -> str:
+    return f"the cluster cannot be asked who you are ({reason}); try again"
 
 
-def _code(failure: httpx.HTTPStatusError) -> int:
+def _status_code(failure: httpx.HTTPStatusError) -> int:
     return failure.response.status_code
 
 
@@ -95,62 +97,71 @@ class KubernetesAuthentication:
         self._principals = principals
         self._administrators = frozenset(administrators)
         self._cache = Cache(monotonic)
-        self._lanes = Lanes(self._is_known)
+        self._limiter = TokenReviewLimiter(self._is_registered)
         self._threads = anyio.CapacityLimiter(_THREADS)
-        self._under_way: dict[bytes, asyncio.Future[Identity | None]] = {}
+        self._pending_reviews: dict[bytes, asyncio.Future[Identity | None]] = {}
 
     async def principal(self, bearer: str | None) -> Principal:
         """Return the administrator or registered principal behind a token."""
         if not bearer:
             raise Unauthenticated("send a token of audience kais-knowledge as bearer")
-        known = self._cache.get(bearer)
-        identity = known[0] if known else await self._review(bearer)
+        cached = self._cache.get(bearer)
+        identity = cached[0] if cached else await self._review(bearer)
         if identity is None:
             raise Unauthenticated(
                 "the cluster does not take this token for audience kais-knowledge"
             )
         if identity.username in self._administrators:
             return administrator(identity.username, "system")
-        found = await self._registered(identity.username)
-        if found is None or (found.subject.uid and found.subject.uid != identity.uid):
+        registration = await self._registration(identity.username)
+        if registration is None or (
+            registration.subject.uid and registration.subject.uid != identity.uid
+        ):
             raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
         # An account that is made anew is another one: it has another UID.
         subject = f"{identity.username} {identity.uid or ''}"
-        return Principal(found.name, found.type, found.home, found.grants, found.quota, subject)
+        return Principal(
+            registration.name,
+            registration.type,
+            registration.home,
+            registration.grants,
+            registration.quota,
+            subject,
+        )
 
-    async def _is_known(self, username: str) -> bool:
+    async def _is_registered(self, username: str) -> bool:
         if username in self._administrators:
             return True
-        return await self._registered(username) is not None
+        return await self._registration(username) is not None
 
-    async def _registered(self, username: str) -> PrincipalIn | None:
+    async def _registration(self, username: str) -> PrincipalIn | None:
         find = self._principals.principal
         return await anyio.to_thread.run_sync(find, username, limiter=self._threads)
 
     async def _review(self, bearer: str) -> Identity | None:
         """Ask once for all who come with the same token while the answer is under way."""
         key = hashlib.sha256(bearer.encode()).digest()
-        under_way = self._under_way.get(key)
-        if under_way is None:
-            under_way = asyncio.ensure_future(self._ask(bearer))
-            self._under_way[key] = under_way
-            under_way.add_done_callback(lambda done: self._asked(key, done))
+        pending = self._pending_reviews.get(key)
+        if pending is None:
+            pending = asyncio.ensure_future(self._request_review(bearer))
+            self._pending_reviews[key] = pending
+            pending.add_done_callback(lambda finished: self._on_review_end(key, finished))
         # A caller that hangs up takes the answer from nobody else.
-        return await asyncio.shield(under_way)
+        return await asyncio.shield(pending)
 
-    def _asked(self, key: bytes, done: asyncio.Future[Identity | None]) -> None:
-        self._under_way.pop(key, None)
-        if not done.cancelled():
-            done.exception()  # seen, also when nobody waits any more
+    def _on_review_end(self, key: bytes, review: asyncio.Future[Identity | None]) -> None:
+        self._pending_reviews.pop(key, None)
+        if not review.cancelled():
+            review.exception()  # seen, also when nobody waits any more
 
-    async def _ask(self, bearer: str) -> Identity | None:
-        async with self._lanes.turn(bearer):
+    async def _request_review(self, bearer: str) -> Identity | None:
+        async with self._limiter.hold_slot(bearer):
             identity = await self._reviewer.review(bearer)
         self._cache.put(bearer, identity)
         return identity
 
 
-def client(api: str, ca_file: Path) -> httpx.AsyncClient:
+def http_client(api: str, ca_file: Path) -> httpx.AsyncClient:
     """Make the HTTP client of the API server, which trusts the cluster's CA only."""
     context = ssl.create_default_context(cafile=str(ca_file)) if ca_file.exists() else True
     return httpx.AsyncClient(base_url=api, verify=context, timeout=_TIMEOUT_S, trust_env=False)

@@ -18,18 +18,18 @@ from contextlib import asynccontextmanager
 from knowledge_service.errors import IdentityUnavailable
 
 # An API server answers a review in a few milliseconds: two at a time are hundreds a second.
-_NARROW = 2
-_AN_ACCOUNT = 2
-_IN_ALL = 16
+_MAX_UNKNOWN = 2
+_MAX_PER_ACCOUNT = 2
+_MAX_TOTAL = 16
 # Who would be the 65th to wait for a lane would wait longer than a client does.
-_WAITING = 64
-_LONGEST_CLAIMS = 16_384
+_MAX_QUEUED = 64
+_MAX_CLAIMS_LENGTH = 16_384
 
 
 def claimed_subject(token: str) -> str | None:
     """Return whom a token says it belongs to, without believing it; None when it says nothing."""
     parts = token.split(".")
-    if len(parts) != 3 or len(parts[1]) > _LONGEST_CLAIMS:  # noqa: PLR2004 - the shape of a JWT
+    if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_LENGTH:  # noqa: PLR2004 - the shape of a JWT
         return None
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
@@ -40,37 +40,39 @@ def claimed_subject(token: str) -> str | None:
     return subject if isinstance(subject, str) else None
 
 
-class _Lane:
-    def __init__(self, width: int) -> None:
-        self.gate = asyncio.Semaphore(width)
-        self.inside = 0
+class _AccountQueue:
+    def __init__(self, concurrency: int) -> None:
+        self.semaphore = asyncio.Semaphore(concurrency)
+        self.length = 0
 
 
-class Lanes:
+class TokenReviewLimiter:
     """Lets questions through. Used from one event loop only."""
 
-    def __init__(self, is_known: Callable[[str], Awaitable[bool]]) -> None:
-        self._is_known = is_known
-        self._lanes: dict[str, _Lane] = {}
-        self._all = asyncio.Semaphore(_IN_ALL)
+    def __init__(self, is_registered: Callable[[str], Awaitable[bool]]) -> None:
+        self._is_registered = is_registered
+        self._queues: dict[str, _AccountQueue] = {}
+        self._total = asyncio.Semaphore(_MAX_TOTAL)
 
     @asynccontextmanager
-    async def turn(self, token: str) -> AsyncIterator[None]:
+    async def hold_slot(self, token: str) -> AsyncIterator[None]:
         """Wait for a turn of the token's lane.
 
         Raises:
             IdentityUnavailable: too many wait there already.
         """
         subject = claimed_subject(token)
-        name = subject if subject and await self._is_known(subject) else ""
-        lane = self._lanes.setdefault(name, _Lane(_AN_ACCOUNT if name else _NARROW))
-        if lane.inside >= _WAITING:
+        account = subject if subject and await self._is_registered(subject) else ""
+        queue = self._queues.setdefault(
+            account, _AccountQueue(_MAX_PER_ACCOUNT if account else _MAX_UNKNOWN)
+        )
+        if queue.length >= _MAX_QUEUED:
             raise IdentityUnavailable("too many unknown tokens are being looked at; try again")
-        lane.inside += 1
+        queue.length += 1
         try:
-            async with lane.gate, self._all:
+            async with queue.semaphore, self._total:
                 yield
         finally:
-            lane.inside -= 1
-            if not lane.inside:
-                del self._lanes[name]
+            queue.length -= 1
+            if not queue.length:
+                del self._queues[account]

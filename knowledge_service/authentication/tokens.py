@@ -32,10 +32,10 @@ from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
 
 _log = logging.getLogger(__name__)
-_LOOK_AGAIN_S = 1.0
+_CHECK_INTERVAL_S = 1.0
 # 16 characters of a random token are more than 90 bits; anything shorter was thought up.
-_SHORTEST = 16
-_LARGEST_FILE = 4 * 1024 * 1024
+_MIN_TOKEN_LENGTH = 16
+_MAX_FILE_BYTES = 4 * 1024 * 1024
 
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -59,9 +59,9 @@ class TokenFileError(Exception):
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _TokenTable:
     version: tuple[int, int, int, int]
-    known: tuple[tuple[bytes, Principal], ...]
+    principals: tuple[tuple[bytes, Principal], ...]
 
 
 class TokenAuthentication:
@@ -87,30 +87,30 @@ class TokenAuthentication:
             self._loaded = _load(path)
         except TokenFileError as exc:
             raise StartupError(str(exc)) from exc
-        self._looked_at = monotonic()
+        self._checked_at_s = monotonic()
 
     async def principal(self, bearer: str | None) -> Principal:
         """Return the principal behind a token."""
         if not bearer:
             raise Unauthenticated("no bearer token; send one of the service's token file")
-        if self._monotonic() - self._looked_at >= _LOOK_AGAIN_S:
-            await anyio.to_thread.run_sync(self._look_again, limiter=self._threads)
+        if self._monotonic() - self._checked_at_s >= _CHECK_INTERVAL_S:
+            await anyio.to_thread.run_sync(self._reload_if_changed, limiter=self._threads)
         if self._problem:
             raise IdentityUnavailable("the service's token file cannot be read; its log says why")
         digest = hashlib.sha256(bearer.encode()).digest()
-        found: Principal | None = None
-        for known, principal in self._loaded.known:
-            if hmac.compare_digest(known, digest):
-                found = principal
-        if found is None:
+        match: Principal | None = None
+        for token_digest, principal in self._loaded.principals:
+            if hmac.compare_digest(token_digest, digest):
+                match = principal
+        if match is None:
             raise Unauthenticated("unknown token")
-        return found
+        return match
 
-    def _look_again(self) -> None:
+    def _reload_if_changed(self) -> None:
         with self._lock:
-            self._looked_at = self._monotonic()
+            self._checked_at_s = self._monotonic()
             try:
-                if self._problem is None and _version(self._path) == self._loaded.version:
+                if self._problem is None and _file_version(self._path) == self._loaded.version:
                     return
                 self._loaded = _load(self._path)
             except TokenFileError as exc:
@@ -119,58 +119,58 @@ class TokenAuthentication:
                 self._problem = str(exc)
                 return
             self._problem = None
-            fields = {"principals": len(self._loaded.known)}
+            fields = {"principals": len(self._loaded.principals)}
             _log.info("token file read", extra={"fields": fields})
 
 
-def _version(path: Path) -> tuple[int, int, int, int]:
+def _file_version(path: Path) -> tuple[int, int, int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as exc:
-        raise _unreadable(path, exc) from exc
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        raise _unreadable_file(path, exc) from exc
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _unreadable(path: Path, exc: OSError) -> TokenFileError:
+def _unreadable_file(path: Path, exc: OSError) -> TokenFileError:
     return TokenFileError(
         f"token file {path} cannot be read ({exc.strerror}); "
         "give --token-file (KAIS_TOKEN_FILE) a file that this user may read"
     )
 
 
-def _load(path: Path) -> _Loaded:
+def _load(path: Path) -> _TokenTable:
     try:
         with path.open("rb") as handle:
-            found = os.fstat(handle.fileno())
-            if found.st_mode & stat.S_IRWXO:
+            status = os.fstat(handle.fileno())
+            if status.st_mode & stat.S_IRWXO:
                 raise TokenFileError(
                     f"token file {path} is readable by all users of this machine "
-                    f"(mode {stat.S_IMODE(found.st_mode):04o}); chmod 0600 it, "
+                    f"(mode {stat.S_IMODE(status.st_mode):04o}); chmod 0600 it, "
                     "or mount the Secret with defaultMode 0440"
                 )
-            text = handle.read(_LARGEST_FILE + 1)
+            text = handle.read(_MAX_FILE_BYTES + 1)
     except OSError as exc:
-        raise _unreadable(path, exc) from exc
-    if len(text) > _LARGEST_FILE:
-        raise TokenFileError(f"token file {path} may have {_LARGEST_FILE} bytes")
-    version = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+        raise _unreadable_file(path, exc) from exc
+    if len(text) > _MAX_FILE_BYTES:
+        raise TokenFileError(f"token file {path} may have {_MAX_FILE_BYTES} bytes")
+    version = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
     try:
         entries = _File.model_validate_json(text).principals
     except pydantic.ValidationError as exc:
         # Neither the input nor the context of an error is shown: both may hold a token.
-        said = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(str(part) for part in error['loc']) or 'the file'}: {error['msg']}"
             for error in exc.errors(include_input=False, include_context=False, include_url=False)
         )
-        raise TokenFileError(f"token file {path} is not what it must be: {said}") from None
-    known = tuple(_known(path, place, each) for place, each in enumerate(entries))
-    if len({digest for digest, _ in known}) < len(known):
+        raise TokenFileError(f"token file {path} is not what it must be: {problems}") from None
+    principals = tuple(_principal_of(path, index, entry) for index, entry in enumerate(entries))
+    if len({digest for digest, _ in principals}) < len(principals):
         raise TokenFileError(f"token file {path}: two principals have one token; give each its own")
-    _refuse_doubles(path, [principal for _, principal in known])
-    return _Loaded(version, known)
+    _reject_duplicates(path, [principal for _, principal in principals])
+    return _TokenTable(version, principals)
 
 
-def _refuse_doubles(path: Path, principals: Sequence[Principal]) -> None:
+def _reject_duplicates(path: Path, principals: Sequence[Principal]) -> None:
     """Let pass several tokens of one principal, as while one is replaced, but not two principals.
 
     A repeat of one would get the answer that the other was given with more rights.
@@ -184,12 +184,14 @@ def _refuse_doubles(path: Path, principals: Sequence[Principal]) -> None:
             )
 
 
-def _known(path: Path, place: int, entry: _Entry) -> tuple[bytes, Principal]:
-    where = f"token file {path}: principals.{place} ({entry.name})"
+def _principal_of(path: Path, index: int, entry: _Entry) -> tuple[bytes, Principal]:
+    location = f"token file {path}: principals.{index} ({entry.name})"
     if (entry.token is None) == (entry.token_sha256 is None):
-        raise TokenFileError(f"{where} must have one of token and token_sha256")
-    if entry.token is not None and len(entry.token) < _SHORTEST:
-        raise TokenFileError(f"{where}: its token must have {_SHORTEST} characters or more")
+        raise TokenFileError(f"{location} must have one of token and token_sha256")
+    if entry.token is not None and len(entry.token) < _MIN_TOKEN_LENGTH:
+        raise TokenFileError(
+            f"{location}: its token must have {_MIN_TOKEN_LENGTH} characters or more"
+        )
     try:
         home = str(scopes.Scope.parse(entry.home))
         grants = tuple(
@@ -197,7 +199,7 @@ def _known(path: Path, place: int, entry: _Entry) -> tuple[bytes, Principal]:
             for grant in entry.grants
         )
     except scopes.InvalidScope as exc:
-        raise TokenFileError(f"{where}: {exc}") from exc
+        raise TokenFileError(f"{location}: {exc}") from exc
     digest = (
         hashlib.sha256(entry.token.encode()).digest()
         if entry.token is not None

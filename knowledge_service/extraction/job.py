@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 ACTOR = Actor("kais-extraction", "system", for_agents=True)
 
 # A run remembers few facts, and it has just ended.
-_LOOKED_THROUGH = 500
+_MAX_LISTED_FACTS = 500
 
 
-def run(store: Store, key: RunKey) -> Extraction:
+def run_extraction(store: Store, key: RunKey) -> Extraction:
     """Gather, extract and store; the outcome of the run is read and never changed.
 
     Raises:
         NotFound: the run is gone, as when its realm was made anew.
     """
     store.begin_extraction(key)
-    found = store.run(key, EVERYTHING)
-    if found is None:
+    mission_run = store.run(key, EVERYTHING)
+    if mission_run is None:
         raise NotFound(f"run {key.run_id} is gone; there is nothing to extract from")
-    config = store.scope_configs([found.scope]).get(found.scope)
+    config = store.scope_configs([mission_run.scope]).get(mission_run.scope)
     settings = config.extraction if config else ExtractionConfig()
     if not settings.enabled:
-        reason = f"extraction is switched off in {found.scope}"
+        reason = f"extraction is switched off in {mission_run.scope}"
         return store.finish_extraction(key, (), reason, actor=ACTOR)
     if config and config.read_only:
-        reason = f"{found.scope} is read-only"
+        reason = f"{mission_run.scope} is read-only"
         return store.finish_extraction(key, (), reason, actor=ACTOR)
     episodes = store.episodes(key)
     earlier = store.earlier_signatures(key, episode_parsing.error_signatures(episodes))
     limit = min(store.extraction_limit(key), settings.max_facts)
-    remembered = _remembered(store, found)
-    outcome = extraction.extract(found, episodes, earlier, remembered=remembered, limit=limit)
-    facts = [_new_fact(found, fact) for fact in outcome.facts]
+    remembered = _facts_of_run(store, mission_run)
+    outcome = extraction.extract(mission_run, episodes, earlier, remembered=remembered, limit=limit)
+    facts = [_to_new_fact(mission_run, fact) for fact in outcome.facts]
     return store.finish_extraction(key, facts, outcome.reason, actor=ACTOR)
 
 
-def _remembered(store: Store, run: Run) -> list[Fact]:
+def _facts_of_run(store: Store, run: Run) -> list[Fact]:
     """Return what the run itself left in its scope; it is among the newest there."""
     newest = store.list_facts(
-        Listing(EVERYTHING, _LOOKED_THROUGH, scopes=(run.scope,), lifecycle="live")
+        Listing(EVERYTHING, _MAX_LISTED_FACTS, scopes=(run.scope,), lifecycle="live")
     )
     return [
         fact
@@ -62,13 +62,13 @@ def _remembered(store: Store, run: Run) -> list[Fact]:
     ]
 
 
-def _new_fact(found: Run, fact: extraction.ExtractedFact) -> NewFact:
-    own: tuple[Ref, ...] = (Ref(type="run", id=found.run_id),)
-    if found.mission:
-        own = (Ref(type="mission", id=f"{found.namespace}/{found.mission}"), *own)
-    episodes = tuple(Ref(type="episode", id=f"{found.run_id}/{seq}") for seq in fact.episodes)
+def _to_new_fact(run: Run, fact: extraction.ExtractedFact) -> NewFact:
+    run_refs: tuple[Ref, ...] = (Ref(type="run", id=run.run_id),)
+    if run.mission:
+        run_refs = (Ref(type="mission", id=f"{run.namespace}/{run.mission}"), *run_refs)
+    episodes = tuple(Ref(type="episode", id=f"{run.run_id}/{seq}") for seq in fact.episodes)
     return NewFact(
-        scope=found.scope,
+        scope=run.scope,
         kind=fact.kind,
         content=fact.content,
         title=fact.title,
@@ -76,7 +76,9 @@ def _new_fact(found: Run, fact: extraction.ExtractedFact) -> NewFact:
         predicate=fact.predicate,
         tags=fact.tags,
         confidence=fact.confidence,
-        source=Source(type="mission_extraction", refs=merge_refs(own, episodes), actor=ACTOR.name),
-        session=found.run_id,
+        source=Source(
+            type="mission_extraction", refs=merge_refs(run_refs, episodes), actor=ACTOR.name
+        ),
+        session=run.run_id,
         quoted=fact.quoted,
     )

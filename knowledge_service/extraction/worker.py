@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 _log = logging.getLogger(__name__)
-_AT_ONCE = 50
+_BATCH_SIZE = 50
 # The rules are pure and the store is local: what fails three times fails for good.
-_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 class ExtractionWorker(BackgroundWorker):
@@ -40,7 +40,7 @@ class ExtractionWorker(BackgroundWorker):
         *,
         on_run: OnRun,
         on_end: Callable[[str, float], object] = lambda _, __: None,
-        run: Callable[[Store, RunKey], Extraction] = job.run,
+        run: Callable[[Store, RunKey], Extraction] = job.run_extraction,
         retry_s: float = 1.0,
     ) -> None:
         super().__init__("extraction", {"extraction": self._drain}, retry_s=retry_s, on_run=on_run)
@@ -50,24 +50,24 @@ class ExtractionWorker(BackgroundWorker):
 
     def _drain(self) -> float | None:
         """Run every open job once; one that is still open runs again after a while."""
-        for key, extraction in self._store.open_extractions(_AT_ONCE):
+        for key, extraction in self._store.open_extractions(_BATCH_SIZE):
             if self.is_stopping:
                 return None
-            self._one(key, extraction)
+            self._run_extraction(key, extraction)
         return self._retry_s if self._store.open_extractions(1) else None
 
-    def _one(self, key: RunKey, extraction: Extraction) -> None:
-        run_id, began_s = key.run_id, time.perf_counter()
+    def _run_extraction(self, key: RunKey, extraction: Extraction) -> None:
+        run_id, started_at_s = key.run_id, time.perf_counter()
         try:
-            ended = self._run_job(self._store, key)
+            result = self._run_job(self._store, key)
         except StoreUnavailable:
             raise
         except Exception as exc:  # noqa: BLE001 - one bad record must not stop the others
-            retry = extraction.attempts + 1 < _ATTEMPTS
+            retry = extraction.attempts + 1 < _MAX_ATTEMPTS
             reason = exc.detail if isinstance(exc, ServiceError) else f"{type(exc).__name__}: {exc}"
-            ended = self._store.fail_extraction(key, reason, retry=retry)
+            result = self._store.fail_extraction(key, reason, retry=retry)
             _log.warning("extraction failed", exc_info=exc, extra={"fields": {"run": run_id}})
-        if ended.state in ("done", "failed"):
-            self._on_end(ended.state, time.perf_counter() - began_s)
-            fields = {"run": run_id, "state": ended.state, "facts": len(ended.facts)}
+        if result.state in ("done", "failed"):
+            self._on_end(result.state, time.perf_counter() - started_at_s)
+            fields = {"run": run_id, "state": result.state, "facts": len(result.facts)}
             _log.info("extraction ended", extra={"fields": fields})

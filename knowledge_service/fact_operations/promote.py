@@ -9,7 +9,7 @@ from knowledge_client.models import Fact, PromotionResult
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain import promotion
 from knowledge_service.domain.access_control import PLATFORM, contains, lineage
-from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.fact_operations import remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import Actor, Order
@@ -64,7 +64,7 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
     order = Order(ACTOR, f"in front of {evidence.missions} succeeded missions")
     try:
         return _copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
-    except RetractedBefore:
+    except PreviouslyRetracted:
         return None  # somebody up there knows better
 
 

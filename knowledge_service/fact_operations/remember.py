@@ -11,7 +11,7 @@ from knowledge_client.models import Fact, Remembered
 from knowledge_service.domain import facts, supersession
 from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.errors import RetractedBefore
+from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import Decision, FactUnitOfWork
@@ -36,7 +36,7 @@ def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remem
         confirm(uow, equal, new, actor)
         return Remembered(fact_id=equal.id, status="confirmed")
     if equal and equal.lifecycle == "retracted" and not new.force:
-        raise RetractedBefore(
+        raise PreviouslyRetracted(
             f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
             " say what is different, or force it"
         )
@@ -63,7 +63,7 @@ def _again(decision: Decision, new: NewFact) -> NewFact:
         RetractedBefore: it is not forced.
     """
     if not new.force:
-        raise RetractedBefore(
+        raise PreviouslyRetracted(
             f"{_NOT_APPROVED[decision.verdict]} in {new.scope}: {decision.fact.closed_reason};"
             " say what is different, or force it, which makes a draft for the reviewer"
         )

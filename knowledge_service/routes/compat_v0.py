@@ -25,11 +25,11 @@ from knowledge_service.routes.dependencies import (
     OffloadDep,
     ServicesDep,
 )
-from knowledge_service.routes.endpoint import ReferenceEndpoint
+from knowledge_service.routes.endpoint import CompatEndpoint
 from knowledge_service.use_cases import authorization, fact_lifecycle, idempotency
 from knowledge_service.use_cases import recall as recall_use_case
 
-router = APIRouter(tags=["reference"], route_class=ReferenceEndpoint)
+router = APIRouter(tags=["reference"], route_class=CompatEndpoint)
 
 
 class RecallBody(WireModel):
@@ -72,7 +72,7 @@ class ReferenceFact(RecalledFact):
     valid_from: UtcDatetime
 
 
-def reference_fact(fact: RecalledFact) -> ReferenceFact:
+def to_reference_fact(fact: RecalledFact) -> ReferenceFact:
     """Say a recalled fact as the reference does."""
     source = fact.source.model_dump(mode="json")
     for ref in reversed(fact.source.refs):  # so that the first of a kind is the one
@@ -89,7 +89,7 @@ def reference_fact(fact: RecalledFact) -> ReferenceFact:
     )
 
 
-def fact_in(body: RememberBody) -> FactIn:
+def to_fact_in(body: RememberBody) -> FactIn:
     """Say it as our own routes do."""
     return FactIn(
         content=body.content,
@@ -106,7 +106,7 @@ def recall(
 ) -> list[ReferenceFact]:
     """Return facts of the scope and those above it, as far as the caller sees them."""
     scope = body.scope
-    paths = () if scope is None else authorization.readable_lineage(scope, principal)
+    paths = () if scope is None else authorization.authorize_read_lineage(scope, principal)
     question = RecallIn(
         query=body.query,
         limit=body.max_results,
@@ -115,10 +115,12 @@ def recall(
         include_closed=body.include_invalidated,
     )
     now = services.now()
-    answer = recall_use_case.recall(services.store, principal, question, now=now, once=None)
+    answer = recall_use_case.recall(
+        services.store, principal, question, now=now, idempotency_key=None
+    )
     if answer.receipt:
         response.headers["Kais-Receipt"] = answer.receipt
-    return [reference_fact(fact) for fact in answer.facts]
+    return [to_reference_fact(fact) for fact in answer.facts]
 
 
 @router.post("/remember")
@@ -126,7 +128,7 @@ async def remember(
     body: RememberBody, offload: OffloadDep, key: KeyHeader = None
 ) -> dict[str, str]:
     """Remember a fact."""
-    stored = await facts.remember_one(fact_in(body), offload, key)
+    stored = await facts.remember_one(to_fact_in(body), offload, key)
     return {"factId": stored.fact_id}
 
 

@@ -17,15 +17,15 @@ from knowledge_service.use_cases.services import Services
 
 T = TypeVar("T")
 # What a body counts that does not say how long it is: as much as one may be (`middleware`).
-_UNSAID_BYTES = 8 * 1024 * 1024
-_DIGITS = 15  # more than any body that is let through
-_QUESTIONS = frozenset({"/v1/recall", "/recall"})
+_ASSUMED_BODY_BYTES = 8 * 1024 * 1024
+_MAX_LENGTH_DIGITS = 15  # more than any body that is let through
+_RECALL_PATHS = frozenset({"/v1/recall", "/recall"})
 # Each request of these brings one fact; how many a batch has is known when its body is read.
-_ONE_FACT = frozenset({"/v1/facts", "/remember"})
+_SINGLE_FACT_PATHS = frozenset({"/v1/facts", "/remember"})
 # What asks a recall's question again costs what a recall does.
-_AGAIN = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_BODILESS = _READING | {"DELETE"}
+_RERUN_PATHS = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_BODILESS_METHODS = _READ_METHODS | {"DELETE"}
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Offload:
     principal: Principal
     body: bytes
 
-    async def run(self, call: Callable[[], T], kind: concurrency_limits.Kind = "recalls") -> T:
+    async def run(self, call: Callable[[], T], kind: concurrency_limits.SlotKind = "recalls") -> T:
         """Wait for a slot, then run a call.
 
         Raises:
             StoreUnavailable: no slot became free in time.
         """
-        async with self.services.concurrency.running(self.principal, kind):
+        async with self.services.concurrency_limiter.hold_slot(self.principal, kind):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self.services.threads, call)
 
@@ -71,57 +71,57 @@ def caller(request: Request) -> Principal:
 CallerDep = Annotated[Principal, Depends(caller)]
 
 
-async def principal_of(
-    parts: Services, authorization: str, what: tuple[str, str, str | None]
+async def authenticate(
+    services: Services, authorization: str, request_line: tuple[str, str, str | None]
 ) -> Principal:
     """Find out who calls, and take what the request (method, path, length) costs of its share."""
-    principal = await parts.authenticator.principal(bearer_of(authorization))
-    amounts = shares(*what)
-    if amounts:
-        parts.quotas.take(principal, amounts)
+    principal = await services.authenticator.principal(bearer_token_of(authorization))
+    costs = quota_cost(*request_line)
+    if costs:
+        services.rate_limiter.take(principal, costs)
     return principal
 
 
-def bearer_of(authorization: str) -> str | None:
+def bearer_token_of(authorization: str) -> str | None:
     """Return the token of an `Authorization` header."""
     scheme, _, token = authorization.partition(" ")
     return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
-def shares(method: str, path: str, length: str | None) -> dict[rate_limits.Share, int]:
+def quota_cost(method: str, path: str, length: str | None) -> dict[rate_limits.QuotaName, int]:
     """Tell what a request takes from its caller's share."""
-    if path in _QUESTIONS or (method == "GET" and _AGAIN.fullmatch(path)):
+    if path in _RECALL_PATHS or (method == "GET" and _RERUN_PATHS.fullmatch(path)):
         return {"recalls": 1}
-    if method in _READING or path == "/v1/stats:batch":
+    if method in _READ_METHODS or path == "/v1/stats:batch":
         return {"reads": 1}
-    writes: dict[rate_limits.Share, int] = {"writes": 1}
-    if path in _ONE_FACT:
-        writes["facts"] = 1
-    return {**writes, "bytes": body_bytes(method, length)}
+    cost: dict[rate_limits.QuotaName, int] = {"writes": 1}
+    if path in _SINGLE_FACT_PATHS:
+        cost["facts"] = 1
+    return {**cost, "bytes": body_bytes(method, length)}
 
 
 def body_bytes(method: str, length: str | None) -> int:
     """Return how many bytes a request's body may have, by its `Content-Length`."""
     if length is None:
-        return 0 if method in _BODILESS else _UNSAID_BYTES
-    is_number = length.isdecimal() and len(length) <= _DIGITS
-    return int(length) if is_number else _UNSAID_BYTES
+        return 0 if method in _BODILESS_METHODS else _ASSUMED_BODY_BYTES
+    is_number = length.isdecimal() and len(length) <= _MAX_LENGTH_DIGITS
+    return int(length) if is_number else _ASSUMED_BODY_BYTES
 
 
 _Flag = Annotated[bool, BeforeValidator(lambda said: True if said == "" else said)]
 
 
-def is_rehearsal(
-    *, dry_run: _Flag = False, camel: Annotated[_Flag, Query(alias="dryRun")] = False
+def is_dry_run(
+    *, dry_run: _Flag = False, dry_run_camel_case: Annotated[_Flag, Query(alias="dryRun")] = False
 ) -> bool:
     """Tell whether nothing is to be kept: `?dry_run`, with or without a value, in both spellings.
 
     What asks for nothing to be kept must never be overheard.
     """
-    return dry_run or camel
+    return dry_run or dry_run_camel_case
 
 
-RehearsalDep = Annotated[bool, Depends(is_rehearsal)]
+DryRunDep = Annotated[bool, Depends(is_dry_run)]
 Namespace = Annotated[
     str | None,
     Query(max_length=63, description="the run's, where several realms have one of this id"),

@@ -88,10 +88,10 @@ class Endpoint(APIRoute):
                 raise _too_large(limit)
             # A body costs memory and time: nobody unknown has one read.
             authorization = _text(headers.get(b"authorization")) or ""
-            what = (scope["method"], scope["path"], length)
-            principal = await dependencies.principal_of(services, authorization, what)
+            request_line = (scope["method"], scope["path"], length)
+            principal = await dependencies.authenticate(services, authorization, request_line)
             size = dependencies.body_bytes(scope["method"], length)
-            with services.concurrency.counted(principal, size):
+            with services.concurrency_limiter.count_call(principal, size):
                 # Before a slot is taken: a slow sender delays no other caller.
                 body = await _read_body(receive, limit)
                 offload = Offload(services, principal, body)
@@ -99,7 +99,7 @@ class Endpoint(APIRoute):
                 if self._is_async:
                     response = await self._respond_async(call)
                 else:
-                    kind = concurrency_limits.kind_of(scope["method"], scope["path"])
+                    kind = concurrency_limits.slot_kind_of(scope["method"], scope["path"])
                     response = await offload.run(functools.partial(self._respond, call), kind)
         await response(scope, receive, send)
 
@@ -118,12 +118,12 @@ class Endpoint(APIRoute):
     def _response(self, call: _Call, value: Any) -> Response:
         if isinstance(value, Response):
             return value
-        own = call.response
-        status = (own.status_code if own else 0) or self.status_code or 200
+        draft = call.response
+        status = (draft.status_code if draft else 0) or self.status_code or 200
         if status == _NO_CONTENT:
             return Response(status_code=status)
         body = self._serializer.dump_json(value, by_alias=True)
-        return Response(body, status, own.headers if own else None, "application/json")
+        return Response(body, status, draft.headers if draft else None, "application/json")
 
     def _arguments(self, call: _Call) -> dict[str, Any]:
         """Validate the request.
@@ -141,7 +141,7 @@ class Endpoint(APIRoute):
         if violations:
             shown = tuple(violations[:_MAX_VIOLATIONS])
             raise InvalidBody("the request is not what this route takes", shown)
-        for name, provide in inputs.provided:
+        for name, provide in inputs.providers:
             arguments[name] = provide(call)
         return arguments
 
@@ -149,9 +149,9 @@ class Endpoint(APIRoute):
         inputs, request = self._inputs, call.request
         unknown: Iterator[ProblemViolation] = iter(())
         if request.scope["query_string"]:
-            unknown = unknown_fields.of_query(request.query_params, inputs.query_names)
+            unknown = unknown_fields.unknown_parameters(request.query_params, inputs.query_names)
         if inputs.body_model:
-            unknown = chain(unknown, unknown_fields.of_body(inputs.body_model, value))
+            unknown = chain(unknown, unknown_fields.unknown_body_fields(inputs.body_model, value))
         elif call.body.strip() not in _EMPTY:
             unknown = chain(unknown, [unknown_fields.NO_BODY])
         violations = tuple(islice(unknown, _MAX_VIOLATIONS))
@@ -159,7 +159,7 @@ class Endpoint(APIRoute):
             raise InvalidBody("the request has unknown parameters or fields", violations)
 
 
-class ReferenceEndpoint(Endpoint):
+class CompatEndpoint(Endpoint):
     """A route of the reference's clients, which send fields that this service does not have."""
 
     refuses_unknown = False
@@ -218,21 +218,23 @@ class _Location:
         for field in fields:
             info: FieldInfo = field.field_info
             if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-                spelt = tuple((each, False) for each in _names(info.annotation))
-                yield cls(name, info.annotation, spelt, field.name, None)
+                wire_names = tuple((model_field, False) for model_field in _names(info.annotation))
+                yield cls(name, info.annotation, wire_names, field.name, None)
             else:
                 if name == "header" and not info.alias:
                     raise TypeError(f"the header {field.name} has no alias")
                 single[field.name] = (info.annotation, info)
         if single:
             model = create_model(name.capitalize(), **single)
-            spelt = tuple(
-                (each.alias or key, typing.get_origin(each.annotation) is list)
-                for key, each in model.model_fields.items()
+            wire_names = tuple(
+                (model_field.alias or key, typing.get_origin(model_field.annotation) is list)
+                for key, model_field in model.model_fields.items()
             )
             declared = model.model_fields.values()
-            is_fixed = not any(each.is_required() or each.default == [] for each in declared)
-            yield cls(name, model, spelt, None, model().__dict__ if is_fixed else None)
+            is_fixed = not any(
+                model_field.is_required() or model_field.default == [] for model_field in declared
+            )
+            yield cls(name, model, wire_names, None, model().__dict__ if is_fixed else None)
 
     def read(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -265,37 +267,42 @@ class _Inputs:
     def __init__(self, dependant: Dependant) -> None:
         self.body_name, self.body_model = _body_of(dependant)
         self.locations = tuple(_locations(dependant))
-        self.provided: list[tuple[str, Callable[[_Call], Any]]] = []
-        self.derived: list[tuple[str, Callable[..., Any], tuple[_Location, ...]]] = []
-        for each in dependant.dependencies:
-            provide = _PROVIDERS.get(each.call)
+        self.providers: list[tuple[str, Callable[[_Call], Any]]] = []
+        self.factories: list[tuple[str, Callable[..., Any], tuple[_Location, ...]]] = []
+        for dependency in dependant.dependencies:
+            provide = _PROVIDERS.get(dependency.call)
             if provide:
-                self.provided.append((str(each.name), provide))
-            elif each.call and not each.dependencies and not each.body_params:
-                self.derived.append((str(each.name), each.call, tuple(_locations(each))))
+                self.providers.append((str(dependency.name), provide))
+            elif dependency.call and not dependency.dependencies and not dependency.body_params:
+                self.factories.append(
+                    (str(dependency.name), dependency.call, tuple(_locations(dependency)))
+                )
             else:
-                raise TypeError(f"{dependant.call}: {each.call} is not supported")
+                raise TypeError(f"{dependant.call}: {dependency.call} is not supported")
         if dependant.request_param_name:
-            self.provided.append((dependant.request_param_name, lambda call: call.request))
+            self.providers.append((dependant.request_param_name, lambda call: call.request))
         if dependant.response_param_name:
-            self.provided.append((dependant.response_param_name, _Call.make_response))
+            self.providers.append((dependant.response_param_name, _Call.make_response))
         callers = (dependencies.caller, dependencies.offload)
-        self.needs_caller = any(each.call in callers for each in dependant.dependencies)
-        everywhere = [*self.locations, *chain(*(locations for *_, locations in self.derived))]
+        self.needs_caller = any(dependency.call in callers for dependency in dependant.dependencies)
+        all_locations = [*self.locations, *chain(*(locations for *_, locations in self.factories))]
         self.query_names = frozenset(
-            name for each in everywhere if each.name == "query" for name, _ in each.fields
+            name
+            for dependency in all_locations
+            if dependency.name == "query"
+            for name, _ in dependency.fields
         )
 
     def parameters(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
         """Validate all but the body; mistakes are added to `violations`."""
         arguments: dict[str, Any] = {}
-        for name, derive, locations in self.derived:
-            found: dict[str, Any] = {}
+        for name, factory, locations in self.factories:
+            values: dict[str, Any] = {}
             count = len(violations)
             for location in locations:
-                found |= location.read(call, violations)
+                values |= location.read(call, violations)
             if len(violations) == count:
-                arguments[name] = derive(**found)
+                arguments[name] = factory(**values)
         for location in self.locations:
             arguments |= location.read(call, violations)
         return arguments
@@ -322,10 +329,10 @@ def _body_of(dependant: Dependant) -> tuple[str, type[BaseModel] | None]:
     bodies = dependant.body_params
     if dependant.cookie_params or len(bodies) > 1:
         raise TypeError(f"{dependant.call}: cookies and several bodies are not supported")
-    for each in bodies:
-        model = each.field_info.annotation
+    for parameter in bodies:
+        model = parameter.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):
-            return each.name, model
+            return parameter.name, model
         raise TypeError(f"{dependant.call}: a body must be a model")
     return "", None
 
@@ -341,10 +348,10 @@ def _names(model: type[BaseModel]) -> Iterator[str]:
         yield field.alias or name
 
 
-def _violations(exc: pydantic.ValidationError, *place: str) -> Iterator[ProblemViolation]:
+def _violations(exc: pydantic.ValidationError, *prefix: str) -> Iterator[ProblemViolation]:
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     for error in errors[:_MAX_VIOLATIONS]:
-        path = ".".join(str(part) for part in (*place, *error["loc"]))
+        path = ".".join(str(part) for part in (*prefix, *error["loc"]))
         yield ProblemViolation(path=path, message=str(error["msg"]))
 
 

@@ -21,30 +21,30 @@ from knowledge_service.routes.dependencies import (
     CallerDep,
     OffloadDep,
     ServicesDep,
-    bearer_of,
+    bearer_token_of,
 )
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import event_stream
 from knowledge_service.use_cases.services import Services
 
 # A change is told within this; one look at the end of the log takes some microseconds.
-_LOOK_EVERY_S = 0.25
-_SILENT_S = 15.0
+_POLL_INTERVAL_S = 0.25
+_KEEPALIVE_S = 15.0
 # A caller is looked at anew so often: a token that was taken away ends its stream.
-_ANEW_S = 10.0
+_REAUTHENTICATION_S = 10.0
 # An arbitrary number; who listens asks again with the id of the last event.
-_LONGEST_S = 300.0
+_MAX_STREAM_S = 300.0
 
 # A client that takes nothing for so long reads no more.
-_SEND_S = 20.0
+_SEND_TIMEOUT_S = 20.0
 
-_STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+_EVENT_STREAM_RESPONSE = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 _log = logging.getLogger(__name__)
 router = APIRouter(prefix="/v1", tags=["events"], route_class=Endpoint)
 
 
-@router.get("/events", response_class=StreamingResponse, responses={200: _STREAM})
+@router.get("/events", response_class=StreamingResponse, responses={200: _EVENT_STREAM_RESPONSE})
 async def events(
     request: Request,
     services: ServicesDep,
@@ -53,15 +53,17 @@ async def events(
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=512)] = None,
 ) -> StreamingResponse:
     """Tell visible changes as they happen; `Last-Event-ID` goes on after one, 410 if too old."""
-    listen = functools.partial(event_stream.Listener, services.store, principal, last_event_id)
-    listener = await offload.run(listen, "lookups")
-    seat = services.listeners.take(principal)
-    stream = _Stream(
-        _lines(services, listener, _Caller(services, request, principal), seat),
+    open_reader = functools.partial(
+        event_stream.EventReader, services.store, principal, last_event_id
+    )
+    reader = await offload.run(open_reader, "lookups")
+    subscription = services.subscription_limiter.subscribe(principal)
+    stream = _EventStream(
+        _event_lines(services, reader, _CallerGuard(services, request, principal), subscription),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
-    stream.seat = seat
+    stream.subscription = subscription
     return stream
 
 
@@ -74,20 +76,22 @@ def audit(
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> AuditPage:
     """List acts, reads among them, in the scopes that the caller administers; newest first."""
-    return event_stream.audit(services.store, principal, scope=scope, cursor=cursor, limit=limit)
+    return event_stream.list_audit_entries(
+        services.store, principal, scope=scope, cursor=cursor, limit=limit
+    )
 
 
-class _Stream(StreamingResponse):
+class _EventStream(StreamingResponse):
     """An answer that gives its seat back however it ends, also before its first line.
 
     It ends when its client takes nothing for a while: who never reads would keep the seat for ever.
     """
 
-    seat: event_stream.Seat
+    subscription: event_stream.Subscription
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
-            with anyio.fail_after(_SEND_S):
+            with anyio.fail_after(_SEND_TIMEOUT_S):
                 await send(message)
 
         try:
@@ -95,43 +99,48 @@ class _Stream(StreamingResponse):
         except TimeoutError:
             _log.info("stream closed: its client does not read")
         finally:
-            self.seat.give_back()
+            self.subscription.release()
 
 
-class _Caller:
+class _CallerGuard:
     """Who listens, as long as that is who it was when the stream began."""
 
     def __init__(self, services: Services, request: Request, principal: Principal) -> None:
         self._authenticator = services.authenticator
-        self._bearer = bearer_of(request.headers.get("authorization", ""))
+        self._bearer = bearer_token_of(request.headers.get("authorization", ""))
         self._principal = principal
-        self._looked_at_s = time.monotonic()
+        self._checked_at_s = time.monotonic()
 
-    async def is_gone(self, now_s: float) -> bool:
+    async def has_changed(self, now_s: float) -> bool:
         """Tell whether the token is none any more, or means somebody else or other rights."""
-        if now_s - self._looked_at_s < _ANEW_S:
+        if now_s - self._checked_at_s < _REAUTHENTICATION_S:
             return False
-        self._looked_at_s = now_s
+        self._checked_at_s = now_s
         try:
             return await self._authenticator.principal(self._bearer) != self._principal
         except ServiceError:
             return True
 
 
-async def _lines(
-    services: Services, listener: event_stream.Listener, caller: _Caller, seat: event_stream.Seat
+async def _event_lines(
+    services: Services,
+    reader: event_stream.EventReader,
+    guard: _CallerGuard,
+    subscription: event_stream.Subscription,
 ) -> AsyncIterator[str]:
     yield ": listening\n\n"
-    began = told = time.monotonic()
-    while (now := time.monotonic()) - began < _LONGEST_S and not services.listeners.is_closing:
-        if seat.is_over or await caller.is_gone(now):
+    started_at_s = sent_at_s = time.monotonic()
+    while (
+        now_s := time.monotonic()
+    ) - started_at_s < _MAX_STREAM_S and not services.subscription_limiter.is_closing:
+        if subscription.is_over or await guard.has_changed(now_s):
             return
-        behind = await anyio.to_thread.run_sync(lambda: listener.is_behind)
-        for event in await anyio.to_thread.run_sync(listener.next) if behind else ():
-            told = now
+        is_behind = await anyio.to_thread.run_sync(lambda: reader.is_behind)
+        for event in await anyio.to_thread.run_sync(reader.read) if is_behind else ():
+            sent_at_s = now_s
             yield f"id: {event.id}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n"
-        if now - told >= _SILENT_S:
-            told = now
+        if now_s - sent_at_s >= _KEEPALIVE_S:
+            sent_at_s = now_s
             yield ": still here\n\n"
-        if not behind:
-            await anyio.sleep(_LOOK_EVERY_S)
+        if not is_behind:
+            await anyio.sleep(_POLL_INTERVAL_S)

@@ -25,4 +25,4 @@ def get_extraction(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
 ) -> Extraction:
     """Read the state of a run's extraction."""
-    return extractions.visible_extraction(services.store, principal, run_id, namespace)
+    return extractions.get_visible_extraction(services.store, principal, run_id, namespace)

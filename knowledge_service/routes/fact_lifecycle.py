@@ -108,7 +108,7 @@ def erase(
 @router.get("/facts/{fact_id}/history")
 def history(fact_id: str, services: ServicesDep, principal: CallerDep) -> History:
     """Read a fact's versions and what was done to it."""
-    return fact_lifecycle.history(services.store, principal, fact_id)
+    return fact_lifecycle.get_history(services.store, principal, fact_id)
 
 
 @router.get("/reviews")

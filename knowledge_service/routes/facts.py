@@ -21,10 +21,10 @@ from knowledge_client.models import (
 )
 from knowledge_service.routes.dependencies import (
     CallerDep,
+    DryRunDep,
     KeyHeader,
     Offload,
     OffloadDep,
-    RehearsalDep,
     ServicesDep,
 )
 from knowledge_service.routes.endpoint import Endpoint
@@ -40,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
 @router.post("/facts", status_code=201, responses={200: {"model": Remembered}})
 async def remember(
-    body: FactIn, offload: OffloadDep, response: Response, dry_run: RehearsalDep,
+    body: FactIn, offload: OffloadDep, response: Response, dry_run: DryRunDep,
     key: KeyHeader = None,
 ) -> Remembered:  # fmt: skip
     """Remember a fact: 201 when it is new, 200 when it confirms an equal one.
@@ -73,12 +73,12 @@ async def remember_one(body: FactIn, offload: Offload, key: str | None) -> Remem
 
 @router.post("/facts:batch", status_code=201, responses={200: {"model": RememberedBatch}})
 async def remember_batch(
-    body: FactsIn, offload: OffloadDep, response: Response, dry_run: RehearsalDep,
+    body: FactsIn, offload: OffloadDep, response: Response, dry_run: DryRunDep,
     key: KeyHeader = None,
 ) -> RememberedBatch:  # fmt: skip
     """Remember facts together, all or none; with `dry_run` nothing is kept (200)."""
     services, principal = offload.services, offload.principal
-    services.quotas.take(principal, {"facts": len(body.facts)})
+    services.rate_limiter.take(principal, {"facts": len(body.facts)})
     if dry_run:
         response.status_code = 200
         return RememberedBatch(results=await _dry_run(body.facts, offload))
@@ -86,7 +86,7 @@ async def remember_batch(
     def submit() -> Awaitable[tuple[Remembered, ...]]:
         repeat = idempotency.bind_key(key, principal, "facts:batch", body)
         return remember_use_case.submit(
-            services.store, principal, body.facts, repeat, analyse=services.look
+            services.store, principal, body.facts, repeat, analyse=services.analyse_texts
         )
 
     # No thread waits for the commit: recalls have the same threads.

@@ -11,9 +11,9 @@ from knowledge_service.routes.dependencies import CallerDep, KeyHeader, Services
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import idempotency, links, provenance
 
-_REFERENCE = 1200
+_MAX_REFERENCE = 1200
 Types = Annotated[list[str], Query(alias="type", max_length=32)]
-End = Annotated[str, Query(max_length=_REFERENCE)]
+End = Annotated[str, Query(max_length=_MAX_REFERENCE)]
 
 router = APIRouter(prefix="/v1", tags=["links"], route_class=Endpoint)
 
@@ -24,23 +24,23 @@ def link(
     key: KeyHeader = None,
 ) -> Linked:  # fmt: skip
     """Link two facts: 201 when it is new, 200 when it is there or links a fact to itself."""
-    found = links.link(
+    linked = links.create_link(
         services.store, principal, body, idempotency.bind_key(key, principal, "links", body)
     )
-    response.status_code = 201 if found.status == "created" else 200
-    return found
+    response.status_code = 201 if linked.status == "created" else 200
+    return linked
 
 
 @router.delete("/links", status_code=204)
 def unlink(
     services: ServicesDep,
     principal: CallerDep,
-    from_: Annotated[str, Query(alias="from", max_length=_REFERENCE)],
+    from_: Annotated[str, Query(alias="from", max_length=_MAX_REFERENCE)],
     to: End,
     kind: Annotated[str, Query(alias="type", max_length=64)] = "related",
 ) -> None:
     """Take a link back; its history stays."""
-    links.unlink(services.store, principal, from_, to, kind)
+    links.delete_link(services.store, principal, from_, to, kind)
 
 
 @router.get("/facts/{fact_id}/links")
@@ -68,7 +68,7 @@ def neighbors(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Neighborhood:
     """Find the live facts up to `depth` links away, the nearest first."""
-    return links.neighbors(
+    return links.find_neighbors(
         services.store, principal, fact_id, types=types, depth=depth, limit=limit
     )
 
@@ -76,7 +76,7 @@ def neighbors(
 @router.get("/facts/{fact_id}/why")
 def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> FactProvenance:
     """Tell where a fact comes from."""
-    return provenance.why(services.store, principal, fact_id)
+    return provenance.get_provenance(services.store, principal, fact_id)
 
 
 @router.get("/facts/{fact_id}/impact")
@@ -87,4 +87,4 @@ def impact(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
 ) -> Impact:
     """Tell each recall that returned a fact, and what came of it."""
-    return provenance.impact(services.store, principal, fact_id, limit=limit)
+    return provenance.get_impact(services.store, principal, fact_id, limit=limit)

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("knowledge_service.access")
 # 200 facts of 8,192 characters and the JSON around them, with room for escapes.
-MAX_BODY = 8 * 1024 * 1024
-_BATCHES = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
+MAX_BODY_BYTES = 8 * 1024 * 1024
+_BATCH_PATHS = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
 # One fact with all that it may have, each character of it escaped.
-_MAX_ONE = 1024 * 1024
-_LEVEL = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
+_MAX_SINGLE_BODY_BYTES = 1024 * 1024
+_LEVEL_HEADER = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
 # Callers may make methods up; a label of each would fill the memory.
-_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+_KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
 def max_body_bytes(path: str) -> int:
     """Return how many bytes the body of a request may have."""
-    return MAX_BODY if path in _BATCHES else _MAX_ONE
+    return MAX_BODY_BYTES if path in _BATCH_PATHS else _MAX_SINGLE_BODY_BYTES
 
 
 def is_within(length: str, limit: int) -> bool:
@@ -47,17 +47,17 @@ class ErrorResponses:
         """Turn an exception into a response: the server must neither log it again nor hang up."""
         has_begun = False
 
-        async def noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal has_begun
             has_begun = has_begun or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
         except Exception as exc:
             if has_begun:
                 raise
-            await problems.of(scope, exc)(scope, receive, send)
+            await problems.response_to(scope, exc)(scope, receive, send)
 
 
 class RequestMetrics:
@@ -71,18 +71,18 @@ class RequestMetrics:
         """Time a request and note its status; every response names the level of the interface."""
         started, status = time.perf_counter(), 500
 
-        async def noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), _LEVEL]
+                message["headers"] = [*message.get("headers", ()), _LEVEL_HEADER]
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
         finally:
             template = getattr(scope.get("route"), "path", "unmatched")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
+            method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
             seconds = time.perf_counter() - started
             record_request(self._metrics, template, method, status, seconds)
 
@@ -91,7 +91,7 @@ def record_request(
     metrics: Metrics, template: str, method: str, status: int, seconds: float
 ) -> None:
     """Count and log one request."""
-    metrics.answered(template, method, status, seconds)
+    metrics.record_request(template, method, status, seconds)
     level = logging.DEBUG if template in ("/healthz", "/readyz", "/health") else logging.INFO
     if _log.isEnabledFor(level):
         fields = {"route": template, "method": method, "status": status}

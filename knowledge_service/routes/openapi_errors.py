@@ -12,33 +12,33 @@ from knowledge_client.models import Problem
 from knowledge_service import errors
 from knowledge_service.routes.problems import MEDIA_TYPE
 
-_REF = "#/components/schemas/{model}"
+_REF_TEMPLATE = "#/components/schemas/{model}"
 # What the framework would say of a body that does not fit; ours is a problem like any other.
-_FRAMEWORK = ("HTTPValidationError", "ValidationError")
+_FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 # These answer without asking who calls, and never with a problem.
-_HEALTH = "health"
+_HEALTH_TAG = "health"
 
 
-def describe(document: dict[str, Any]) -> dict[str, Any]:
+def add_error_responses(document: dict[str, Any]) -> dict[str, Any]:
     """Add every refusal to every operation that may refuse; returns the same document."""
     schemas = document["components"]["schemas"]
-    for name in _FRAMEWORK:
+    for name in _FRAMEWORK_SCHEMAS:
         schemas.pop(name, None)
-    problem = Problem.model_json_schema(ref_template=_REF, mode="serialization")
+    problem = Problem.model_json_schema(ref_template=_REF_TEMPLATE, mode="serialization")
     schemas |= problem.pop("$defs", {}) | {"Problem": problem}
-    refusals = dict(_refusals())
+    responses = dict(_error_responses())
     for path in document["paths"].values():
         for operation in path.values():
-            if _HEALTH not in operation["tags"]:
-                operation["responses"] |= refusals
+            if _HEALTH_TAG not in operation["tags"]:
+                operation["responses"] |= responses
     return document
 
 
-def _refusals() -> Iterator[tuple[str, dict[str, Any]]]:
-    content = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}
+def _error_responses() -> Iterator[tuple[str, dict[str, Any]]]:
+    content = {MEDIA_TYPE: {"schema": {"$ref": _REF_TEMPLATE.format(model="Problem")}}}
     codes: dict[int, list[str]] = {}
-    for kind in _kinds(errors.ServiceError):
-        codes.setdefault(kind.status, []).append(str(kind.code.value))
+    for error_class in _error_classes(errors.ServiceError):
+        codes.setdefault(error_class.status, []).append(str(error_class.code.value))
     for status in sorted(codes):
         yield (
             str(status),
@@ -46,7 +46,7 @@ def _refusals() -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _kinds(kind: type[errors.ServiceError]) -> Iterator[type[errors.ServiceError]]:
-    yield kind
-    for narrower in kind.__subclasses__():
-        yield from _kinds(narrower)
+def _error_classes(error_class: type[errors.ServiceError]) -> Iterator[type[errors.ServiceError]]:
+    yield error_class
+    for subclass in error_class.__subclasses__():
+        yield from _error_classes(subclass)

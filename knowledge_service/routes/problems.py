@@ -16,25 +16,25 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
-def of(scope: Scope, exc: Exception) -> Response:
+def response_to(scope: Scope, exc: Exception) -> Response:
     """Return the response to a request that raised."""
     if isinstance(exc, ServiceError):
-        return _refused(scope["path"], exc)
+        return _refusal_response(scope["path"], exc)
     if isinstance(exc, HTTPException):
-        return _unrouted(scope, exc)
+        return _http_error_response(scope, exc)
     _log.error("request failed", exc_info=exc, extra={"fields": {"path": scope["path"]}})
-    return response(ServiceError("something is wrong in the service; its log says what"))
+    return problem_response(ServiceError("something is wrong in the service; its log says what"))
 
 
-def response(error: ServiceError) -> Response:
+def problem_response(error: ServiceError) -> Response:
     """Return a refusal as a response."""
     headers = {"Retry-After": str(error.retry_after_s)} if error.retry_after_s else {}
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="kais-knowledge"'
-    return _answer(error.problem(), headers)
+    return _to_response(error.problem(), headers)
 
 
-def _refused(path: str, exc: ServiceError) -> Response:
+def _refusal_response(path: str, exc: ServiceError) -> Response:
     """Log what is not the caller's doing, and return the refusal as a response."""
     if exc.status >= ServiceError.status:
         # Not the caller's doing: who looks after the service must find it in the log.
@@ -42,23 +42,23 @@ def _refused(path: str, exc: ServiceError) -> Response:
         cause = exc.__cause__
         fields |= {"cause": f"{type(cause).__name__}: {cause}"} if cause else {}
         _log.warning("request refused", extra={"fields": fields})
-    return response(exc)
+    return problem_response(exc)
 
 
-def _unrouted(scope: Scope, exc: HTTPException) -> Response:
+def _http_error_response(scope: Scope, exc: HTTPException) -> Response:
     path = scope["path"]
     if exc.status_code == NotFound.status:
-        return response(NotFound(f"no route {path}; see /openapi.json"))
+        return problem_response(NotFound(f"no route {path}; see /openapi.json"))
     problem = Problem(
         title=str(exc.detail),
         status=exc.status_code,
         code=ErrorCode.INVALID_BODY,
         detail=f"{scope['method']} {path}: {exc.detail}",
     )
-    return _answer(problem, dict(exc.headers or {}))
+    return _to_response(problem, dict(exc.headers or {}))
 
 
-def _answer(problem: Problem, headers: dict[str, str]) -> Response:
+def _to_response(problem: Problem, headers: dict[str, str]) -> Response:
     return Response(
         problem.model_dump_json(),
         status_code=problem.status,

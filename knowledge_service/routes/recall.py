@@ -21,7 +21,7 @@ def recall(
     """Return ranked facts that the caller may see, and the receipt of it."""
     repeat = idempotency.bind_key(key, principal, "recall", body)
     now = services.now()
-    return recall_use_case.recall(services.store, principal, body, now=now, once=repeat)
+    return recall_use_case.recall(services.store, principal, body, now=now, idempotency_key=repeat)
 
 
 @router.get("/receipts/{receipt_id}:replay")
@@ -47,4 +47,4 @@ def explain(
 @router.get("/receipts/{receipt_id}")
 def get_receipt(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Receipt:
     """Read a receipt of one's own, or of a scope that one was granted to read."""
-    return provenance.receipt(services.store, principal, receipt_id).receipt
+    return provenance.get_visible_receipt(services.store, principal, receipt_id).receipt

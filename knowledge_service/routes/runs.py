@@ -62,7 +62,7 @@ def get_run(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
 ) -> Run:
     """Read one run."""
-    return runs.visible_run(services.store, principal, run_id, namespace)
+    return runs.get_visible_run(services.store, principal, run_id, namespace)
 
 
 @router.get("/runs")

@@ -27,14 +27,16 @@ NO_BODY = ProblemViolation(
 """What is wrong with any body that is sent to a route without one."""
 
 
-def of_query(names: Iterable[str], known: frozenset[str]) -> Iterator[ProblemViolation]:
+def unknown_parameters(
+    names: Iterable[str], known_names: frozenset[str]
+) -> Iterator[ProblemViolation]:
     """Find the parameters that a route does not have, each once."""
     for name in dict.fromkeys(names):
-        if name not in known:
-            yield _violation((), name, known, "unknown parameter of this route")
+        if name not in known_names:
+            yield _violation((), name, known_names, "unknown parameter of this route")
 
 
-def of_body(
+def unknown_body_fields(
     model: type[BaseModel], value: Any, path: tuple[str, ...] = ()
 ) -> Iterator[ProblemViolation]:
     """Find the keys of a JSON body that its model does not have, at any depth.
@@ -43,9 +45,9 @@ def of_body(
     """
     if not isinstance(value, dict):
         return
-    fields, flat = _fields(model), _flat_fields(model)
+    fields, flat_fields = _fields(model), _flat_fields(model)
     for key, item in value.items():
-        if key in flat:
+        if key in flat_fields:
             continue
         name = key if key in fields else base_model.to_snake_case(key)
         if name not in fields:
@@ -54,20 +56,20 @@ def of_body(
         nested, max_items = fields[name]
         if nested and isinstance(item, list):
             # A list beyond its bound is refused anyway.
-            for number, each in enumerate(item[:max_items]):
-                yield from of_body(nested, each, (*path, key, str(number)))
+            for number, item_ in enumerate(item[:max_items]):
+                yield from unknown_body_fields(nested, item_, (*path, key, str(number)))
         elif nested:
-            yield from of_body(nested, item, (*path, key))
+            yield from unknown_body_fields(nested, item, (*path, key))
 
 
 def _violation(
-    path: tuple[str, ...], name: str, known: Iterable[str], message: str
+    path: tuple[str, ...], name: str, known_names: Iterable[str], message: str
 ) -> ProblemViolation:
-    shown = name[:_MAX_NAME]
-    names = {base_model.to_snake_case(each) for each in known}
-    closest = difflib.get_close_matches(base_model.to_snake_case(shown), sorted(names), n=1)
+    excerpt = name[:_MAX_NAME]
+    names = {base_model.to_snake_case(known_name) for known_name in known_names}
+    closest = difflib.get_close_matches(base_model.to_snake_case(excerpt), sorted(names), n=1)
     hint = f"; did you mean {closest[0]}?" if closest else ""
-    return ProblemViolation(path=".".join((*path, shown)), message=message + hint)
+    return ProblemViolation(path=".".join((*path, excerpt)), message=message + hint)
 
 
 @functools.cache
@@ -75,8 +77,8 @@ def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, i
     """Map a model's field names and aliases to the nested model and the bound of a list of it."""
     fields: dict[str, tuple[type[BaseModel] | None, int]] = {}
     for name, field in model.model_fields.items():
-        bounds = (getattr(each, "max_length", None) for each in field.metadata)
-        max_items = next((each for each in bounds if each is not None), _MAX_ITEMS)
+        bounds = (getattr(bound, "max_length", None) for bound in field.metadata)
+        max_items = next((bound for bound in bounds if bound is not None), _MAX_ITEMS)
         fields[name] = (next(base_model.nested_models(field.annotation), None), max_items)
         if field.alias:
             fields[field.alias] = fields[name]

@@ -17,6 +17,6 @@ def count_usage(
     body: UsageIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> UsageCounted:
     """Count uses of facts, for the caller's home as the observer."""
-    return usage.count(
+    return usage.count_usage(
         services.store, principal, body, idempotency.bind_key(key, principal, "usage", body)
     )

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 
-def actor(principal: Principal) -> Actor:
+def actor_of(principal: Principal) -> Actor:
     """Return the caller as the event log names it."""
     return Actor(principal.name, principal.type)
 
 
-def path_of(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
+def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
     """Return the canonical path of a scope on the wire; missing ids come from the caller's home.
 
     Raises:
@@ -57,31 +57,31 @@ def _canonical(path: str) -> str:
     return str(scopes.Scope.parse(path))
 
 
-def readable(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
+def authorize_read(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
     """Return the paths of named scopes, all of which the caller may read.
 
     Raises:
         ScopeForbidden: one is out of reach.
     """
     view = principal.view
-    paths = tuple(dict.fromkeys(path_of(ref, principal, "scopes") for ref in refs))
+    paths = tuple(dict.fromkeys(canonical_path(ref, principal, "scopes") for ref in refs))
     for path in paths:
         if not view.can_read(path):
-            raise _out_of_reach(path)
+            raise _scope_forbidden(path)
     return paths
 
 
-def readable_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ...]:
+def authorize_read_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ...]:
     """Return a named scope and those above it that the caller may read, nearest first.
 
     Raises:
         ScopeForbidden: the named scope is out of reach.
     """
-    (path,) = readable([ref], principal)
-    return tuple(each for each in lineage(path) if principal.view.can_read(each))
+    (path,) = authorize_read([ref], principal)
+    return tuple(ancestor for ancestor in lineage(path) if principal.view.can_read(ancestor))
 
 
-def writable(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
+def authorize_write(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
     """Return the path that the caller writes to: its home unless it names another.
 
     Raises:
@@ -89,15 +89,15 @@ def writable(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
         Forbidden: it may be read, not written.
         ScopeReadOnly: it takes no writes.
     """
-    path = principal.home if ref is None else path_of(ref, principal)
-    require(principal, "write", path)
+    path = principal.home if ref is None else canonical_path(ref, principal)
+    require_verb(principal, "write", path)
     config = store.scope_configs([path]).get(path)
     if config and config.read_only:
         raise ScopeReadOnly(f"scope {path} is read-only; its KnowledgeScope says so")
     return path
 
 
-def require(principal: Principal, verb: Verb, path: str) -> None:
+def require_verb(principal: Principal, verb: Verb, path: str) -> None:
     """Let pass who has the verb there.
 
     Raises:
@@ -107,17 +107,17 @@ def require(principal: Principal, verb: Verb, path: str) -> None:
     if principal.has_verb(verb, path):
         return
     if not principal.view.can_read(path):
-        raise _out_of_reach(path)
+        raise _scope_forbidden(path)
     raise Forbidden(f"{principal.name} may read {path} but lacks the verb {verb!r} there")
 
 
-def run_of(
+def authorized_run(
     store: Store,
     run_id: str,
     principal: Principal,
     *,
     namespace: str | None = None,
-    near: str | None = None,
+    nearby_scope: str | None = None,
 ) -> Run:
     """Return a run that the caller works in: its scope is the caller's home or above that.
 
@@ -132,10 +132,14 @@ def run_of(
     writable_in = (g for g in principal.grants if "write" in g.verbs or "admin" in g.verbs)
     view = View(principal.home, tuple(ScopeRange(g.scope, g.subtree) for g in writable_in))
     runs = store.runs_named(run_id, view)
-    return one_run(run_id, runs, namespace=namespace, near=near or principal.home)
+    return choose_run(
+        run_id, runs, namespace=namespace, nearby_scope=nearby_scope or principal.home
+    )
 
 
-def one_run(run_id: str, runs: Sequence[Run], *, namespace: str | None, near: str) -> Run:
+def choose_run(
+    run_id: str, runs: Sequence[Run], *, namespace: str | None, nearby_scope: str
+) -> Run:
     """Choose the run that an id means among those that the caller reaches.
 
     With `namespace` only its runs count. Without, the realm that the scope `near` lies in comes
@@ -145,23 +149,23 @@ def one_run(run_id: str, runs: Sequence[Run], *, namespace: str | None, near: st
         NotFound: there is none.
         Conflict: several realms have one.
     """
-    realm = realm_of(near) if namespace is None else f"realm:{namespace}"
+    realm = realm_of(nearby_scope) if namespace is None else f"realm:{namespace}"
     if namespace is not None:
         runs = [run for run in runs if run.namespace == namespace]
     runs = [run for run in runs if realm_of(run.scope) == realm] or runs
     runs = [run for run in runs if run.kind == "mission"] or runs
     if not runs:
-        raise no_run(run_id)
+        raise run_not_found(run_id)
     if len(runs) > 1:
         realms = ", ".join(realm_of(run.scope) for run in runs)
         raise Conflict(f"run {run_id} exists in each of {realms}; name its namespace")
     return runs[0]
 
 
-def no_run(run_id: str) -> NotFound:
+def run_not_found(run_id: str) -> NotFound:
     """Return the one refusal for runs that are not there and runs that are another's."""
     return NotFound(f"run {run_id} does not exist or is not yours")
 
 
-def _out_of_reach(path: str) -> ScopeForbidden:
+def _scope_forbidden(path: str) -> ScopeForbidden:
     return ScopeForbidden(f"scope {path} is outside of what you may reach")

@@ -20,14 +20,14 @@ from typing import Literal
 from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
 from knowledge_service.errors import QuotaExceeded, StoreUnavailable
 
-Kind = Literal["lists", "lookups", "recalls", "writes"]
+SlotKind = Literal["lists", "lookups", "recalls", "writes"]
 # Slots of each kind; there is a thread for each. "lists" are as many as readers that may browse.
 # "recalls" also prepare facts: more than these wait for each other, since both are half Python.
-SLOTS: Mapping[Kind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
+SLOTS: Mapping[SlotKind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
 # A client gives up after 10 s.
-_PATIENCE_S = 8.0
+_SLOT_TIMEOUT_S = 8.0
 # Principals and groups whose last turn is remembered; an arbitrary number.
-_REMEMBERED = 10_000
+_MAX_REMEMBERED_TURNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Limits:
 
     in_flight: int
     bytes_in_flight: int
-    running: Mapping[Kind, int]
+    running: Mapping[SlotKind, int]
 
 
 # With one list and two recalls an agent leaves slots of each kind to others, also in its realm.
@@ -47,9 +47,9 @@ SYSTEM = Limits(512, 64 << 20, {"lists": 2, "lookups": 8, "recalls": 4, "writes"
 _LIMITS = {"agent": AGENTS, "human": PEOPLE, "system": SYSTEM}
 
 # Bodies in memory, parsed ones are several times larger; a realm may have half of that.
-_BYTES = 128 << 20
+_MAX_BYTES_IN_FLIGHT = 128 << 20
 
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Reads of one row or a few; every other read may go through many.
 _LOOKUPS = re.compile(
     r"/v1/(?:whoami|events|(?:facts|runs|receipts|extractions|principals)/[^/:]+)", re.DOTALL
@@ -57,11 +57,11 @@ _LOOKUPS = re.compile(
 _RECALLS = re.compile(r"/recall|/v1/recall|/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 
 
-def kind_of(method: str, path: str) -> Kind:
+def slot_kind_of(method: str, path: str) -> SlotKind:
     """Return the kind of slot that a request needs."""
     if _RECALLS.fullmatch(path):
         return "recalls"
-    if method in _READING:
+    if method in _READ_METHODS:
         return "lookups" if _LOOKUPS.fullmatch(path) else "lists"
     return "lists" if path == "/v1/stats:batch" else "writes"
 
@@ -72,7 +72,7 @@ class Client:
 
     principal: str
     group: str
-    most: int
+    max_slots: int
 
     @property
     def is_alone(self) -> bool:
@@ -130,7 +130,7 @@ class FairSemaphore:
         self._free -= 1
         self._held[client.principal] += 1
         self._held[client.group] += 1
-        if len(self._last_turn) > _REMEMBERED:
+        if len(self._last_turn) > _MAX_REMEMBERED_TURNS:
             self._last_turn.clear()
         self._last_turn[client.principal] = self._last_turn[client.group] = next(self._turns)
 
@@ -140,7 +140,9 @@ class FairSemaphore:
             self._held[key] -= 1
             if not self._held[key]:
                 del self._held[key]
-        while eligible := [each for each in self._waiting if self._is_eligible(each)]:
+        while eligible := [
+            waiting_client for waiting_client in self._waiting if self._is_eligible(waiting_client)
+        ]:
             chosen = min(eligible, key=self._turn)
             turn = self._waiting[chosen][0]
             self._leave(chosen, turn)
@@ -149,7 +151,7 @@ class FairSemaphore:
                 turn.set_result(None)
 
     def _is_eligible(self, client: Client) -> bool:
-        if not self._free or self._held[client.principal] >= client.most:
+        if not self._free or self._held[client.principal] >= client.max_slots:
             return False
         return client.is_alone or self._held[client.group] < max(1, self._slots - 1)
 
@@ -171,7 +173,7 @@ class _Call:
 
     __slots__ = ("_concurrency", "_keys", "_size")
 
-    def __init__(self, concurrency: Concurrency, keys: tuple[str, str], size: int) -> None:
+    def __init__(self, concurrency: ConcurrencyLimiter, keys: tuple[str, str], size: int) -> None:
         self._concurrency = concurrency
         self._keys = keys
         self._size = size
@@ -180,10 +182,10 @@ class _Call:
         """Begin: it is counted already."""
 
     def __exit__(self, *_: object) -> None:
-        self._concurrency.end(self._keys, self._size)
+        self._concurrency.end_call(self._keys, self._size)
 
 
-class Concurrency:
+class ConcurrencyLimiter:
     """What is under way, for each principal."""
 
     def __init__(self) -> None:
@@ -191,7 +193,7 @@ class Concurrency:
         self._size = 0
         self._slots = {kind: FairSemaphore(slots) for kind, slots in SLOTS.items()}
 
-    def counted(self, principal: Principal, size: int = 0) -> AbstractContextManager[None]:
+    def count_call(self, principal: Principal, size: int = 0) -> AbstractContextManager[None]:
         """Count a call and the bytes of its body until the block ends.
 
         Raises:
@@ -199,11 +201,14 @@ class Concurrency:
             StoreUnavailable: everybody together has.
         """
         identity = principal.identity
-        keys = (identity, _group(principal, identity))
-        own = self._loads.get(identity) or _Load()
-        _refuse_beyond(principal, own, size)
-        shared = self._loads.get(keys[1]) or _Load()
-        is_too_much = self._size + size > _BYTES or shared.size + size > _BYTES // 2
+        keys = (identity, _group_of(principal, identity))
+        principal_load = self._loads.get(identity) or _Load()
+        _check_limits(principal, principal_load, size)
+        group_load = self._loads.get(keys[1]) or _Load()
+        is_too_much = (
+            self._size + size > _MAX_BYTES_IN_FLIGHT
+            or group_load.size + size > _MAX_BYTES_IN_FLIGHT // 2
+        )
         if size and is_too_much:
             raise StoreUnavailable("too many large requests are in progress; try again")
         self._size += size
@@ -213,7 +218,7 @@ class Concurrency:
             load.size += size
         return _Call(self, keys, size)
 
-    def end(self, keys: tuple[str, str], size: int) -> None:
+    def end_call(self, keys: tuple[str, str], size: int) -> None:
         """Count a call no longer."""
         self._size -= size
         for key in keys:
@@ -224,22 +229,22 @@ class Concurrency:
                 del self._loads[key]
 
     @asynccontextmanager
-    async def running(self, principal: Principal, kind: Kind) -> AsyncIterator[None]:
+    async def hold_slot(self, principal: Principal, kind: SlotKind) -> AsyncIterator[None]:
         """Wait for a slot and hold it while the call runs.
 
         Raises:
             StoreUnavailable: none became free in time.
         """
-        most = _LIMITS[principal.type].running[kind]
+        max_slots = _LIMITS[principal.type].running[kind]
         identity = principal.identity
-        client = Client(identity, _group(principal, identity), most)
+        client = Client(identity, _group_of(principal, identity), max_slots)
         slot = self._slots[kind].slot(client)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_SLOT_TIMEOUT_S):
                 await slot.__aenter__()
         except TimeoutError as exc:
             raise StoreUnavailable(
-                f"the calls before this one took more than {_PATIENCE_S:g} s;"
+                f"the calls before this one took more than {_SLOT_TIMEOUT_S:g} s;"
                 " send fewer at once, or try again"
             ) from exc
         try:
@@ -248,21 +253,21 @@ class Concurrency:
             await slot.__aexit__(None, None, None)
 
 
-def _group(principal: Principal, identity: str) -> str:
+def _group_of(principal: Principal, identity: str) -> str:
     """Return the realm of a principal; one at home on the platform is a group of its own."""
     realm = realm_of(principal.home)
     return f"{PLATFORM}\n{identity}" if realm == PLATFORM else realm
 
 
-def _refuse_beyond(principal: Principal, own: _Load, size: int) -> None:
+def _check_limits(principal: Principal, load: _Load, size: int) -> None:
     limits = _LIMITS[principal.type]
-    if own.calls >= limits.in_flight:
+    if load.calls >= limits.in_flight:
         raise QuotaExceeded(
             f"{principal.name} has {limits.in_flight} concurrent calls, its maximum;"
             " wait for answers before sending more",
             retry_after_s=1,
         )
-    if size and own.size + size > limits.bytes_in_flight:
+    if size and load.size + size > limits.bytes_in_flight:
         raise QuotaExceeded(
             f"{principal.name} may send at most {limits.bytes_in_flight} bytes at a time;"
             " wait for answers before sending more",

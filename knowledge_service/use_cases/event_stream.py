@@ -17,31 +17,31 @@ from knowledge_service.use_cases import authorization
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-_FROM_THE_FIRST = "start"
-_RECEIPT = 36  # characters of a receipt's id
+_FROM_START = "start"
+_RECEIPT_ID_LENGTH = 36  # characters of a receipt's id
 
 # Each stream costs a look at the log a few times a second.
-_STREAMS = 256
-_STREAMS_OF_ONE = 8
+_MAX_STREAMS = 256
+_MAX_STREAMS_PER_PRINCIPAL = 8
 
 
-class Seat:
+class Subscription:
     """One listener's seat; `is_over` once another listener has it."""
 
-    def __init__(self, room: dict[Seat, None], principal: Principal) -> None:
-        self._room = room
+    def __init__(self, subscriptions: dict[Subscription, None], principal: Principal) -> None:
+        self._subscriptions = subscriptions
         self.identity = principal.identity
         realm = realm_of(principal.home)
         self.group = self.identity if realm == PLATFORM else realm
         self.is_over = False
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the seat."""
         self.is_over = True
-        self._room.pop(self, None)
+        self._subscriptions.pop(self, None)
 
 
-class Listeners:
+class SubscriptionLimiter:
     """Who listens now: bounded, in all and for each caller. Used from one event loop only.
 
     When all seats are taken a newcomer gets the oldest one of the caller with the most in the realm
@@ -49,46 +49,63 @@ class Listeners:
     """
 
     def __init__(self) -> None:
-        self._room: dict[Seat, None] = {}
+        self._subscriptions: dict[Subscription, None] = {}
         self.is_closing = False
 
-    def take(self, principal: Principal) -> Seat:
+    def subscribe(self, principal: Principal) -> Subscription:
         """Take a seat.
 
         Raises:
             QuotaExceeded: the caller has its maximum of streams, or all seats are taken and no
                 caller has more than it.
         """
-        seat = Seat(self._room, principal)
-        if sum(each.identity == seat.identity for each in self._room) >= _STREAMS_OF_ONE:
-            raise QuotaExceeded(
-                f"{principal.name} listens {_STREAMS_OF_ONE} times already; end one stream first", 5
+        subscription = Subscription(self._subscriptions, principal)
+        if (
+            sum(
+                subscription_.identity == subscription.identity
+                for subscription_ in self._subscriptions
             )
-        if len(self._room) >= _STREAMS:
-            self._make_room(seat, principal)
-        self._room[seat] = None
-        return seat
+            >= _MAX_STREAMS_PER_PRINCIPAL
+        ):
+            raise QuotaExceeded(
+                f"{principal.name} listens {_MAX_STREAMS_PER_PRINCIPAL} times already;"
+                " end one stream first",
+                5,
+            )
+        if len(self._subscriptions) >= _MAX_STREAMS:
+            self._evict_one(subscription, principal)
+        self._subscriptions[subscription] = None
+        return subscription
 
-    def _make_room(self, newcomer: Seat, principal: Principal) -> None:
-        groups = Counter(each.group for each in self._room)
-        largest, count = groups.most_common(1)[0]
-        callers = Counter(each.identity for each in self._room if each.group == largest)
-        identity, most = callers.most_common(1)[0]
-        own_group, own = groups[newcomer.group], callers[newcomer.identity]
-        is_fairer = count > own_group + 1 or (newcomer.group == largest and most > own + 1)
+    def _evict_one(self, subscription: Subscription, principal: Principal) -> None:
+        groups = Counter(candidate.group for candidate in self._subscriptions)
+        largest, largest_count = groups.most_common(1)[0]
+        callers = Counter(
+            candidate.identity for candidate in self._subscriptions if candidate.group == largest
+        )
+        identity, held = callers.most_common(1)[0]
+        newcomer_group_count, newcomer_held = (
+            groups[subscription.group],
+            callers[subscription.identity],
+        )
+        is_fairer = largest_count > newcomer_group_count + 1 or (
+            subscription.group == largest and held > newcomer_held + 1
+        )
         if not is_fairer:
             raise QuotaExceeded(
-                f"{_STREAMS} streams are open, and no caller has more than {principal.name};"
+                f"{_MAX_STREAMS} streams are open, and no caller has more than {principal.name};"
                 " try again",
                 5,
             )
-        next(each for each in self._room if each.identity == identity).give_back()
+        next(
+            candidate for candidate in self._subscriptions if candidate.identity == identity
+        ).release()
 
 
-class Listener:
+class EventReader:
     """One caller's place in the log."""
 
-    def __init__(self, store: Store, principal: Principal, after: str | None) -> None:
+    def __init__(self, store: Store, principal: Principal, token: str | None) -> None:
         """Begin now, after a token, or at the first event that is kept.
 
         Raises:
@@ -99,26 +116,26 @@ class Listener:
         self._principal = principal
         self._seal = Seal(store.seal_key(), f"events/{principal.name}")
         first, last = store.bounds()
-        if after is None:
+        if token is None:
             self._position = last
-        elif after == _FROM_THE_FIRST:
+        elif token == _FROM_START:
             self._position = first
         else:
-            self._position = self._opened(after, first, last)
+            self._position = self._position_of(token, first, last)
 
-    def next(self, limit: int = 200) -> tuple[Event, ...]:
+    def read(self, limit: int = 200) -> tuple[Event, ...]:
         """Return what happened since the last call, as far as the caller may see; moves on."""
         position = self._position
-        found = self._store.changes(position, self._principal.view, limit=limit)
-        self._position = found.position
-        return tuple(self._event(change) for change in found.found)
+        changes = self._store.changes(position, self._principal.view, limit=limit)
+        self._position = changes.position
+        return tuple(self._to_event(change) for change in changes.found)
 
     @property
     def is_behind(self) -> bool:
         """Whether there may be more to read at once."""
         return self._position < self._store.bounds()[1]
 
-    def _opened(self, token: str, first: int, last: int) -> int:
+    def _position_of(self, token: str, first: int, last: int) -> int:
         try:
             position = int(self._seal.open(token))
         except Unsealed as exc:
@@ -133,9 +150,9 @@ class Listener:
             )
         return position
 
-    def _event(self, change: Change) -> Event:
+    def _to_event(self, change: Change) -> Event:
         return Event(
-            id=self._seal.close(_place_of(change.position), secrets.token_bytes(12)),
+            id=self._seal.close(_format_position(change.position), secrets.token_bytes(12)),
             type=change.type,
             scope=change.scope,
             actor=change.actor,
@@ -146,7 +163,7 @@ class Listener:
         )
 
 
-def audit(
+def list_audit_entries(
     store: Store, principal: Principal, *, scope: str | None, cursor: str | None, limit: int
 ) -> AuditPage:
     """Return acts in the scopes that the caller administers, or in one of them.
@@ -162,50 +179,52 @@ def audit(
         if "admin" in grant.verbs
     )
     if scope is not None:
-        path = authorization.path_of(scope, principal)
-        authorization.require(principal, "admin", path)
+        path = authorization.canonical_path(scope, principal)
+        authorization.require_verb(principal, "admin", path)
         reaches = (ScopeRange(path, subtree=False),)
     if not reaches:
         raise Forbidden(f"{principal.name} administers no scope; the audit is for who does")
     seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
-    place = _place(seal, cursor) if cursor else None
-    acts = store.audit(reaches, place, limit=limit)
-    text = _text_of(acts.next) if acts.next else None
+    position = _audit_cursor_of(seal, cursor) if cursor else None
+    records = store.audit(reaches, position, limit=limit)
+    text = _format_audit_cursor(records.next) if records.next else None
     return AuditPage(
-        entries=_as_seen(store, principal.view, acts.entries),
+        entries=_hide_invisible_facts(store, principal.view, records.entries),
         cursor=seal.close(text, secrets.token_bytes(12)) if text else None,
     )
 
 
-def _as_seen(store: Store, view: View, entries: tuple[AuditEntry, ...]) -> tuple[AuditEntry, ...]:
+def _hide_invisible_facts(
+    store: Store, view: View, entries: tuple[AuditEntry, ...]
+) -> tuple[AuditEntry, ...]:
     """Leave out, uncounted, what recalls gave of scopes that the caller does not see."""
     if view.can_read_subtree(PLATFORM):
         return entries
 
     @functools.cache
-    def is_seen(fact_id: str) -> bool:
+    def is_visible(fact_id: str) -> bool:
         return store.fact(fact_id, view) is not None
 
     return tuple(
-        each.model_copy(update={"facts": tuple(filter(is_seen, each.facts))})
-        if each.receipt
-        else each
-        for each in entries
+        entry.model_copy(update={"facts": tuple(filter(is_visible, entry.facts))})
+        if entry.receipt
+        else entry
+        for entry in entries
     )
 
 
-def _place_of(position: int) -> str:
+def _format_position(position: int) -> str:
     """Write a position so that its length does not tell how many events others made."""
     return f"{position:020d}"
 
 
-def _text_of(place: AuditPlace) -> str:
+def _format_audit_cursor(position: AuditPlace) -> str:
     """Write a place as long with a receipt, which may be of others, as without one."""
-    receipt = place.receipt.ljust(_RECEIPT)
-    return f"{_place_of(place.event)}:{_place_of(place.at_us)}:{receipt}"
+    receipt = position.receipt.ljust(_RECEIPT_ID_LENGTH)
+    return f"{_format_position(position.event)}:{_format_position(position.at_us)}:{receipt}"
 
 
-def _place(seal: Seal, cursor: str) -> AuditPlace:
+def _audit_cursor_of(seal: Seal, cursor: str) -> AuditPlace:
     try:
         event, at_us, receipt = seal.open(cursor).split(":", 2)
     except Unsealed as exc:

@@ -21,16 +21,16 @@ def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> 
     Raises:
         Conflict: the run is still open.
     """
-    run = runs.visible_run(store, principal, body.run_id, body.namespace)
-    authorization.require(principal, "extract", run.scope)
+    run = runs.get_visible_run(store, principal, body.run_id, body.namespace)
+    authorization.require_verb(principal, "extract", run.scope)
     if run.outcome is None:
         raise Conflict(f"run {run.run_id} is still open; close it with its outcome first")
     return store.accept_extraction(
-        key_of(run), body.max_facts, actor=authorization.actor(principal)
+        key_of(run), body.max_facts, actor=authorization.actor_of(principal)
     )
 
 
-def visible_extraction(
+def get_visible_extraction(
     store: Store, principal: Principal, run_id: str, namespace: str | None = None
 ) -> Extraction:
     """Return the state of an extraction whose run the caller may read.
@@ -39,11 +39,13 @@ def visible_extraction(
         NotFound: nobody asked for one, or the run is another's.
         Conflict: several realms have a run of that id.
     """
-    named = store.runs_named(run_id, principal.view)
-    found = None
+    candidates = store.runs_named(run_id, principal.view)
+    extraction = None
     with suppress(NotFound):
-        run = authorization.one_run(run_id, named, namespace=namespace, near=principal.home)
-        found = store.extraction(key_of(run))
-    if found is None:
+        run = authorization.choose_run(
+            run_id, candidates, namespace=namespace, nearby_scope=principal.home
+        )
+        extraction = store.extraction(key_of(run))
+    if extraction is None:
         raise NotFound(f"no extraction of run {run_id} exists or it is not yours")
-    return found
+    return extraction

@@ -32,11 +32,11 @@ from knowledge_service.use_cases import authorization, fact_queries, fact_valida
 if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
 
-_DECIDED = ("approved", "rejected")
+_REVIEWED_STATES = ("approved", "rejected")
 
 
 def correct(
-    store: Store, principal: Principal, fact_id: str, body: CorrectIn, once: Once | None
+    store: Store, principal: Principal, fact_id: str, body: CorrectIn, idempotency_key: Once | None
 ) -> CorrectionResult:
     """Close a fact that the caller may write to.
 
@@ -47,118 +47,126 @@ def correct(
     fact = fact_queries.get_changeable_fact(store, principal, fact_id)
     if not principal.has_verb("write", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
-    _refuse_decided(principal, fact, "correct")
-    authorization.writable(store, fact.scope, principal)
+    _protect_reviewed_fact(principal, fact, "correct")
+    authorization.authorize_write(store, fact.scope, principal)
     if body.replacement:
-        fact_validation.refuse_secrets(store, fact.scope, body.replacement)
+        fact_validation.reject_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)
-    done = store.correct(
-        fact.id, reason, body.replacement, actor=authorization.actor(principal), once=once
+    result = store.correct(
+        fact.id,
+        reason,
+        body.replacement,
+        actor=authorization.actor_of(principal),
+        once=idempotency_key,
     )
-    return done.model_copy(update=_visible_copies(store, principal, done))
+    return result.model_copy(update=_visible_copies(store, principal, result))
 
 
 def confirm(
-    store: Store, principal: Principal, fact_id: str, body: ConfirmIn, once: Once | None
+    store: Store, principal: Principal, fact_id: str, body: ConfirmIn, idempotency_key: Once | None
 ) -> Fact:
     """Add a confirmation.
 
     Raises:
         NotFound, Forbidden, ScopeReadOnly, Conflict: as every verb here.
     """
-    fact = _for_writing(store, principal, fact_id, "confirm")
-    order = _order(principal, body.reason or "", once)
+    fact = _get_writable_fact(store, principal, fact_id, "confirm")
+    order = _order_of(principal, body.reason or "", idempotency_key)
     session = redaction.mask_known_formats(body.session) if body.session else None
     return store.confirm(fact.id, order, session)
 
 
 def retract(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> Fact:
     """Say that a fact is wrong."""
-    fact = _for_writing(store, principal, fact_id, "retract")
-    _refuse_decided(principal, fact, "retract")
-    return store.retract(fact.id, _order(principal, reason, once))
+    fact = _get_writable_fact(store, principal, fact_id, "retract")
+    _protect_reviewed_fact(principal, fact, "retract")
+    return store.retract(fact.id, _order_of(principal, reason, idempotency_key))
 
 
 def restore(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> Fact:
     """Make a closed fact live again."""
-    fact = _for_writing(store, principal, fact_id, "restore")
-    _refuse_decided(principal, fact, "restore")
-    return store.restore(fact.id, _order(principal, reason, once))
+    fact = _get_writable_fact(store, principal, fact_id, "restore")
+    _protect_reviewed_fact(principal, fact, "restore")
+    return store.restore(fact.id, _order_of(principal, reason, idempotency_key))
 
 
 def undo(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> UndoResult:
     """Take the last operation on a fact back."""
-    fact = _for_writing(store, principal, fact_id, "undo changes of")
-    _refuse_decided(principal, fact, "undo changes of")
-    found = store.undo(fact.id, _order(principal, reason, once))
-    seen = (each for each in found.changed if store.fact(each, principal.view))
-    return found.model_copy(update={"changed": tuple(seen)})
+    fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
+    _protect_reviewed_fact(principal, fact, "undo changes of")
+    result = store.undo(fact.id, _order_of(principal, reason, idempotency_key))
+    visible_ids = (
+        changed_id for changed_id in result.changed if store.fact(changed_id, principal.view)
+    )
+    return result.model_copy(update={"changed": tuple(visible_ids)})
 
 
 def promote(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> PromotionResult:
     """Copy a fact one level up; to the platform only a reviewer does."""
-    fact = _with(store, principal, fact_id, verb="promote", doing="promote")
-    above = lineage(fact.scope)[1:]
-    if above:
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="promote", activity="promote")
+    wider_scopes = lineage(fact.scope)[1:]
+    if wider_scopes:
         # What is there already decides the answer, so whoever does not see it gets none.
-        authorization.readable(above[:1], principal)
-    if above and above[0] == PLATFORM:
-        _refuse_agents(principal, "promote facts to the platform")
-        authorization.require(principal, "review", PLATFORM)
-    return store.promote(fact.id, _order(principal, reason, once))
+        authorization.authorize_read(wider_scopes[:1], principal)
+    if wider_scopes and wider_scopes[0] == PLATFORM:
+        _reject_agents(principal, "promote facts to the platform")
+        authorization.require_verb(principal, "review", PLATFORM)
+    return store.promote(fact.id, _order_of(principal, reason, idempotency_key))
 
 
 def approve(
-    store: Store, principal: Principal, fact_id: str, body: ApproveIn, once: Once | None
+    store: Store, principal: Principal, fact_id: str, body: ApproveIn, idempotency_key: Once | None
 ) -> ApprovalResult:
     """Approve a fact, or edited words in its place."""
-    fact = _with(store, principal, fact_id, verb="review", doing="review")
-    _refuse_agents(principal, "review facts")
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
+    _reject_agents(principal, "review facts")
     for text in (body.content, body.title, *(body.tags or ())):
         if text:
-            fact_validation.refuse_secrets(store, fact.scope, text)
-    done = store.approve(fact.id, _order(principal, body.reason, once), body)
-    return done.model_copy(update=_visible_copies(store, principal, done))
+            fact_validation.reject_secrets(store, fact.scope, text)
+    result = store.approve(fact.id, _order_of(principal, body.reason, idempotency_key), body)
+    return result.model_copy(update=_visible_copies(store, principal, result))
 
 
 def reject(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> Fact:
     """Reject a fact."""
-    fact = _with(store, principal, fact_id, verb="review", doing="review")
-    _refuse_agents(principal, "review facts")
-    return store.reject(fact.id, _order(principal, reason, once))
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
+    _reject_agents(principal, "review facts")
+    return store.reject(fact.id, _order_of(principal, reason, idempotency_key))
 
 
 def erase(
-    store: Store, principal: Principal, fact_id: str, reason: str, once: Once | None
+    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
 ) -> ErasureResult:
     """Erase a fact and its copies."""
-    fact = _with(store, principal, fact_id, verb="admin", doing="erase")
-    done = store.erase(fact.id, _order(principal, reason, once))
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
+    result = store.erase(fact.id, _order_of(principal, reason, idempotency_key))
     # Each level up has at most one copy.
-    widest = lineage(fact.scope)[: len(done.copies) + 1][-1]
+    widest = lineage(fact.scope)[: len(result.copies) + 1][-1]
     if principal.view.can_read_subtree(widest):
-        return done
-    derived = tuple(each for each in done.derived if store.fact(each, principal.view))
-    return done.model_copy(update={"derived": derived, "links": None, "events": None})
+        return result
+    derived = tuple(
+        derived_id for derived_id in result.derived if store.fact(derived_id, principal.view)
+    )
+    return result.model_copy(update={"derived": derived, "links": None, "events": None})
 
 
-def history(store: Store, principal: Principal, fact_id: str) -> History:
+def get_history(store: Store, principal: Principal, fact_id: str) -> History:
     """Return what became of a visible fact."""
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    found = store.history(fact.id, principal.view)
-    if found is None:
+    versions = store.history(fact.id, principal.view)
+    if versions is None:
         raise fact_queries.fact_not_found(fact_id)
-    return found
+    return versions
 
 
 def list_reviews(
@@ -169,59 +177,61 @@ def list_reviews(
     Raises:
         InvalidBody: the cursor is malformed.
     """
-    before = pagination.decode(cursor)
+    position = pagination.decode(cursor)
     reaches = tuple(
         ScopeRange(grant.scope, grant.subtree)
         for grant in principal.grants
         if "review" in grant.verbs or "admin" in grant.verbs
     )
-    waiting = store.review_queue(Queue(reaches, limit + 1, before)) if reaches else ()
+    waiting = store.review_queue(Queue(reaches, limit + 1, position)) if reaches else ()
     page, next_cursor = pagination.split_page(waiting, limit, lambda fact: fact.id)
     return ReviewPage(facts=page, cursor=next_cursor)
 
 
-def _for_writing(store: Store, principal: Principal, fact_id: str, doing: str) -> Fact:
-    fact = _with(store, principal, fact_id, verb="write", doing=doing)
-    authorization.writable(store, fact.scope, principal)
+def _get_writable_fact(store: Store, principal: Principal, fact_id: str, activity: str) -> Fact:
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="write", activity=activity)
+    authorization.authorize_write(store, fact.scope, principal)
     return fact
 
 
-def _with(store: Store, principal: Principal, fact_id: str, *, verb: Verb, doing: str) -> Fact:
+def _get_fact_with_verb(
+    store: Store, principal: Principal, fact_id: str, *, verb: Verb, activity: str
+) -> Fact:
     # Who would review in vain is told so: the refusal says no more than that there is a draft.
     fact = fact_queries.get_changeable_fact(store, principal, fact_id, drafts=verb == "review")
     if not principal.has_verb(verb, fact.scope):
-        raise Forbidden(f"{principal.name} may read fact {fact_id} but not {doing} it")
+        raise Forbidden(f"{principal.name} may read fact {fact_id} but not {activity} it")
     return fact
 
 
-def _refuse_agents(principal: Principal, doing: str) -> None:
+def _reject_agents(principal: Principal, activity: str) -> None:
     if principal.type == "agent":
-        raise Forbidden(f"{principal.name} is an agent; only people and the operator {doing}")
+        raise Forbidden(f"{principal.name} is an agent; only people and the operator {activity}")
 
 
-def _order(principal: Principal, reason: str, once: Once | None) -> Order:
-    return Order(authorization.actor(principal), redaction.mask(reason), once)
+def _order_of(principal: Principal, reason: str, idempotency_key: Once | None) -> Order:
+    return Order(authorization.actor_of(principal), redaction.mask(reason), idempotency_key)
 
 
 def _visible_copies(
-    store: Store, principal: Principal, done: CorrectionResult | ApprovalResult
+    store: Store, principal: Principal, result: CorrectionResult | ApprovalResult
 ) -> dict[str, tuple[str, ...]]:
     """Return the copies that an answer names, without those that the caller may not read."""
-    copies = {"copies_retracted": done.copies_retracted, "copies_flagged": done.copies_flagged}
+    copies = {"copies_retracted": result.copies_retracted, "copies_flagged": result.copies_flagged}
     return {
-        name: tuple(each for each in ids if store.fact(each, principal.view))
+        name: tuple(copy_id for copy_id in ids if store.fact(copy_id, principal.view))
         for name, ids in copies.items()
     }
 
 
-def _refuse_decided(principal: Principal, fact: Fact, doing: str) -> None:
+def _protect_reviewed_fact(principal: Principal, fact: Fact, activity: str) -> None:
     """Let pass unless an agent touches what a reviewer decided.
 
     Raises:
         Forbidden: it does.
     """
-    if principal.type == "agent" and fact.review in _DECIDED:
+    if principal.type == "agent" and fact.review in _REVIEWED_STATES:
         raise Forbidden(
-            f"{principal.name} may not {doing} fact {fact.id}: its review is {fact.review};"
+            f"{principal.name} may not {activity} fact {fact.id}: its review is {fact.review};"
             " remember what you know instead, and a reviewer will see both"
         )

@@ -45,7 +45,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         InvalidBody: the cursor or the scope is malformed.
         ScopeForbidden: the named scope is out of reach.
     """
-    scopes = authorization.readable([filters.scope], principal) if filters.scope else None
+    scopes = authorization.authorize_read([filters.scope], principal) if filters.scope else None
     listing = Listing(
         view=principal.view,
         limit=filters.limit + 1,
@@ -98,8 +98,8 @@ def get_changeable_fact(
     fact = _find_fact(store, principal, reference, view, None)
     if fact is None:
         raise fact_not_found(reference)
-    is_own = fact.source.actor == principal.name
-    if not (drafts or is_own or principal.view.can_read_fact(fact.scope, fact.review)):
+    is_author = fact.source.actor == principal.name
+    if not (drafts or is_author or principal.view.can_read_fact(fact.scope, fact.review)):
         raise fact_not_found(reference)
     return fact
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 
-def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
+def prepare_fact(store: Store, principal: Principal, body: FactIn) -> NewFact:
     """Check rights and limits, and settle scope, source and confidence.
 
     Raises:
@@ -30,10 +30,10 @@ def prepare(store: Store, principal: Principal, body: FactIn) -> NewFact:
         NotFound: the run is not one that the caller works in.
         InvalidBody, TooLarge: a limit is passed.
     """
-    return prepare_all(store, principal, [body])[0]
+    return prepare_facts(store, principal, [body])[0]
 
 
-def prepare_all(
+def prepare_facts(
     store: Store,
     principal: Principal,
     bodies: Sequence[FactIn],
@@ -47,26 +47,26 @@ def prepare_all(
     Raises:
         What `prepare` raises, for the first fact that earns it.
     """
-    desk = _Desk(store, principal)
+    preparer = _FactPreparer(store, principal)
     texts = [facts.text_of(body) for body in bodies]
     if len(bodies) == 1 or not any(texts):
-        return [desk.prepared(body) for body in bodies]
-    desk.expect({body.scope for body in bodies})
+        return [preparer.prepare(body) for body in bodies]
+    preparer.prefetch_scope_settings({body.scope for body in bodies})
     analysed = analyse([text for text in texts if text])
     results = zip(analysed.hashes, analysed.terms, strict=True)
     prepared: list[NewFact] = []
     for body, text in zip(bodies, texts, strict=True):
         content_hash, terms = next(results) if text else (None, b"")
         if content_hash is None:
-            prepared.append(desk.prepared(body))
+            prepared.append(preparer.prepare(body))
         else:
-            template = desk.template(body.scope)
-            new = facts.from_text(body, template, content_hash=content_hash, terms=terms)
-            prepared.append(new)
+            template = preparer.template_for_scope(body.scope)
+            new_fact = facts.from_text(body, template, content_hash=content_hash, terms=terms)
+            prepared.append(new_fact)
     return prepared
 
 
-class _Desk:
+class _FactPreparer:
     """What the facts of one call have in common."""
 
     def __init__(self, store: Store, principal: Principal) -> None:
@@ -76,61 +76,73 @@ class _Desk:
         self._sources: dict[tuple[Source | None, str | None, str], Source] = {}
         self._templates: dict[ScopeRef | None, NewFact] = {}
 
-    def prepared(self, body: FactIn) -> NewFact:
+    def prepare(self, body: FactIn) -> NewFact:
         """Prepare a fact."""
-        scope = self._path(body.scope)
-        source = self._source(body.source, body.run, scope)
+        scope = self._writable_path(body.scope)
+        source = self._complete_source(body.source, body.run, scope)
         if body.about and aliases.is_alias(body.about):
-            about = fact_queries.get_visible_fact(self._store, self._principal, body.about)
-            body = body.model_copy(update={"about": about.id})
+            about_fact = fact_queries.get_visible_fact(self._store, self._principal, body.about)
+            body = body.model_copy(update={"about": about_fact.id})
         confidence = kais_facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
-        refuse_beyond_limits(facts.violations(body))
+        reject_violations(facts.violations(body))
         fact = facts.new_fact(body, scope=scope, source=source, confidence=confidence)
         if _is_masked(fact, body, source):
-            refuse_beyond_limits(fact.violations)
-            refuse_secrets(self._store, scope)
-        _refuse_secret_names(body)
+            reject_violations(fact.violations)
+            reject_secrets(self._store, scope)
+        reject_secret_aliases(body)
         return fact
 
-    def template(self, scope: ScopeRef | None) -> NewFact:
+    def template_for_scope(self, scope: ScopeRef | None) -> NewFact:
         """Return a fact that is as any text for a scope, but for the text."""
         template = self._templates.get(scope)
         if template is None:
-            other = next(iter(self._templates.values()), None)
-            if other is None:
-                template = self.prepared(FactIn(content="x", scope=scope))
+            similar_template = next(iter(self._templates.values()), None)
+            if similar_template is None:
+                template = self.prepare(FactIn(content="x", scope=scope))
             else:
-                template = dataclasses.replace(other, scope=self._path(scope))
+                template = dataclasses.replace(similar_template, scope=self._writable_path(scope))
             self._templates[scope] = template
         return template
 
-    def expect(self, scopes: Collection[ScopeRef | None]) -> None:
+    def prefetch_scope_settings(self, scopes: Collection[ScopeRef | None]) -> None:
         """Have settings of many scopes read at once; who may not write there learns it later."""
         if len(scopes) > 1:
             with suppress(InvalidBody):
-                paths = [authorization.path_of(each, self._principal) for each in scopes if each]
+                paths = [
+                    authorization.canonical_path(scope, self._principal)
+                    for scope in scopes
+                    if scope
+                ]
                 self._store.scope_configs(paths)
 
-    def _path(self, scope: ScopeRef | None) -> str:
+    def _writable_path(self, scope: ScopeRef | None) -> str:
         if scope not in self._paths:
-            self._paths[scope] = authorization.writable(self._store, scope, self._principal)
+            self._paths[scope] = authorization.authorize_write(self._store, scope, self._principal)
         return self._paths[scope]
 
-    def _source(self, given: Source | None, run_id: str | None, scope: str) -> Source:
-        key = (given, run_id, realm_of(scope) if run_id else "")
+    def _complete_source(
+        self, sent_source: Source | None, run_id: str | None, scope: str
+    ) -> Source:
+        key = (sent_source, run_id, realm_of(scope) if run_id else "")
         if key not in self._sources:
             run = None
             if run_id:
-                run = authorization.run_of(self._store, run_id, self._principal, near=scope)
-            self._sources[key] = _source(given, run, self._principal)
+                run = authorization.authorized_run(
+                    self._store, run_id, self._principal, nearby_scope=scope
+                )
+            self._sources[key] = _with_references(sent_source, run, self._principal)
         return self._sources[key]
 
 
 def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
     names = (body.title or None, body.subject or None, body.predicate or None)
-    told = (body.content, *names, body.data)
-    kept = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
-    if told != kept or (body.schema_, body.about, source) != (fact.schema, fact.about, fact.source):
+    sent_texts = (body.content, *names, body.data)
+    stored_texts = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
+    if sent_texts != stored_texts or (body.schema_, body.about, source) != (
+        fact.schema,
+        fact.about,
+        fact.source,
+    ):
         return True
     return _has_mask(fact.tags) and not _has_mask(body.tags)
 
@@ -139,7 +151,7 @@ def _has_mask(tags: Sequence[str]) -> bool:
     return any(redaction.MASK in tag for tag in tags)
 
 
-def _refuse_secret_names(body: FactIn) -> None:
+def reject_secret_aliases(body: FactIn) -> None:
     """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
     for alias in body.aliases:
         name = alias.value or alias.prefix or ""
@@ -150,27 +162,27 @@ def _refuse_secret_names(body: FactIn) -> None:
             )
 
 
-def _source(given: Source | None, run: Run | None, principal: Principal) -> Source:
+def _with_references(sent_source: Source | None, run: Run | None, principal: Principal) -> Source:
     """Take the caller's word for the type and other references, never for the actor."""
     kind = "explicit_remember" if principal.type == "agent" else "user_input"
-    if given is None and run is None:
-        return _bare_source(kind, principal.name)
-    source = given or Source(type=kind)
-    named = (("mission", source.mission_id), ("experiment", source.experiment_id))
-    others = tuple(Ref(type=t, id=i) for t, i in named if i)
-    refs = run_refs(run) if run else ()
-    if not (refs or source.refs or others):
-        return _bare_source(source.type, principal.name)
-    refs = facts.merge_refs(facts.merge_refs(refs, source.refs), others)
+    if sent_source is None and run is None:
+        return _source_without_refs(kind, principal.name)
+    source = sent_source or Source(type=kind)
+    legacy_ids = (("mission", source.mission_id), ("experiment", source.experiment_id))
+    legacy_refs = tuple(Ref(type=t, id=i) for t, i in legacy_ids if i)
+    refs = refs_to_run(run) if run else ()
+    if not (refs or source.refs or legacy_refs):
+        return _source_without_refs(source.type, principal.name)
+    refs = facts.merge_refs(facts.merge_refs(refs, source.refs), legacy_refs)
     return Source(type=source.type, refs=refs, actor=principal.name)
 
 
 @functools.lru_cache(maxsize=4096)
-def _bare_source(kind: Any, actor: str) -> Source:
+def _source_without_refs(kind: Any, actor: str) -> Source:
     return Source(type=kind, actor=actor)
 
 
-def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
+def reject_secrets(store: Store, scope: str, text: str | None = None) -> None:
     """Let pass where secrets are masked; with a text, also one that has none.
 
     Raises:
@@ -186,23 +198,25 @@ def refuse_secrets(store: Store, scope: str, text: str | None = None) -> None:
         )
 
 
-def refuse_beyond_limits(found: Sequence[str]) -> None:
+def reject_violations(violation_texts: Sequence[str]) -> None:
     """Let pass what breaks no limit.
 
     Raises:
         TooLarge: the data is too large.
         InvalidBody: anything else, all violations at once.
     """
-    if any(violation.startswith("data has") for violation in found):
-        raise TooLarge("; ".join(found))
-    if found:
-        parts = [text.partition(" ") for text in found]
-        violations = tuple(ProblemViolation(path=path, message=said) for path, _, said in parts)
-        raise InvalidBody("the fact breaks limits", violations)
+    if any(violation.startswith("data has") for violation in violation_texts):
+        raise TooLarge("; ".join(violation_texts))
+    if violation_texts:
+        parts = [text.partition(" ") for text in violation_texts]
+        problem_violations = tuple(
+            ProblemViolation(path=path, message=message) for path, _, message in parts
+        )
+        raise InvalidBody("the fact breaks limits", problem_violations)
 
 
-def run_refs(run: Run) -> tuple[Ref, ...]:
+def refs_to_run(run: Run) -> tuple[Ref, ...]:
     """Return what a fact from a run points to: its mission, when it has one, and the run."""
     mission = Ref(type="mission", id=f"{run.namespace}/{run.mission}") if run.mission else None
-    own = Ref(type="run", id=run.run_id)
-    return (mission, own) if mission else (own,)
+    run_ref = Ref(type="run", id=run.run_id)
+    return (mission, run_ref) if mission else (run_ref,)

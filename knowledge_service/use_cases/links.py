@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from knowledge_service.ports import Once, Store
 
-_OURS = frozenset({"supersedes", "promoted_from"})
-_DATA_BYTES = 8 * 1024
+_RESERVED_TYPES = frozenset({"supersedes", "promoted_from"})
+_MAX_DATA_BYTES = 8 * 1024
 
 
-def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) -> Linked:
+def create_link(
+    store: Store, principal: Principal, body: LinkIn, idempotency_key: Once | None
+) -> Linked:
     """Link two visible facts; a link to itself is ignored, and said.
 
     Raises:
@@ -35,8 +37,8 @@ def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) ->
     """
     start = fact_queries.get_visible_fact(store, principal, body.from_)
     end = fact_queries.get_visible_fact(store, principal, body.to)
-    _writable(store, principal, start, body.from_)
-    _refuse_wrong(body)
+    _authorize_link_write(store, principal, start, body.from_)
+    _validate_link(body)
     if start.id == end.id:
         return Linked(status="ignored", reason=f"fact {start.id} is not linked to itself")
     new = NewLink(
@@ -48,10 +50,12 @@ def link(store: Store, principal: Principal, body: LinkIn, once: Once | None) ->
         valid_from=body.valid_from,
         valid_until=body.valid_until,
     )
-    return store.link(new, principal.view, actor=authorization.actor(principal), once=once)
+    return store.link(
+        new, principal.view, actor=authorization.actor_of(principal), once=idempotency_key
+    )
 
 
-def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
+def delete_link(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
     """Take a link back; nothing happens when there is none.
 
     Raises:
@@ -61,10 +65,10 @@ def unlink(store: Store, principal: Principal, from_: str, to: str, kind: str) -
     """
     start = fact_queries.get_visible_fact(store, principal, from_)
     end = fact_queries.get_visible_fact(store, principal, to)
-    _writable(store, principal, start, from_)
-    if kind in _OURS:
-        raise _of_ours(kind)
-    store.unlink(start.id, end.id, kind, actor=authorization.actor(principal))
+    _authorize_link_write(store, principal, start, from_)
+    if kind in _RESERVED_TYPES:
+        raise _reserved_type_error(kind)
+    store.unlink(start.id, end.id, kind, actor=authorization.actor_of(principal))
 
 
 def list_links(
@@ -81,14 +85,14 @@ def list_links(
     Raises:
         InvalidBody: the cursor is malformed.
     """
-    before = pagination.decode(cursor)
+    position = pagination.decode(cursor)
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    page = store.links(fact.id, principal.view, types=types, before=before, limit=limit)
+    page = store.links(fact.id, principal.view, types=types, before=position, limit=limit)
     next_cursor = pagination.encode(page.cursor) if page.cursor else None
     return page.model_copy(update={"cursor": next_cursor})
 
 
-def neighbors(
+def find_neighbors(
     store: Store,
     principal: Principal,
     fact_id: str,
@@ -102,26 +106,26 @@ def neighbors(
     return store.neighbors(Around(fact.id, depth, limit, tuple(types)), principal.view)
 
 
-def _writable(store: Store, principal: Principal, fact: Fact, named: str) -> None:
+def _authorize_link_write(store: Store, principal: Principal, fact: Fact, reference: str) -> None:
     if not principal.has_verb("write", fact.scope):
-        raise Forbidden(f"{principal.name} may read fact {named} but not link it to others")
-    authorization.writable(store, fact.scope, principal)
+        raise Forbidden(f"{principal.name} may read fact {reference} but not link it to others")
+    authorization.authorize_write(store, fact.scope, principal)
 
 
-def _refuse_wrong(body: LinkIn) -> None:
-    if body.type in _OURS:
-        raise _of_ours(body.type)
+def _validate_link(body: LinkIn) -> None:
+    if body.type in _RESERVED_TYPES:
+        raise _reserved_type_error(body.type)
     if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
         violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
         raise InvalidBody("the link ends before it begins", (violation,))
-    if body.data is not None and len(json.dumps(body.data).encode()) > _DATA_BYTES:
-        raise TooLarge(f"data of a link may have {_DATA_BYTES} bytes")
+    if body.data is not None and len(json.dumps(body.data).encode()) > _MAX_DATA_BYTES:
+        raise TooLarge(f"data of a link may have {_MAX_DATA_BYTES} bytes")
 
 
-def _of_ours(kind: str) -> InvalidBody:
+def _reserved_type_error(kind: str) -> InvalidBody:
     message = f"{kind!r} says what the service did; correct or promote the fact instead"
-    return InvalidBody("the link's type is the service's own", (_violation(message),))
+    return InvalidBody("the link's type is the service's own", (_type_violation(message),))
 
 
-def _violation(message: str) -> ProblemViolation:
+def _type_violation(message: str) -> ProblemViolation:
     return ProblemViolation(path="type", message=message)

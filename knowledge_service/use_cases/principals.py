@@ -26,12 +26,12 @@ def put_principal(store: Store, principal: Principal, body: PrincipalIn) -> Prin
         ScopeForbidden, Forbidden: the caller does not administer the home or a granted scope, or
             another caller registered the account.
     """
-    home = authorization.path_of(body.home, principal, "home")
-    authorization.require(principal, "admin", home)
+    home = authorization.canonical_path(body.home, principal, "home")
+    authorization.require_verb(principal, "admin", home)
     grants = []
     for grant in body.grants:
-        scope = authorization.path_of(grant.scope, principal, "grants")
-        authorization.require(principal, "admin", scope)
+        scope = authorization.canonical_path(grant.scope, principal, "grants")
+        authorization.require_verb(principal, "admin", scope)
         if grant.subtree and not principal.administers_all_below(scope):
             raise Forbidden(f"{principal.name} may not grant all below {scope}")
         grants.append(grant.model_copy(update={"scope": scope}))
@@ -41,7 +41,7 @@ def put_principal(store: Store, principal: Principal, body: PrincipalIn) -> Prin
     if registered and not principal.has_verb("admin", registered.home):
         raise Forbidden(f"{username} is registered, and not yours to move")
     registration = body.model_copy(update={"home": home, "grants": tuple(grants)})
-    store.put_principal(registration, actor=authorization.actor(principal))
+    store.put_principal(registration, actor=authorization.actor_of(principal))
     return registration
 
 
@@ -55,8 +55,8 @@ def _require_own_account(username: str, home: str, principal: Principal) -> None
         Forbidden: the account belongs to another namespace or to none.
     """
     account = _ACCOUNT.fullmatch(username)
-    is_own = account is not None and realm_of(home) == f"realm:{account[1]}"
-    if not is_own and not principal.administers_all_below(PLATFORM):
+    is_in_home = account is not None and realm_of(home) == f"realm:{account[1]}"
+    if not is_in_home and not principal.administers_all_below(PLATFORM):
         raise Forbidden(
             f"{username} is not a ServiceAccount of {realm_of(home)};"
             " only administrators of the platform register other names"
@@ -67,7 +67,9 @@ def list_principals(store: Store, principal: Principal) -> PrincipalPage:
     """Return the registrations whose home the caller administers."""
     return PrincipalPage(
         principals=tuple(
-            each for each in store.principals() if principal.has_verb("admin", each.home)
+            registration
+            for registration in store.principals()
+            if principal.has_verb("admin", registration.home)
         )
     )
 
@@ -81,7 +83,7 @@ def delete_principal(store: Store, principal: Principal, username: str) -> None:
     registered = store.principal(username)
     if registered is None or not principal.has_verb("admin", registered.home):
         raise NotFound(f"principal {username} is not registered or not yours to remove")
-    store.delete_principal(username, actor=authorization.actor(principal))
+    store.delete_principal(username, actor=authorization.actor_of(principal))
 
 
 def describe_caller(store: Store, principal: Principal, authenticator: Authenticator) -> WhoAmI:

@@ -15,66 +15,66 @@ if TYPE_CHECKING:
     from knowledge_service.ports import NewReceipt, Store
 
 
-def why(store: Store, principal: Principal, fact_id: str) -> FactProvenance:
+def get_provenance(store: Store, principal: Principal, fact_id: str) -> FactProvenance:
     """Return where a visible fact comes from.
 
     Raises:
         NotFound: there is none, or it is invisible.
     """
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    found = store.why(fact.id, reader(principal))
-    if found is None:
+    provenance = store.why(fact.id, reader_of(principal))
+    if provenance is None:
         raise fact_queries.fact_not_found(fact_id)
-    receipts = tuple(_visible_part(store, principal, each) for each in found.receipts)
-    return found.model_copy(update={"receipts": receipts})
+    receipts = tuple(_redact_receipt(store, principal, receipt) for receipt in provenance.receipts)
+    return provenance.model_copy(update={"receipts": receipts})
 
 
-def impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> Impact:
+def get_impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> Impact:
     """Return what a visible fact has touched.
 
     Raises:
         NotFound: there is none, or it is invisible.
     """
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    found = store.impact(fact.id, reader(principal), limit=limit)
-    if found is None:
+    impact_report = store.impact(fact.id, reader_of(principal), limit=limit)
+    if impact_report is None:
         raise fact_queries.fact_not_found(fact_id)
-    return found
+    return impact_report
 
 
-def receipt(store: Store, principal: Principal, receipt_id: str) -> NewReceipt:
+def get_visible_receipt(store: Store, principal: Principal, receipt_id: str) -> NewReceipt:
     """Return a receipt of one's own, or what one sees of one of a scope that one was granted.
 
     Raises:
         NotFound: there is none, or it is another's.
     """
-    found = store.receipt(receipt_id)
-    asking = reader(principal)
-    if found is None or not asking.sees_receipt(found.observer, found.receipt.principal):
+    stored = store.receipt(receipt_id)
+    audit_reader = reader_of(principal)
+    if stored is None or not audit_reader.sees_receipt(stored.observer, stored.receipt.principal):
         raise NotFound(f"receipt {receipt_id} does not exist or is not visible to you")
-    if asking.is_own(found.observer, found.receipt.principal):
-        return found
-    return replace(found, receipt=_visible_part(store, principal, found.receipt))
+    if audit_reader.is_own(stored.observer, stored.receipt.principal):
+        return stored
+    return replace(stored, receipt=_redact_receipt(store, principal, stored.receipt))
 
 
-def _visible_part(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
+def _redact_receipt(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
     """Leave out, uncounted, what of another's recall lies where the caller does not see."""
     view = principal.view
-    visible = [at for at, fact in enumerate(receipt.facts) if store.fact(fact, view)]
-    asked = receipt.asked
-    if asked and asked.scopes is not None:
-        named = tuple(path for path in asked.scopes if view.can_read(path))
-        asked = asked.model_copy(update={"scopes": named})
-    seen = {
+    visible_indexes = [index for index, fact in enumerate(receipt.facts) if store.fact(fact, view)]
+    query = receipt.asked
+    if query and query.scopes is not None:
+        visible_scopes = tuple(path for path in query.scopes if view.can_read(path))
+        query = query.model_copy(update={"scopes": visible_scopes})
+    redacted_fields = {
         "scopes": tuple(path for path in receipt.scopes if view.can_read(path)),
-        "facts": tuple(receipt.facts[at] for at in visible),
-        "versions": tuple(receipt.versions[at] for at in visible if receipt.versions),
-        "scores": tuple(receipt.scores[at] for at in visible),
-        "asked": asked,
+        "facts": tuple(receipt.facts[index] for index in visible_indexes),
+        "versions": tuple(receipt.versions[index] for index in visible_indexes if receipt.versions),
+        "scores": tuple(receipt.scores[index] for index in visible_indexes),
+        "asked": query,
     }
-    return receipt.model_copy(update=seen)
+    return receipt.model_copy(update=redacted_fields)
 
 
-def reader(principal: Principal) -> Reader:
+def reader_of(principal: Principal) -> Reader:
     """Return who asks, as a store is told."""
     return Reader(principal.view, principal.name)

@@ -17,12 +17,12 @@ from knowledge_service.domain import token_bucket
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
 
-Share = Literal["writes", "facts", "bytes", "recalls", "reads"]
+QuotaName = Literal["writes", "facts", "bytes", "recalls", "reads"]
 # The principals that were quiet longest start anew with full buckets.
-_PRINCIPALS = 10_000
+_MAX_PRINCIPALS = 10_000
 
 
-class Quotas:
+class RateLimiter:
     """Takes from the share of a principal. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -30,41 +30,41 @@ class Quotas:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, dict[str, token_bucket.TokenBucket]] = OrderedDict()
 
-    def take(self, principal: Principal, amounts: Mapping[Share, int]) -> None:
+    def take(self, principal: Principal, amounts: Mapping[QuotaName, int]) -> None:
         """Take every amount, or none of them.
 
         Raises:
             QuotaExceeded: one share is used up; it says which and for how long.
         """
         quota = token_bucket.effective_quota(principal.quota, is_agent=principal.type == "agent")
-        wanted = {
-            share: (amount, bound)
-            for share, amount in amounts.items()
-            if (bound := getattr(quota, f"{share}_per_minute")) is not None and amount
+        limited = {
+            name: (amount, limit)
+            for name, amount in amounts.items()
+            if (limit := getattr(quota, f"{name}_per_minute")) is not None and amount
         }
-        if not wanted:
+        if not limited:
             return
         now_s = self._monotonic()
         with self._lock:
-            buckets = self._of(principal.identity)
-            taken: dict[str, token_bucket.TokenBucket] = {}
-            for share, (amount, bound) in wanted.items():
-                bucket = buckets.get(share)
-                if bucket is None or bucket.per_minute != bound:
-                    bucket = token_bucket.TokenBucket(bound, bound, now_s)
-                left = bucket.take(amount, now_s)
-                if isinstance(left, float):
+            buckets = self._buckets_of(principal.identity)
+            updated_buckets: dict[str, token_bucket.TokenBucket] = {}
+            for name, (amount, limit) in limited.items():
+                bucket = buckets.get(name)
+                if bucket is None or bucket.per_minute != limit:
+                    bucket = token_bucket.TokenBucket(limit, limit, now_s)
+                bucket_or_wait = bucket.take(amount, now_s)
+                if isinstance(bucket_or_wait, float):
                     raise QuotaExceeded(
-                        f"{principal.name} may have {bound} {share} a minute and used them up; "
+                        f"{principal.name} may have {limit} {name} a minute and used them up; "
                         "try again later or have its quota raised",
-                        retry_after_s=max(1, math.ceil(left)),
+                        retry_after_s=max(1, math.ceil(bucket_or_wait)),
                     )
-                taken[share] = left
-            buckets |= taken
+                updated_buckets[name] = bucket_or_wait
+            buckets |= updated_buckets
 
-    def _of(self, identity: str) -> dict[str, token_bucket.TokenBucket]:
+    def _buckets_of(self, identity: str) -> dict[str, token_bucket.TokenBucket]:
         buckets = self._buckets.setdefault(identity, {})
         self._buckets.move_to_end(identity)
-        while len(self._buckets) > _PRINCIPALS:
+        while len(self._buckets) > _MAX_PRINCIPALS:
             self._buckets.popitem(last=False)
         return buckets

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 # A kubelet probes every 5 s; other probes within this time get the same answer.
-_FRESH_S = 1.0
+_MAX_AGE_S = 1.0
 
 
 class Readiness:
     """The newest look at a store. An answer is `fresh_s` old at most."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.fresh_s = _FRESH_S
+        self.fresh_s = _MAX_AGE_S
         self._store = store
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._looked_at_s: float | None = None
+        self._checked_at_s: float | None = None
         self._problem: StoreUnavailable | None = None
 
     def check(self) -> None:
@@ -34,10 +34,10 @@ class Readiness:
             StoreUnavailable: it does not.
         """
         with self._lock:
-            looked_at_s = self._looked_at_s
-            if looked_at_s is None or self._monotonic() - looked_at_s >= self.fresh_s:
-                self._problem = self._look()
-                self._looked_at_s = self._monotonic()
+            checked_at_s = self._checked_at_s
+            if checked_at_s is None or self._monotonic() - checked_at_s >= self.fresh_s:
+                self._problem = self._check_store()
+                self._checked_at_s = self._monotonic()
             problem = self._problem
         if problem:
             raise StoreUnavailable(problem.detail)
@@ -50,7 +50,7 @@ class Readiness:
         """
         self._store.check_alive()
 
-    def _look(self) -> StoreUnavailable | None:
+    def _check_store(self) -> StoreUnavailable | None:
         try:
             self._store.check()
         except StoreUnavailable as exc:

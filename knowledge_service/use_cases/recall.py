@@ -44,21 +44,26 @@ from knowledge_service.use_cases import authorization, fact_queries
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-_CHARACTERS_A_TOKEN = 4
+_CHARACTERS_PER_TOKEN = 4
 _USERNAME = "system:serviceaccount:{}:{}"
 
 
 @dataclass(frozen=True)
-class _Plan:
+class RecallPlan:
     """What is asked of the store, after the scope's own settings."""
 
     search: Search
     max_tokens: int | None
-    enabled: bool
+    is_enabled: bool
 
 
 def recall(
-    store: Store, principal: Principal, body: RecallIn, *, now: datetime, once: Once | None
+    store: Store,
+    principal: Principal,
+    body: RecallIn,
+    *,
+    now: datetime,
+    idempotency_key: Once | None,
 ) -> Recalled:
     """Return ranked facts and leave a receipt.
 
@@ -77,20 +82,26 @@ def recall(
     query = redaction.mask(body.query)
     if query != body.query:
         body = body.model_copy(update={"query": query})
-    reader = _act_as(store, principal, body.act_as) if body.act_as else principal
-    run = authorization.run_of(store, body.run, principal, near=reader.home) if body.run else None
+    reader = _impersonated_principal(store, principal, body.act_as) if body.act_as else principal
+    run = (
+        authorization.authorized_run(store, body.run, principal, nearby_scope=reader.home)
+        if body.run
+        else None
+    )
     known_at = body.known_at or now
-    plan = _plan(store, reader, body, run)
+    plan = _plan_recall(store, reader, body, run)
     plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
-    asked_about = tuple(fact_queries.resolve_alias(store, reader, each) for each in body.why_not)
-    result = _search(store, plan, fill_up=run is not None, why_not=asked_about)
-    facts = _ranked(_within(result.hits, plan.max_tokens))
+    why_not_ids = tuple(
+        fact_queries.resolve_alias(store, reader, reference) for reference in body.why_not
+    )
+    result = _search(store, plan, fill_up=run is not None, why_not=why_not_ids)
+    facts = _to_recalled_facts(_fit_token_budget(result.hits, plan.max_tokens))
     scopes = result.scopes
     # What is built of what is known to be right need not be looked at again.
     receipt = base_model.construct_unchecked(
         Receipt,
         {
-            "id": uuid7.early_id(now),
+            "id": uuid7.provisional_id(now),
             "query_hash": hashlib.sha256(query.encode()).hexdigest(),
             "principal": reader.name,
             "scopes": scopes,
@@ -102,7 +113,7 @@ def recall(
             "facts": tuple([fact.id for fact in facts]),
             "versions": tuple([fact.version for fact in facts]),
             "scores": tuple([fact.score for fact in facts]),
-            "asked": _asked(plan, filled_up=run is not None),
+            "asked": _recorded_query(plan, filled_up=run is not None),
             "acted_by": principal.name if body.act_as else None,
         },
     )
@@ -117,22 +128,22 @@ def recall(
             "why_not": (),
         },
     )
-    if asked_about:
-        explanations = _explained(store, plan, result, receipt.facts, asked_about)
+    if why_not_ids:
+        explanations = _explain_facts(store, plan, result, receipt.facts, why_not_ids)
         answer = answer.model_copy(update={"why_not": explanations})
-    return _record(
+    return _store_receipt(
         store,
         NewReceipt(receipt, reader.home, run_realm=realm_of(run.scope) if run else None),
         answer,
-        once,
+        idempotency_key,
     )
 
 
-def again(
+def rerun_query(
     store: Store,
     view: View,
     receipt: Receipt,
-    asked: RecordedQuery,
+    query: RecordedQuery,
     *,
     known_at: datetime | None,
 ) -> tuple[RecalledFact, ...]:
@@ -141,41 +152,41 @@ def again(
     As of `known_at`, or of what is known now. The age of facts is counted from the moment of the
     receipt either way, so that what differs is what is known. Leaves no receipt.
     """
-    plan = _plan_again(view, receipt, asked, known_at)
-    result = _search(store, plan, fill_up=asked.filled_up)
-    return _ranked(_within(result.hits, plan.max_tokens))
+    plan = _plan_rerun(view, receipt, query, known_at)
+    result = _search(store, plan, fill_up=query.filled_up)
+    return _to_recalled_facts(_fit_token_budget(result.hits, plan.max_tokens))
 
 
-def _plan_again(
-    view: View, receipt: Receipt, asked: RecordedQuery, known_at: datetime | None
-) -> _Plan:
+def _plan_rerun(
+    view: View, receipt: Receipt, query: RecordedQuery, known_at: datetime | None
+) -> RecallPlan:
     scopes = tuple(path for path in receipt.scopes if view.can_read(path))
     filters = Filters(
-        kinds=asked.kinds,
-        tags=asked.tags,
-        min_confidence=asked.min_confidence,
-        valid_at=asked.valid_at,
+        kinds=query.kinds,
+        tags=query.tags,
+        min_confidence=query.min_confidence,
+        valid_at=query.valid_at,
         known_at=known_at,
-        is_injection=asked.filled_up,
-        include_closed=asked.include_closed,
+        is_injection=query.filled_up,
+        include_closed=query.include_closed,
     )
-    search = Search(view, asked.query, asked.limit, scopes, filters, now=receipt.known_at)
-    return _Plan(search=search, max_tokens=asked.max_tokens, enabled=asked.limit > 0)
+    search = Search(view, query.query, query.limit, scopes, filters, now=receipt.known_at)
+    return RecallPlan(search=search, max_tokens=query.max_tokens, is_enabled=query.limit > 0)
 
 
-def explained(
-    store: Store, view: View, receipt: Receipt, asked: RecordedQuery, fact_id: str
+def explain_fact(
+    store: Store, view: View, receipt: Receipt, query: RecordedQuery, fact_id: str
 ) -> FactExplanation:
     """Ask a receipt's question once more as of then, and tell what becomes of one fact."""
-    plan = _plan_again(view, receipt, asked, receipt.known_at)
-    result = _search(store, plan, fill_up=asked.filled_up, why_not=(fact_id,))
-    served = [hit.fact.id for hit in _within(result.hits, plan.max_tokens)]
-    return _explained(store, plan, result, served, (fact_id,))[0]
+    plan = _plan_rerun(view, receipt, query, receipt.known_at)
+    result = _search(store, plan, fill_up=query.filled_up, why_not=(fact_id,))
+    served = [hit.fact.id for hit in _fit_token_budget(result.hits, plan.max_tokens)]
+    return _explain_facts(store, plan, result, served, (fact_id,))[0]
 
 
-def _explained(
+def _explain_facts(
     store: Store,
-    plan: _Plan,
+    plan: RecallPlan,
     result: SearchResult,
     served: Sequence[str],
     fact_ids: Sequence[str],
@@ -186,26 +197,26 @@ def _explained(
         is_visible = store.fact(fact_id, plan.search.view) is not None
         explanation = result.explanations.get(fact_id) if is_visible else None
         if explanation is None:
-            stage, why = "invisible", "it does not exist, or is in no scope that was searched"
-        elif not plan.enabled:
-            stage, why = "off", "the scope's settings inject nothing"
+            stage, reason = "invisible", "it does not exist, or is in no scope that was searched"
+        elif not plan.is_enabled:
+            stage, reason = "off", "the scope's settings inject nothing"
         elif fact_id in served:
-            stage, why = "returned", f"it is at place {served.index(fact_id) + 1}"
+            stage, reason = "returned", f"it is at place {served.index(fact_id) + 1}"
         elif fact_id in hits:
-            stage, why = "budget", f"it does not fit into {plan.max_tokens} tokens"
+            stage, reason = "budget", f"it does not fit into {plan.max_tokens} tokens"
         else:
-            stage, why = explanation.stage, explanation.why
-        explanations.append(FactExplanation(fact=fact_id, stage=stage, why=why))
+            stage, reason = explanation.stage, explanation.why
+        explanations.append(FactExplanation(fact=fact_id, stage=stage, why=reason))
     return tuple(explanations)
 
 
-def _asked(plan: _Plan, *, filled_up: bool) -> RecordedQuery:
+def _recorded_query(plan: RecallPlan, *, filled_up: bool) -> RecordedQuery:
     filters = plan.search.filters
     return base_model.construct_unchecked(
         RecordedQuery,
         {
             "query": plan.search.query,
-            "limit": plan.search.limit if plan.enabled else 0,
+            "limit": plan.search.limit if plan.is_enabled else 0,
             "max_tokens": plan.max_tokens,
             "kinds": filters.kinds,
             "tags": filters.tags,
@@ -219,36 +230,46 @@ def _asked(plan: _Plan, *, filled_up: bool) -> RecordedQuery:
     )
 
 
-def _act_as(store: Store, principal: Principal, act_as: ActAs) -> Principal:
+def _impersonated_principal(store: Store, principal: Principal, act_as: ActAs) -> Principal:
     realm = f"realm:{act_as.namespace}"
     if not principal.administers_all_below(realm):
         raise Forbidden(f"{principal.name} may not act for others in {realm}")
     username = _USERNAME.format(act_as.namespace, act_as.service_account)
-    found = store.principal(username)
-    if found is None:
+    registration = store.principal(username)
+    if registration is None:
         raise NotFound(f"{username} is not registered; register it before acting for it")
-    reader = Principal(found.name, found.type, found.home, found.grants, found.quota)
-    for reach in (ScopeRange(found.home, subtree=False), *reader.view.scope_ranges):
+    reader = Principal(
+        registration.name,
+        registration.type,
+        registration.home,
+        registration.grants,
+        registration.quota,
+    )
+    for reach in (ScopeRange(registration.home, subtree=False), *reader.view.scope_ranges):
         all_below = principal.administers_all_below(reach.scope)
         if not (all_below or (not reach.subtree and principal.has_verb("admin", reach.scope))):
             raise Forbidden(f"{principal.name} may not act for who may read {reach.scope}")
     return reader
 
 
-def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _Plan:
+def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> RecallPlan:
     path = lineage(reader.home)
     configs = store.scope_configs(path)
-    scopes = authorization.readable(body.scopes, reader) if body.scopes else None
+    scopes = authorization.authorize_read(body.scopes, reader) if body.scopes else None
     if scopes is None:
-        closed = next((p for p in path if p in configs and not configs[p].inherit), None)
-        if closed:
-            above = set(path[path.index(closed) + 1 :])
-            scopes = tuple(p for p in store.visible_scopes(reader.view, None) if p not in above)
+        isolating_scope = next((p for p in path if p in configs and not configs[p].inherit), None)
+        if isolating_scope:
+            hidden_scopes = set(path[path.index(isolating_scope) + 1 :])
+            scopes = tuple(
+                p for p in store.visible_scopes(reader.view, None) if p not in hidden_scopes
+            )
     settings = Injection(max_facts=100, max_tokens=100_000, min_confidence=0)
     if run:
-        own = [p for p in path if contains(run.scope, p)] or [run.scope]
-        declared = store.scope_configs(own)
-        settings = next((declared[p].injection for p in own if p in declared), Injection())
+        scopes_within_run = [p for p in path if contains(run.scope, p)] or [run.scope]
+        declared = store.scope_configs(scopes_within_run)
+        settings = next(
+            (declared[p].injection for p in scopes_within_run if p in declared), Injection()
+        )
     filters = Filters(
         kinds=body.kinds,
         tags=body.tags,
@@ -259,19 +280,19 @@ def _plan(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> _
         include_closed=body.include_closed,
     )
     limit = min(body.limit, settings.max_facts)
-    return _Plan(
+    return RecallPlan(
         search=Search(reader.view, body.query, limit, scopes, filters),
         max_tokens=min(body.max_tokens or 100_000, settings.max_tokens),
-        enabled=settings.enabled and limit > 0,
+        is_enabled=settings.enabled and limit > 0,
     )
 
 
 def _search(
-    store: Store, plan: _Plan, *, fill_up: bool, why_not: tuple[str, ...] = ()
+    store: Store, plan: RecallPlan, *, fill_up: bool, why_not: tuple[str, ...] = ()
 ) -> SearchResult:
     """Search, and fill up from the reader's own scopes; no hits where the settings inject none."""
     search = replace(plan.search, why_not=why_not)
-    if not plan.enabled:
+    if not plan.is_enabled:
         if why_not:
             return replace(store.search(search), hits=())
         return SearchResult((), store.visible_scopes(search.view, search.scopes), {})
@@ -280,27 +301,29 @@ def _search(
     if not fill_up or missing <= 0:
         return result
     # The own scopes of the run first; granted ones beside the path are not filled up from.
-    near = nearest_first(lineage(search.view.home))
-    own = tuple(path for path in near if search.scopes is None or path in search.scopes)
+    nearest_scopes = nearest_first(lineage(search.view.home))
+    own_scopes = tuple(
+        path for path in nearest_scopes if search.scopes is None or path in search.scopes
+    )
     served = {hit.fact.id for hit in result.hits}
-    recent = store.recent(replace(search, scopes=own))
-    added = [Hit(fact, 0.0, {"recent": 0.0}) for fact in recent if fact.id not in served]
-    return replace(result, hits=(*result.hits, *added[:missing]))
+    recent = store.recent(replace(search, scopes=own_scopes))
+    recent_hits = [Hit(fact, 0.0, {"recent": 0.0}) for fact in recent if fact.id not in served]
+    return replace(result, hits=(*result.hits, *recent_hits[:missing]))
 
 
-def _within(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
+def _fit_token_budget(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
     """Keep, in order, what fits into the budget; one that does not fit makes room for a later."""
-    left = max_tokens
-    kept = []
+    remaining_tokens = max_tokens
+    fitting_hits = []
     for hit in hits:
-        tokens = -(-len(hit.fact.content) // _CHARACTERS_A_TOKEN)
-        if left is None or tokens <= left:
-            kept.append(hit)
-            left = None if left is None else left - tokens
-    return kept
+        tokens = -(-len(hit.fact.content) // _CHARACTERS_PER_TOKEN)
+        if remaining_tokens is None or tokens <= remaining_tokens:
+            fitting_hits.append(hit)
+            remaining_tokens = None if remaining_tokens is None else remaining_tokens - tokens
+    return fitting_hits
 
 
-def _ranked(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
+def _to_recalled_facts(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
     return tuple(
         base_model.construct_unchecked(
             RecalledFact,
@@ -310,11 +333,13 @@ def _ranked(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
     )
 
 
-def _record(store: Store, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+def _store_receipt(
+    store: Store, new_receipt: NewReceipt, answer: Recalled, idempotency_key: Once | None
+) -> Recalled:
     try:
-        if new.receipt.run or once:
-            return store.record_recall(new, answer, once)
-        store.record_recall_later(new)
+        if new_receipt.receipt.run or idempotency_key:
+            return store.record_recall(new_receipt, answer, idempotency_key)
+        store.record_recall_later(new_receipt)
     except StoreUnavailable:
         return answer.model_copy(update={"receipt": None})
     return answer

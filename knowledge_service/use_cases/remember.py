@@ -20,7 +20,7 @@ def submit(
     store: Store,
     principal: Principal,
     bodies: Sequence[FactIn],
-    once: Once | None,
+    idempotency_key: Once | None,
     *,
     analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
 ) -> Awaitable[tuple[Remembered, ...]]:
@@ -32,8 +32,8 @@ def submit(
     Raises:
         What `fact_validation.prepare_all` raises. Awaiting raises what `FactStore.remember` does.
     """
-    facts = fact_validation.prepare_all(store, principal, bodies, analyse)
-    return store.remembered(facts, actor=authorization.actor(principal), once=once)
+    facts = fact_validation.prepare_facts(store, principal, bodies, analyse)
+    return store.remembered(facts, actor=authorization.actor_of(principal), once=idempotency_key)
 
 
 def dry_run(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> tuple[Remembered, ...]:
@@ -43,16 +43,16 @@ def dry_run(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> tup
         What `fact_validation.prepare_all` raises.
         RetractedBefore: an equal fact was retracted there.
     """
-    facts = fact_validation.prepare_all(store, principal, bodies)
-    results = store.rehearse(facts, actor=authorization.actor(principal))
-    new = {each.fact_id for each in results if each.status == "created"}
+    facts = fact_validation.prepare_facts(store, principal, bodies)
+    results = store.rehearse(facts, actor=authorization.actor_of(principal))
+    new = {result.fact_id for result in results if result.status == "created"}
     return tuple(
-        each.model_copy(
+        result.model_copy(
             update={
-                "fact_id": "" if each.fact_id in new else each.fact_id,
-                "superseded": tuple(fact for fact in each.superseded if fact not in new),
-                "contradicts": tuple(fact for fact in each.contradicts if fact not in new),
+                "fact_id": "" if result.fact_id in new else result.fact_id,
+                "superseded": tuple(fact for fact in result.superseded if fact not in new),
+                "contradicts": tuple(fact for fact in result.contradicts if fact not in new),
             }
         )
-        for each in results
+        for result in results
     )

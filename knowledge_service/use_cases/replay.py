@@ -36,8 +36,8 @@ def replay(store: Store, principal: Principal, receipt_id: str) -> ReplayResult:
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = provenance.receipt(store, principal, receipt_id)
-    return _compared(store, principal, found, found.receipt.known_at, as_of_then=True)
+    stored = provenance.get_visible_receipt(store, principal, receipt_id)
+    return _compare(store, principal, stored, stored.receipt.known_at, is_replay=True)
 
 
 def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> ReplayResult:
@@ -47,8 +47,8 @@ def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) 
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = provenance.receipt(store, principal, receipt_id)
-    return _compared(store, principal, found, now, as_of_then=False)
+    stored = provenance.get_visible_receipt(store, principal, receipt_id)
+    return _compare(store, principal, stored, now, is_replay=False)
 
 
 def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> FactExplanation:
@@ -58,46 +58,50 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
         NotFound: there is no such receipt, or it is another's.
         Conflict: the receipt is from before questions were kept.
     """
-    found = provenance.receipt(store, principal, receipt_id)
-    asked = _asked(found.receipt)
-    view, seen = _seen(principal, found)
-    named = fact_queries.resolve_alias(store, principal, fact_id)
-    return recall.explained(store, view, seen, asked, named)
+    stored = provenance.get_visible_receipt(store, principal, receipt_id)
+    query = _recorded_query(stored.receipt)
+    view, visible_receipt = _visible_receipt(principal, stored)
+    target_id = fact_queries.resolve_alias(store, principal, fact_id)
+    return recall.explain_fact(store, view, visible_receipt, query, target_id)
 
 
-def _seen(principal: Principal, found: NewReceipt) -> tuple[View, Receipt]:
+def _visible_receipt(principal: Principal, stored: NewReceipt) -> tuple[View, Receipt]:
     """Return the recall's view and receipt, as far as the caller sees its scopes."""
-    scopes = tuple(path for path in found.receipt.scopes if principal.view.can_read(path))
+    scopes = tuple(path for path in stored.receipt.scopes if principal.view.can_read(path))
     reaches = tuple(ScopeRange(path, subtree=False) for path in scopes)
-    view = View(found.observer, reaches, drafts=principal.view.drafts)
-    return view, found.receipt.model_copy(update={"scopes": scopes})
+    view = View(stored.observer, reaches, drafts=principal.view.drafts)
+    return view, stored.receipt.model_copy(update={"scopes": scopes})
 
 
-def _compared(
-    store: Store, principal: Principal, found: NewReceipt, at: datetime, *, as_of_then: bool
+def _compare(
+    store: Store, principal: Principal, stored: NewReceipt, known_at: datetime, *, is_replay: bool
 ) -> ReplayResult:
-    receipt = found.receipt
-    asked = _asked(receipt)
-    view, seen = _seen(principal, found)
-    then_at = at if as_of_then else None
-    facts = recall.again(store, view, seen, asked, known_at=then_at)
-    now = [(fact.id, fact.score) for fact in facts]
-    then = list(zip(receipt.facts, receipt.scores, strict=True))
-    moved = _moved(then, now)
-    why = _reasons(store, principal, receipt, facts, seen.scopes) if moved else ()
-    changed = () if as_of_then else _changed(store, principal, receipt)
+    receipt = stored.receipt
+    query = _recorded_query(receipt)
+    view, visible_receipt = _visible_receipt(principal, stored)
+    as_of = known_at if is_replay else None
+    facts = recall.rerun_query(store, view, visible_receipt, query, known_at=as_of)
+    current = [(fact.id, fact.score) for fact in facts]
+    recorded = list(zip(receipt.facts, receipt.scores, strict=True))
+    rank_changes = _rank_changes(recorded, current)
+    change_reasons = (
+        _change_reasons(store, principal, receipt, facts, visible_receipt.scopes)
+        if rank_changes
+        else ()
+    )
+    changed_facts = () if is_replay else _changed_facts(store, principal, receipt)
     return ReplayResult(
         receipt=receipt.id,
-        known_at=at,
-        equal=then == now,
-        facts=tuple(fact for fact, _ in now),
-        scores=tuple(score for _, score in now),
-        moved=moved,
-        reasons=(*_versions(receipt), *changed, *why),
+        known_at=known_at,
+        equal=recorded == current,
+        facts=tuple(fact for fact, _ in current),
+        scores=tuple(score for _, score in current),
+        moved=rank_changes,
+        reasons=(*_version_changes(receipt), *changed_facts, *change_reasons),
     )
 
 
-def _asked(receipt: Receipt) -> RecordedQuery:
+def _recorded_query(receipt: Receipt) -> RecordedQuery:
     if receipt.asked is None:
         raise Conflict(
             f"receipt {receipt.id} is from before questions were kept; it cannot be asked again"
@@ -105,26 +109,26 @@ def _asked(receipt: Receipt) -> RecordedQuery:
     return receipt.asked
 
 
-def _moved(
-    then: Sequence[tuple[str, float]], now: Sequence[tuple[str, float]]
+def _rank_changes(
+    recorded: Sequence[tuple[str, float]], current: Sequence[tuple[str, float]]
 ) -> tuple[RankChange, ...]:
-    before = {fact: (rank, score) for rank, (fact, score) in enumerate(then, start=1)}
-    after = {fact: (rank, score) for rank, (fact, score) in enumerate(now, start=1)}
-    nowhere = (None, None)
+    recorded_ranks = {fact: (rank, score) for rank, (fact, score) in enumerate(recorded, start=1)}
+    current_ranks = {fact: (rank, score) for rank, (fact, score) in enumerate(current, start=1)}
+    absent = (None, None)
     return tuple(
         RankChange(
             fact=fact,
-            rank_then=before.get(fact, nowhere)[0],
-            rank_now=after.get(fact, nowhere)[0],
-            score_then=before.get(fact, nowhere)[1],
-            score_now=after.get(fact, nowhere)[1],
+            rank_then=recorded_ranks.get(fact, absent)[0],
+            rank_now=current_ranks.get(fact, absent)[0],
+            score_then=recorded_ranks.get(fact, absent)[1],
+            score_now=current_ranks.get(fact, absent)[1],
         )
-        for fact in dict.fromkeys([*before, *after])
-        if before.get(fact) != after.get(fact)
+        for fact in dict.fromkeys([*recorded_ranks, *current_ranks])
+        if recorded_ranks.get(fact) != current_ranks.get(fact)
     )
 
 
-def _versions(receipt: Receipt) -> Iterator[str]:
+def _version_changes(receipt: Receipt) -> Iterator[str]:
     """Name what computes otherwise today, also when it comes to the same."""
     if receipt.ranker != ranker_version.RANKER:
         yield f"the ranker was {receipt.ranker} and is now {ranker_version.RANKER}"
@@ -132,30 +136,36 @@ def _versions(receipt: Receipt) -> Iterator[str]:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
 
 
-def _changed(store: Store, principal: Principal, receipt: Receipt) -> Iterator[str]:
+def _changed_facts(store: Store, principal: Principal, receipt: Receipt) -> Iterator[str]:
     """Count facts of which there is a newer version, also when they stand where they stood."""
-    then = zip(receipt.facts, receipt.versions, strict=False)  # an old receipt has no versions
-    now = [(store.fact(fact_id, principal.view), version) for fact_id, version in then]
-    count = sum(fact is not None and fact.version != version for fact, version in now)
+    recorded = zip(receipt.facts, receipt.versions, strict=False)  # an old receipt has no versions
+    versions = [(store.fact(fact_id, principal.view), version) for fact_id, version in recorded]
+    count = sum(fact is not None and fact.version != version for fact, version in versions)
     if count:
         yield f"{count} of its facts have changed since"
 
 
-def _reasons(
+def _change_reasons(
     store: Store,
     principal: Principal,
     receipt: Receipt,
     facts: Sequence[RecalledFact],
     scopes: tuple[str, ...],
 ) -> tuple[str, ...]:
-    said = []
+    reasons = []
     if scopes != receipt.scopes:
-        said.append("not every scope of the recall is visible to you")
-    gone = [each for each in receipt.facts if store.fact(each, principal.view) is None]
-    if gone:
-        said.append(f"{len(gone)} of its facts were erased, or are not visible to you")
-    known = set(receipt.facts)
-    new = [fact for fact in facts if fact.id not in known and fact.recorded_at > receipt.known_at]
-    if new:
-        said.append(f"{len(new)} facts were recorded since")
-    return tuple(said) or ("uses, links and the index's statistics are those of today",)
+        reasons.append("not every scope of the recall is visible to you")
+    hidden_ids = [
+        fact_id for fact_id in receipt.facts if store.fact(fact_id, principal.view) is None
+    ]
+    if hidden_ids:
+        reasons.append(f"{len(hidden_ids)} of its facts were erased, or are not visible to you")
+    recorded_ids = set(receipt.facts)
+    new_facts = [
+        fact
+        for fact in facts
+        if fact.id not in recorded_ids and fact.recorded_at > receipt.known_at
+    ]
+    if new_facts:
+        reasons.append(f"{len(new_facts)} facts were recorded since")
+    return tuple(reasons) or ("uses, links and the index's statistics are those of today",)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
 
 # What the operator sends comes from annotations, which have this many bytes at most.
-_PARAMETERS_BYTES = 256 * 1024
+_MAX_PARAMETERS_BYTES = 256 * 1024
 
 
 def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run:
@@ -43,16 +43,16 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
             counters, or one with too long a name.
         RunClosedOtherwise: it has another outcome already.
     """
-    path = authorization.path_of(body.scope, principal)
-    authorization.require(principal, "write", path)
+    path = authorization.canonical_path(body.scope, principal)
+    authorization.require_verb(principal, "write", path)
     if body.kind == "mission" and principal.type == "agent":
         raise Forbidden(
             f"{principal.name} is an agent; missions are opened and closed by the operator,"
             " an agent tells what happens by episodes"
         )
-    known = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
-    if known and not principal.has_verb("write", known.scope):
-        raise authorization.no_run(run_id)
+    existing = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
+    if existing and not principal.has_verb("write", existing.scope):
+        raise authorization.run_not_found(run_id)
     if realm_of(path) not in (PLATFORM, f"realm:{body.namespace}"):
         message = f"must lie in realm:{body.namespace}, the run's namespace"
         violation = ProblemViolation(path="scope", message=message)
@@ -62,25 +62,27 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
         raise InvalidBody(
             f"the name of a counter has {longest} characters, at most {MAX_COUNTER_NAME}"
         )
-    kept: dict[str, object] = {"scope": path}
+    updates: dict[str, object] = {"scope": path}
     if body.objective:
-        kept["objective"] = redaction.mask(body.objective)
+        updates["objective"] = redaction.mask(body.objective)
     if body.parameters:
-        _refuse_large(body.parameters)
-        kept["parameters"] = redaction.mask_tree(body.parameters)
-    return store.put_run(run_id, body.model_copy(update=kept), actor=authorization.actor(principal))
+        _check_parameters_size(body.parameters)
+        updates["parameters"] = redaction.mask_tree(body.parameters)
+    return store.put_run(
+        run_id, body.model_copy(update=updates), actor=authorization.actor_of(principal)
+    )
 
 
-def _refuse_large(parameters: Mapping[str, Any]) -> None:
+def _check_parameters_size(parameters: Mapping[str, Any]) -> None:
     size = len(json.dumps(parameters, ensure_ascii=False).encode())
-    if size > _PARAMETERS_BYTES:
+    if size > _MAX_PARAMETERS_BYTES:
         raise TooLarge(
-            f"parameters have {size} bytes, the maximum is {_PARAMETERS_BYTES}; omit values"
+            f"parameters have {size} bytes, the maximum is {_MAX_PARAMETERS_BYTES}; omit values"
             " that you do not compare"
         )
 
 
-def visible_run(
+def get_visible_run(
     store: Store, principal: Principal, run_id: str, namespace: str | None = None
 ) -> Run:
     """Return a run whose scope the caller may read, in its own realm unless it names another's.
@@ -90,20 +92,22 @@ def visible_run(
         Conflict: several realms have one; the namespace says which is meant.
     """
     runs = store.runs_named(run_id, principal.view)
-    return authorization.one_run(run_id, runs, namespace=namespace, near=principal.home)
+    return authorization.choose_run(run_id, runs, namespace=namespace, nearby_scope=principal.home)
 
 
 def add_episodes(
-    store: Store, principal: Principal, body: EpisodesIn, once: Once | None
+    store: Store, principal: Principal, body: EpisodesIn, idempotency_key: Once | None
 ) -> EpisodesAccepted:
     """Append to the record of a run that the caller works in."""
-    run = authorization.run_of(store, body.run_id, principal, namespace=body.namespace)
+    run = authorization.authorized_run(store, body.run_id, principal, namespace=body.namespace)
     episodes = [
-        each.model_copy(update={"refs": facts.masked_refs(each.refs)}) if each.refs else each
-        for each in body.episodes
+        episode.model_copy(update={"refs": facts.masked_refs(episode.refs)})
+        if episode.refs
+        else episode
+        for episode in body.episodes
     ]
     return store.add_episodes(
-        key_of(run), episodes, actor=authorization.actor(principal), once=once
+        key_of(run), episodes, actor=authorization.actor_of(principal), once=idempotency_key
     )
 
 
@@ -122,9 +126,9 @@ def list_episodes(
         NotFound, Conflict: as `visible_run`.
         InvalidBody: the cursor is malformed.
     """
-    run = visible_run(store, principal, run_id, namespace)
-    after = pagination.decode_number(cursor)
-    episodes = store.episodes(key_of(run), after=after, limit=limit + 1)
+    run = get_visible_run(store, principal, run_id, namespace)
+    last_seq = pagination.decode_number(cursor)
+    episodes = store.episodes(key_of(run), after=last_seq, limit=limit + 1)
     page, next_cursor = pagination.split_page(episodes, limit, lambda episode: str(episode.seq))
     return EpisodePage(episodes=page, cursor=next_cursor)
 
@@ -144,10 +148,10 @@ def list_runs(
         InvalidBody: the cursor is malformed, or names a run that the caller does not see.
     """
     position = pagination.decode(cursor)
-    before = RunKey(*position.partition(" ")[::2]) if position else None
-    if before and store.run(before, principal.view) is None:
+    last_run = RunKey(*position.partition(" ")[::2]) if position else None
+    if last_run and store.run(last_run, principal.view) is None:
         raise pagination.invalid_cursor()  # reveals nothing of another's run
-    listing = RunListing(principal.view, limit + 1, namespace, blueprint, before=before)
+    listing = RunListing(principal.view, limit + 1, namespace, blueprint, before=last_run)
     runs, next_cursor = pagination.split_page(
         store.list_runs(listing), limit, lambda run: " ".join(key_of(run))
     )
@@ -167,8 +171,8 @@ def batch_stats(store: Store, principal: Principal, body: StatsIn) -> Stats:
     Raises:
         ScopeForbidden: a scope is out of reach.
     """
-    paths = tuple(authorization.path_of(path, principal, "scopes") for path in body.scopes)
-    authorization.readable(paths, principal)
+    paths = tuple(authorization.canonical_path(path, principal, "scopes") for path in body.scopes)
+    authorization.authorize_read(paths, principal)
     return Stats(
         blueprints=store.blueprint_stats(body.blueprints, principal.view),
         scopes=store.scope_stats(paths, principal.view),

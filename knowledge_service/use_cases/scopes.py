@@ -20,8 +20,8 @@ def list_scopes(store: Store, principal: Principal, *, cursor: str | None, limit
     Raises:
         InvalidBody: the cursor is malformed.
     """
-    after = pagination.decode(cursor) or ""
-    paths = [path for path in store.list_scopes(principal.view) if path > after]
+    last_path = pagination.decode(cursor) or ""
+    paths = [path for path in store.list_scopes(principal.view) if path > last_path]
     page, next_cursor = pagination.split_page(paths, limit, str)
     return ScopePage(scopes=_describe(store, principal, page), cursor=next_cursor)
 
@@ -32,7 +32,7 @@ def get_scope(store: Store, principal: Principal, path: str) -> ScopeOut:
     Raises:
         ScopeForbidden: the scope is out of reach.
     """
-    return _describe(store, principal, authorization.readable([path], principal))[0]
+    return _describe(store, principal, authorization.authorize_read([path], principal))[0]
 
 
 def put_scope(store: Store, principal: Principal, path: str, config: ScopeConfig) -> ScopeOut:
@@ -41,8 +41,8 @@ def put_scope(store: Store, principal: Principal, path: str, config: ScopeConfig
     Raises:
         ScopeForbidden, Forbidden: the caller does not administer the scope.
     """
-    canonical = _administered(principal, path)
-    store.put_scope(canonical, config, actor=authorization.actor(principal))
+    canonical = _administered_path(principal, path)
+    store.put_scope(canonical, config, actor=authorization.actor_of(principal))
     return _describe(store, principal, [canonical])[0]
 
 
@@ -52,8 +52,8 @@ def reset_scope(store: Store, principal: Principal, path: str) -> ScopeOut:
     Raises:
         ScopeForbidden, Forbidden: the caller does not administer the scope.
     """
-    canonical = _administered(principal, path)
-    store.reset_scope(canonical, actor=authorization.actor(principal))
+    canonical = _administered_path(principal, path)
+    store.reset_scope(canonical, actor=authorization.actor_of(principal))
     return _describe(store, principal, [canonical])[0]
 
 
@@ -65,10 +65,10 @@ def adopt_scope(store: Store, principal: Principal, path: str) -> AdoptionResult
             scopes below it.
         NotFound: no deleted scope had this path.
     """
-    canonical = _administered(principal, path)
+    canonical = _administered_path(principal, path)
     if canonical == realm_of(canonical) and not principal.administers_all_below(canonical):
         raise Forbidden(f"{principal.name} administers {canonical} but not all below it")
-    adopted = store.adopt_scope(canonical, actor=authorization.actor(principal))
+    adopted = store.adopt_scope(canonical, actor=authorization.actor_of(principal))
     if adopted is None:
         raise NotFound(f"scope {canonical} has no predecessor to adopt")
     return adopted
@@ -81,15 +81,15 @@ def delete_scope(store: Store, principal: Principal, path: str, *, erase: bool) 
         ScopeForbidden, Forbidden: the caller does not administer the scope.
         NotFound: the scope does not exist.
     """
-    canonical = _administered(principal, path)
-    actor = authorization.actor(principal)
+    canonical = _administered_path(principal, path)
+    actor = authorization.actor_of(principal)
     if not store.delete_scope(canonical, actor=actor, erase=erase):
         raise NotFound(f"scope {canonical} does not exist")
 
 
-def _administered(principal: Principal, path: str) -> str:
-    canonical = authorization.path_of(path, principal)
-    authorization.require(principal, "admin", canonical)
+def _administered_path(principal: Principal, path: str) -> str:
+    canonical = authorization.canonical_path(path, principal)
+    authorization.require_verb(principal, "admin", canonical)
     return canonical
 
 

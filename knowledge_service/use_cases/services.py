@@ -18,7 +18,7 @@ from knowledge_service.search.text.batch_analysis import Looked
 from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
 from knowledge_service.use_cases.readiness import Readiness
 
-Look = Callable[[Sequence[FactText]], Looked]
+AnalyseTexts = Callable[[Sequence[FactText]], Looked]
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -39,12 +39,14 @@ class Services:
     metrics: Metrics
     wake_extractor: Callable[[], None]
     readiness: Readiness
-    quotas: rate_limits.Quotas = field(default_factory=rate_limits.Quotas)
-    concurrency: concurrency_limits.Concurrency = field(
-        default_factory=concurrency_limits.Concurrency
+    rate_limiter: rate_limits.RateLimiter = field(default_factory=rate_limits.RateLimiter)
+    concurrency_limiter: concurrency_limits.ConcurrencyLimiter = field(
+        default_factory=concurrency_limits.ConcurrencyLimiter
     )
-    listeners: event_stream.Listeners = field(default_factory=event_stream.Listeners)
-    look: Look = batch_analysis.look
+    subscription_limiter: event_stream.SubscriptionLimiter = field(
+        default_factory=event_stream.SubscriptionLimiter
+    )
+    analyse_texts: AnalyseTexts = batch_analysis.look
     threads: ThreadPoolExecutor = field(default_factory=_threads)
     """One thread for each slot of the concurrency limits."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))

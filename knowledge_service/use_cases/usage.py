@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Once, Store
 
 # What the service counts itself: by recalls, and by the outcomes of runs.
-_COUNTED_BY_US = frozenset({"recalled", "injected", "succeeded", "failed"})
+_COUNTED_BY_SERVICE = frozenset({"recalled", "injected", "succeeded", "failed"})
 
 
-def count(store: Store, principal: Principal, body: UsageIn, once: Once | None) -> UsageCounted:
+def count_usage(
+    store: Store, principal: Principal, body: UsageIn, idempotency_key: Once | None
+) -> UsageCounted:
     """Count uses of visible facts, all or none.
 
     Raises:
@@ -25,18 +27,21 @@ def count(store: Store, principal: Principal, body: UsageIn, once: Once | None) 
         Forbidden: an agent would say that it was recalled, or how a run ended.
     """
     for use in body.uses:
-        if principal.type == "agent" and use.kind in _COUNTED_BY_US:
+        if principal.type == "agent" and use.kind in _COUNTED_BY_SERVICE:
             raise Forbidden(
                 f"{principal.name} is an agent; {use.kind!r} is counted by recalls and by the "
                 "ends of runs, an agent tells what it consulted, applied or prevented"
             )
     facts = {
-        each: fact_queries.get_visible_fact(store, principal, each).id for each in _named(body)
+        fact_id: fact_queries.get_visible_fact(store, principal, fact_id).id
+        for fact_id in _fact_ids(body)
     }
     uses = [Use(facts[use.fact], use.kind, use.count) for use in body.uses]
-    counted = store.count_usage(uses, observer=principal.home, actor=principal.name, once=once)
+    counted = store.count_usage(
+        uses, observer=principal.home, actor=principal.name, once=idempotency_key
+    )
     return UsageCounted(counted=counted)
 
 
-def _named(body: UsageIn) -> list[str]:
+def _fact_ids(body: UsageIn) -> list[str]:
     return list(dict.fromkeys(use.fact for use in body.uses))

@@ -21,7 +21,7 @@ class TaskFailed(Exception):
     """A task could not do its work now, for a reason outside of it."""
 
 
-def _ignore(_task: str, _succeeded: bool) -> None:
+def _ignore_run(_task: str, _succeeded: bool) -> None:
     """Count nothing."""
 
 
@@ -38,7 +38,7 @@ class BackgroundWorker:
         *,
         retry_s: float,
         delay_s: float | None = 0.0,
-        on_run: OnRun = _ignore,
+        on_run: OnRun = _ignore_run,
     ) -> None:
         """Prepare the thread; its first round begins after `delay_s`, or when it is woken."""
         self._tasks = tasks
@@ -62,14 +62,14 @@ class BackgroundWorker:
         """Run the tasks now, or once more after the round at hand."""
         self._wake.set()
 
-    def tell_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Say that the task at hand is the last one, and do not wait for its end."""
         self._stopping.set()
         self._wake.set()
 
     def stop(self) -> None:
         """Finish the task at hand and end."""
-        self.tell_to_stop()
+        self.request_stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -82,8 +82,8 @@ class BackgroundWorker:
         while not self._stopping.is_set():
             self._wake.wait(delay_s)
             self._wake.clear()  # before the tasks: what wakes during a round begins another
-            delays = [self._run(*each) for each in self._tasks.items() if not self.is_stopping]
-            delay_s = min((each for each in delays if each is not None), default=None)
+            delays = [self._run(*item) for item in self._tasks.items() if not self.is_stopping]
+            delay_s = min((item for item in delays if item is not None), default=None)
 
     def _run(self, name: str, task: Task) -> float | None:
         try:
@@ -91,8 +91,8 @@ class BackgroundWorker:
         except StoreUnavailable as exc:
             _log.warning("%s waits for the store", name, extra={"fields": {"why": exc.detail}})
         except TaskFailed as exc:
-            why = {"fields": {"why": str(exc)}}
-            _log.warning("%s failed; retrying in %g s", name, self._retry_s, extra=why)
+            fields = {"fields": {"why": str(exc)}}
+            _log.warning("%s failed; retrying in %g s", name, self._retry_s, extra=fields)
         except Exception:  # noqa: BLE001 - the thread must not end unnoticed
             _log.exception("%s failed; retrying in %g s", name, self._retry_s)
         else:
@@ -103,7 +103,7 @@ class BackgroundWorker:
 
 
 @contextmanager
-def running(workers: Sequence[BackgroundWorker]) -> Iterator[None]:
+def run_workers(workers: Sequence[BackgroundWorker]) -> Iterator[None]:
     """Start workers, and stop them in the end: all are told to before any is waited for."""
     try:
         for worker in workers:
@@ -111,6 +111,6 @@ def running(workers: Sequence[BackgroundWorker]) -> Iterator[None]:
         yield
     finally:
         for worker in workers:
-            worker.tell_to_stop()
+            worker.request_stop()
         for worker in reversed(workers):
             worker.stop()

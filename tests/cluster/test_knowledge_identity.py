@@ -57,7 +57,7 @@ class Service:
             authority.write_bytes(Path(cluster["certificate-authority"]).read_bytes())
         self.clock = FakeClock()
         self.store = MemoryStore()
-        self.asking = kubernetes.client(cluster["server"], authority)
+        self.asking = kubernetes.http_client(cluster["server"], authority)
         reviewer = kubernetes.TokenReviewer(self.asking, own, AUDIENCE)
         authentication = kubernetes.KubernetesAuthentication(
             reviewer, self.store, set(), self.clock.monotonic

@@ -99,7 +99,7 @@ class Base:
         self.book = Book()
         self._clock = clock
         self._lock = threading.RLock()
-        self._ids = uuid7.IdMaker()
+        self._ids = uuid7.Uuid7Generator()
         self._last: datetime | None = None
         self._numbers = 0
         self._scopes: dict[str, StoredScope] = {}
@@ -185,7 +185,7 @@ class Base:
 
     def make_id(self, now: datetime) -> str:
         """Return a new id."""
-        return self._ids.make(now)
+        return self._ids.generate(now)
 
     def rows(self, path: str) -> list[Row]:
         """Return the rows of a scope, the oldest first."""

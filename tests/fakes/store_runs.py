@@ -27,9 +27,9 @@ from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import (
     Conflict,
     NotFound,
+    PreviouslyRetracted,
     QuotaExceeded,
-    RetractedBefore,
-    RunClosedOtherwise,
+    RunOutcomeConflict,
 )
 from knowledge_service.fact_operations import promote, remember
 from knowledge_service.ports import (
@@ -57,7 +57,7 @@ class Runs(Facts):
                 merged = run_merge.merge_run(run_id, old, run, self._now())
             except run_merge.RunMismatch as exc:
                 if exc.field == "outcome":
-                    raise RunClosedOtherwise(
+                    raise RunOutcomeConflict(
                         f"run {run_id} is closed with outcome {exc.recorded};"
                         " an outcome never changes"
                     ) from exc
@@ -291,7 +291,7 @@ class Runs(Facts):
             for fact in facts:
                 try:
                     fact_id = self._extracted(fact, actor)
-                except RetractedBefore:
+                except PreviouslyRetracted:
                     left_out["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
                     left_out[exc.detail] += 1
@@ -314,7 +314,7 @@ class Runs(Facts):
             remember.confirm(MemoryUnitOfWork(self), live, fact, actor)
             return live.id
         if any(each.lifecycle == "retracted" for each in rows):
-            raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
+            raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
         return remember.store(MemoryUnitOfWork(self), fact, actor).fact_id
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:

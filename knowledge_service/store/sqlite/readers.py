@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from knowledge_service.errors import StoreDamaged, StoreUnavailable, TookTooLong
+from knowledge_service.errors import ReadTimeout, StoreDamaged, StoreUnavailable
 from knowledge_service.search.postings.cache import Keeping
 from knowledge_service.store.sqlite.db import connection as connections
 
@@ -95,7 +95,7 @@ class Readers:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
         except apsw.InterruptError as exc:
-            raise TookTooLong(
+            raise ReadTimeout(
                 f"reading this takes longer than {self._within_s:g} s; ask for less: fewer scopes,"
                 " a kind, a tag, a smaller limit"
             ) from exc

@@ -246,7 +246,7 @@ async def _runs(story: Story, service: Service, facts: dict[str, str]) -> None:
            "cost": 0.25, "tokens": 1234, "counters": {"tool_calls": 3}}  # fmt: skip
     await story.run("run-2", **end)
     await story.ask("operator", "POST", "/v1/extractions", {"run_id": "run-2", "max_facts": 7})
-    job.run(service.store, RunKey("realm:demo", "run-2"))
+    job.run_extraction(service.store, RunKey("realm:demo", "run-2"))
     for run_id, outcome in (
         ("run-3", "Failed"), ("run-4", "TimedOut"), ("run-5", "BudgetExceeded"),
         ("run-6", "Cancelled"), ("run-7", "InfrastructureFailed"),

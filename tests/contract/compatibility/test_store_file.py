@@ -164,7 +164,7 @@ async def test_a_request_made_before_the_upgrade_is_not_done_twice_after_it(stor
 async def test_what_an_earlier_version_began_goes_on(store: Path) -> None:
     """Open runs are closed, accepted extractions are done, facts are corrected and promoted."""
     async with Service(store, ANSWERED, step=timedelta(minutes=1)) as service:
-        job.run(service.store, RunKey("realm:demo", "run-4"))
+        job.run_extraction(service.store, RunKey("realm:demo", "run-4"))
         done = await service.ask("operator", "GET", "/v1/extractions/run-4")
         assert done.body["state"] == "done"
         closing = {"namespace": "demo", "scope": TEAM, "outcome": "Succeeded"}

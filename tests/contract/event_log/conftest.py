@@ -30,7 +30,7 @@ from knowledge_service.store.sqlite.maintenance import (
 )
 from knowledge_service.store.sqlite.projections.hash_index_table import Equals
 from knowledge_service.store.sqlite.repositories.fact_erasure import SqliteFactReferences
-from knowledge_service.uuid7 import IdMaker
+from knowledge_service.uuid7 import Uuid7Generator
 from tests.fakes.clock import START
 from tests.fakes.memory_event_log import MemoryEventLog, StoredFact
 
@@ -109,7 +109,7 @@ class TestedSqliteLog:
     def transaction(self, now: datetime) -> Iterator[SqliteTransaction]:
         with self._write():
             head, equals = read_head(self.table), Equals(self.db)
-            yield SqliteTransaction(Transaction(self.db, head, IdMaker(), now, equals))
+            yield SqliteTransaction(Transaction(self.db, head, Uuid7Generator(), now, equals))
 
     @contextmanager
     def _write(self) -> Iterator[None]:

@@ -328,7 +328,7 @@ def recalled(stored: Stored, home: str, asked: RecallIn) -> object:
     """Ask, and return everything of the answer that has no made-up id in it."""
     reader = Principal("reader", "agent", home)
     now = _START + timedelta(days=1)
-    answer = recall.recall(stored.store, reader, asked, now=now, once=None)
+    answer = recall.recall(stored.store, reader, asked, now=now, idempotency_key=None)
     facts = tuple(
         (
             stored.keys.get(f.id),

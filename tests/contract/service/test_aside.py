@@ -246,7 +246,7 @@ async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
     path = tmp_path / "knowledge.db"
     pid = started(aside)
     with contextlib.closing(SqliteStore(path)) as store:
-        app = create_app(store, NamedCallers(CALLERS), look=aside.look)
+        app = create_app(store, NamedCallers(CALLERS), analyse_texts=aside.look)
         transport = httpx.ASGITransport(app)
         headers = {"Authorization": "Bearer operator", "content-type": "application/json"}
         async with httpx.AsyncClient(transport=transport, base_url="http://kais") as http:

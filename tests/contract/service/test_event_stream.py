@@ -134,7 +134,7 @@ class TestStream:
     async def test_ends_when_the_token_is_no_longer_the_callers(
         self, store: Store, monkeypatch: pytest.MonkeyPatch, now: Principal | None
     ) -> None:
-        monkeypatch.setattr(routes_events, "_ANEW_S", 0.2)
+        monkeypatch.setattr(routes_events, "_REAUTHENTICATION_S", 0.2)
         callers = NamedCallers(dict(CALLERS))
         streams = Streams(create_app(store, callers))
         reading = asyncio.create_task(streams.read("lead", 1, None, within_s=20))

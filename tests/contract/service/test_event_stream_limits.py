@@ -13,7 +13,7 @@ from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.routes import events
 from knowledge_service.use_cases import event_stream
-from knowledge_service.use_cases.event_stream import Listeners, Seat
+from knowledge_service.use_cases.event_stream import Subscription, SubscriptionLimiter
 from tests.builders_knowledge import LEAD, OTHER, TEAM
 from tests.contract.service.callers import Connect, told
 
@@ -60,8 +60,8 @@ async def listen(
 async def test_stream_whose_client_never_reads_ends_and_gives_its_seat_back(
     transport: httpx.ASGITransport, connect: Connect, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
-    monkeypatch.setattr(events, "_SEND_S", 0.1)
-    monkeypatch.setattr(event_stream, "_STREAMS_OF_ONE", 1)
+    monkeypatch.setattr(events, "_SEND_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(event_stream, "_MAX_STREAMS_PER_PRINCIPAL", 1)
     async with asyncio.timeout(10):
         for _ in range(2):
             statuses: list[object] = []
@@ -78,24 +78,24 @@ def agent(number: int, realm: str = OTHER) -> Principal:
     return Principal(f"x/{number}", "agent", f"{realm}/cell:c{number}")
 
 
-def crowd(listeners: Listeners, callers: int, realm: str = OTHER) -> list[Seat]:
-    return [listeners.take(agent(n, realm)) for n in range(callers) for _ in range(8)]
+def crowd(listeners: SubscriptionLimiter, callers: int, realm: str = OTHER) -> list[Subscription]:
+    return [listeners.subscribe(agent(n, realm)) for n in range(callers) for _ in range(8)]
 
 
 def test_cells_of_a_realm_that_took_every_seat_lose_one_to_a_newcomer() -> None:
-    listeners = Listeners()
+    listeners = SubscriptionLimiter()
     seats = crowd(listeners, 32)
-    assert len(seats) == event_stream._STREAMS
+    assert len(seats) == event_stream._MAX_STREAMS
     for place in range(8):
-        listeners.take(Principal("demo/lead-0", "agent", LEAD))
+        listeners.subscribe(Principal("demo/lead-0", "agent", LEAD))
         assert [seat.is_over for seat in seats].count(True) == place + 1
     assert seats[0].is_over, "the oldest goes first"
 
 
 def test_caller_with_more_seats_than_its_neighbours_loses_one_to_a_newcomer_of_its_realm() -> None:
-    listeners = Listeners()
+    listeners = SubscriptionLimiter()
     seats = crowd(listeners, 32)
-    newcomer = listeners.take(agent(99))
+    newcomer = listeners.subscribe(agent(99))
     assert not newcomer.is_over
     assert sum(seat.is_over for seat in seats) == 1
 
@@ -103,29 +103,29 @@ def test_caller_with_more_seats_than_its_neighbours_loses_one_to_a_newcomer_of_i
 def test_newcomer_is_refused_while_nobody_has_more_than_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_stream, "_STREAMS", 4)
-    listeners = Listeners()
+    monkeypatch.setattr(event_stream, "_MAX_STREAMS", 4)
+    listeners = SubscriptionLimiter()
     for number in range(4):
-        listeners.take(agent(number, f"realm:r{number}"))
+        listeners.subscribe(agent(number, f"realm:r{number}"))
     with pytest.raises(QuotaExceeded) as caught:
-        listeners.take(agent(9, "realm:r9"))
+        listeners.subscribe(agent(9, "realm:r9"))
     assert caught.value.detail == ("4 streams are open, and no caller has more than x/9; try again")
     assert caught.value.retry_after_s == 5
 
 
 def test_seat_that_was_taken_over_is_given_back_once() -> None:
-    listeners = Listeners()
+    listeners = SubscriptionLimiter()
     seats = crowd(listeners, 32)
-    listeners.take(Principal("demo/lead-0", "agent", LEAD))
+    listeners.subscribe(Principal("demo/lead-0", "agent", LEAD))
     (over,) = [seat for seat in seats if seat.is_over]
-    over.give_back()
-    assert len(listeners._room) == event_stream._STREAMS
+    over.release()
+    assert len(listeners._subscriptions) == event_stream._MAX_STREAMS
 
 
 async def test_stream_that_lost_its_seat_ends_in_order(
     transport: httpx.ASGITransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "_STREAMS", 2)
+    monkeypatch.setattr(event_stream, "_MAX_STREAMS", 2)
     ends: list[object] = []
     begun = asyncio.Event()
 
@@ -133,12 +133,12 @@ async def test_stream_that_lost_its_seat_ends_in_order(
         ends.append(message.get("more_body"))
         begun.set()
 
-    listeners: Listeners = transport.app.state.services.listeners  # type: ignore[attr-defined]
+    listeners: SubscriptionLimiter = transport.app.state.services.subscription_limiter  # type: ignore[attr-defined]
     stream = asyncio.create_task(transport.app({**STREAM}, Silence(), send))  # type: ignore[arg-type]
     async with asyncio.timeout(10):
         await begun.wait()
-        second = listeners.take(Principal("demo/lead-0", "agent", LEAD))
-        listeners.take(Principal("x", "agent", f"{OTHER}/cell:x"))
+        second = listeners.subscribe(Principal("demo/lead-0", "agent", LEAD))
+        listeners.subscribe(Principal("x", "agent", f"{OTHER}/cell:x"))
         await stream
     assert ends[-1] is False, "the answer is whole"
     assert not second.is_over

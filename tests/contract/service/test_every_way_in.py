@@ -65,7 +65,7 @@ async def test_whole_corpus_through_episodes(connect: Connect, store: Store) -> 
         await connect("lead").add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
         await operator.put_run(run_id, run_in(outcome="Failed"))
         await operator.start_extraction(ExtractionIn(run_id=run_id))
-        (fact_id,) = job.run(store, RunKey("realm:demo", run_id)).facts
+        (fact_id,) = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
         extracted.append(await operator.get_fact(fact_id))
     assert_flagged(extracted)
     await assert_not_injected(connect)
@@ -83,7 +83,7 @@ async def test_change_that_helped_is_judged_as_its_failure_is(
     await operator.add_episodes(EpisodesIn(run_id="r", episodes=lines))
     await operator.put_run("r", run_in(outcome="Succeeded"))
     await operator.start_extraction(ExtractionIn(run_id="r"))
-    (fact_id,) = job.run(store, RunKey("realm:demo", "r")).facts
+    (fact_id,) = job.run_extraction(store, RunKey("realm:demo", "r")).facts
     assert (await operator.get_fact(fact_id)).flags == FLAGGED
 
 

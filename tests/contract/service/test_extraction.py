@@ -21,7 +21,7 @@ async def extracted(connect: Connect, store: Store, run_id: str) -> list[str]:
     await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
     await operator.put_run(run_id, run_in(outcome="Failed"))
     await operator.start_extraction(ExtractionIn(run_id=run_id))
-    found = job.run(store, RunKey("realm:demo", run_id)).facts
+    found = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
     return [(await operator.get_fact(each)).content for each in found]
 
 

@@ -127,8 +127,8 @@ class TestHealth:
             time.sleep(0.1)  # meanwhile the others ask
             return describe(document)
 
-        describe = openapi_errors.describe
-        monkeypatch.setattr(openapi_errors, "describe", slowly)
+        describe = openapi_errors.add_error_responses
+        monkeypatch.setattr(openapi_errors, "add_error_responses", slowly)
         asked = [http.get("/openapi.json") for _ in range(8)]
         answers = await asyncio.gather(*asked)
         assert len(described) == 1

@@ -14,7 +14,7 @@ import pytest
 from knowledge_service import admin_commands, clock
 from knowledge_service.errors import StartupError
 from knowledge_service.ports import Listing
-from knowledge_service.settings import Errand
+from knowledge_service.settings import AdminCommand
 from knowledge_service.store.sqlite.maintenance import backup, offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import ALL, PERSON, new_fact
@@ -143,7 +143,9 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
     sync = backup.sync
     folder = copy.with_name("exported")
     folder.mkdir()
-    admin_commands.run(Errand("export", copy, folder / "all.jsonl"), say=lambda _: None)
+    admin_commands.run_command(
+        AdminCommand("export", copy, folder / "all.jsonl"), write_line=lambda _: None
+    )
 
     def noted(path: Path) -> None:
         assert not list(path.glob("*.unfinished")), "it has its name before the folder is synced"
@@ -152,9 +154,12 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
 
     monkeypatch.setattr(backup, "sync", noted)
     if command == "export":
-        admin_commands.run(Errand("export", copy, folder / "again.jsonl"), say=lambda _: None)
+        admin_commands.run_command(
+            AdminCommand("export", copy, folder / "again.jsonl"), write_line=lambda _: None
+        )
     else:
-        admin_commands.run(
-            Errand("import", folder / "new.db", folder / "all.jsonl"), say=lambda _: None
+        admin_commands.run_command(
+            AdminCommand("import", folder / "new.db", folder / "all.jsonl"),
+            write_line=lambda _: None,
         )
     assert synced == [folder]

@@ -39,24 +39,24 @@ class TestCursors:
     async def test_length_of_a_place_in_the_log_tells_not_how_long_that_is(
         self, world: World, store: Store
     ) -> None:
-        listener = event_stream.Listener(store, CALLERS["peer"], "start")
-        (first, *_) = listener.next()
+        listener = event_stream.EventReader(store, CALLERS["peer"], "start")
+        (first, *_) = listener.read()
         for n in range(120):
             await world.ask("POST", "/v1/facts", {"content": f"{WORD} {n}"}, caller="lead")
         await world.ask("POST", "/v1/facts", {"content": "last"})
-        listener = event_stream.Listener(store, CALLERS["peer"], "start")
-        events = listener.next(500)
-        while more := listener.next(500):
+        listener = event_stream.EventReader(store, CALLERS["peer"], "start")
+        events = listener.read(500)
+        while more := listener.read(500):
             events = more
         assert len(events[-1].id) == len(first.id)
 
 
 async def test_stream_of_events_brings_nothing_of_others(world: World, store: Store) -> None:
-    listener = event_stream.Listener(store, CALLERS["peer"], None)
+    listener = event_stream.EventReader(store, CALLERS["peer"], None)
     await world.hide()
-    assert listener.next(500) == ()
+    assert listener.read(500) == ()
     assert store.changes(0, View(PEER), limit=500).found
-    everything = [*event_stream.Listener(store, CALLERS["peer"], "start").next(500)]
+    everything = [*event_stream.EventReader(store, CALLERS["peer"], "start").read(500)]
     assert world.says_nothing(str(everything))
 
 
@@ -67,7 +67,7 @@ async def test_stream_from_the_start_tells_not_who_came_first(
     await connect("stranger").remember(FactIn(content=WORD))
     await connect("lead").remember(FactIn(content=WORD))
     for caller in ("peer", "team", "watcher"):
-        events = event_stream.Listener(store, CALLERS[caller], "start").next(500)
+        events = event_stream.EventReader(store, CALLERS[caller], "start").read(500)
         assert {event.actor for event in events} <= {"demo/lead-0"}, caller
         assert all(event.type == "fact.recorded" for event in events), caller
     told = await World(connect, http).ask("GET", f"/v1/audit?scope={LEAD}", caller="auditor")

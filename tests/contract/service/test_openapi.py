@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 @pytest.fixture(scope="module")
 def app(store: SqliteStore) -> Any:
     made = create_app(store, NoAuthentication())
-    made.state.services.listeners.is_closing = True  # streams of events end at once
+    made.state.services.subscription_limiter.is_closing = True  # streams of events end at once
     return made
 
 

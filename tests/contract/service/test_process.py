@@ -41,7 +41,7 @@ def ended(client: KnowledgeClient) -> Extraction:
 
 _KILL = "(lambda: os.kill(os.getpid(), signal.SIGKILL))()"
 PLACES = {
-    "before anything was done": "job.run = lambda *_: " + _KILL,
+    "before anything was done": "job.run_extraction = lambda *_: " + _KILL,
     "after the attempt was counted": "records.signatures = lambda *_: " + _KILL,
     "when the facts were found": "SqliteStore.finish_extraction = lambda *_, **__: " + _KILL,
     "inside the transaction, with the facts in it": (

@@ -79,7 +79,7 @@ class TestExtraction:
         await operator.put_run("r", run_in(outcome="InfrastructureFailed"))
         accepted = await operator.start_extraction(ExtractionIn(run_id="r"))
         assert accepted.state == "pending"
-        job.run(store, run_key("r"))
+        job.run_extraction(store, run_key("r"))
         done = await operator.get_extraction("r")
         assert (done.state, len(done.facts)) == ("done", 1)
         fact = await connect("lead").get_fact(done.facts[0])
@@ -101,6 +101,6 @@ class TestExtraction:
         off = ScopeConfig.model_validate({"extraction": {"enabled": False}})
         await operator.put_scope(TEAM, off)
         await operator.start_extraction(ExtractionIn(run_id="r"))
-        job.run(store, run_key("r"))
+        job.run_extraction(store, run_key("r"))
         done = await operator.get_extraction("r")
         assert (done.state, done.reason) == ("done", f"extraction is switched off in {TEAM}")

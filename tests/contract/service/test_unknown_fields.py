@@ -98,7 +98,7 @@ async def test_name_of_any_length_is_shown_in_part(http: httpx.AsyncClient) -> N
 
 def test_list_beyond_its_bound_is_not_walked_through() -> None:
     body = {"facts": [{}] * 200 + [{"kindd": "x"}]}
-    assert list(unknown_fields.of_body(FactsIn, body)) == []
+    assert list(unknown_fields.unknown_body_fields(FactsIn, body)) == []
 
 
 async def test_both_spellings_and_free_values_are_taken(http: httpx.AsyncClient) -> None:

@@ -22,7 +22,7 @@ from knowledge_service.event_log import event_payloads, fact_event_json
 from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from knowledge_service.uuid7 import IdMaker
+from knowledge_service.uuid7 import Uuid7Generator
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
 
 # The rows of documents of each scope: their key's bucket is the first.
@@ -158,9 +158,9 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("count", [1, 2, 200, 70_000])
 def test_ids_made_together_go_on_from_those_before(count: int) -> None:
-    ids = IdMaker()
-    first = ids.make(NOW)
-    found = [first, *ids.make_all(NOW, count), ids.make(NOW)]
+    ids = Uuid7Generator()
+    first = ids.generate(NOW)
+    found = [first, *ids.generate_batch(NOW, count), ids.generate(NOW)]
     assert found == sorted(set(found))
     assert len(found) == count + 2
 
@@ -169,11 +169,11 @@ def test_ids_made_together_count_on_over_their_last_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(secrets, "randbits", lambda _: 0)  # the steps of both are one
-    ids = IdMaker()
+    ids = Uuid7Generator()
     ids._last = (int(NOW.timestamp() * 1000) << 74) | ((1 << 48) - 3)
-    apart = IdMaker()
+    apart = Uuid7Generator()
     apart._last = ids._last
-    assert ids.make_all(NOW, 6) == [apart.make(NOW) for _ in range(6)]
+    assert ids.generate_batch(NOW, 6) == [apart.generate(NOW) for _ in range(6)]
 
 
 def test_event_of_one_part_is_hashed_as_it_always_was() -> None:

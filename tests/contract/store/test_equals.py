@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Remembered
 from knowledge_service import clock
-from knowledge_service.errors import RetractedBefore, StoreUnavailable
+from knowledge_service.errors import PreviouslyRetracted, StoreUnavailable
 from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import Order
 from knowledge_service.search.postings import hash_index
@@ -91,7 +91,7 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
         [each.status for each in answer] if isinstance(answer, tuple) else type(answer)
         for answer in told
     ]
-    refused = RetractedBefore
+    refused = PreviouslyRetracted
     assert found == [refused, ["created"], ["confirmed", "created"], refused, ["confirmed"]]
     store.close()
     assert offline.rebuild(path).changed == ()

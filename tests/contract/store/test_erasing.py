@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import AliasIn, ApproveIn, Fact
-from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import Listing, Once, Order
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.transaction import Transaction
@@ -65,7 +65,7 @@ class Telling:
     def take(self, verb: str, which: int, other: int) -> None:
         try:
             self._take(verb, which, other)
-        except (Conflict, RetractedBefore):
+        except (Conflict, PreviouslyRetracted):
             return
 
     def _take(self, verb: str, which: int, other: int) -> None:

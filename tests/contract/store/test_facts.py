@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from knowledge_service.domain.access_control import View
-from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, RetractedBefore
+from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, PreviouslyRetracted
 from knowledge_service.ports import Listing, Once, Store
 from tests.builders_knowledge import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
@@ -61,7 +61,7 @@ def test_the_same_words_in_another_scope_are_another_fact(store: Store) -> None:
 def test_batch_with_one_refused_fact_stores_none(store: Store) -> None:
     (gone,) = store.remember([new_fact("wrong")], actor=PERSON)
     store.correct(gone.fact_id, "it is not so", None, actor=PERSON)
-    with pytest.raises(RetractedBefore, match="it is not so"):
+    with pytest.raises(PreviouslyRetracted, match="it is not so"):
         store.remember([new_fact("right"), new_fact("wrong")], actor=PERSON)
     assert [fact.content for fact in store.list_facts(Listing(VIEW, 10))] == ["wrong"]
 

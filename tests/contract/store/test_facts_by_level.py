@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.metrics import FACTS_AGE_S, Metrics
+from knowledge_service.metrics import FACT_COUNTS_MAX_AGE_S, Metrics
 from knowledge_service.ports import Order
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
@@ -57,7 +57,7 @@ def test_whoever_asks_often_costs_the_store_one_count_in_half_a_minute() -> None
     assert store.asked == 0, "wiring the metric asks the store"
     for _ in range(5):
         assert samples(metrics) == {"realm": 1}
-    now_s[0] += FACTS_AGE_S
+    now_s[0] += FACT_COUNTS_MAX_AGE_S
     assert samples(metrics) == {"realm": 2}
 
 
@@ -65,7 +65,7 @@ def test_a_store_that_cannot_be_read_takes_no_other_metric_away() -> None:
     metrics, store = Metrics(), Counted()
     store.is_away = True
     metrics.watch_facts(store)
-    metrics.extraction_ended("done", 0.2)
+    metrics.record_extraction("done", 0.2)
     assert samples(metrics) == {}
     text = metrics.render().decode()
     assert 'kais_extraction_seconds_count{state="done"} 1.0' in text

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import ApproveIn, Fact
-from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import Listing, Order, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
@@ -51,7 +51,7 @@ def take(store: Store, step: Step) -> list[str]:
     verb, which, content = step
     every = ids(store)
     fact_id = every[which % len(every)] if every else None
-    with contextlib.suppress(Conflict, RetractedBefore):
+    with contextlib.suppress(Conflict, PreviouslyRetracted):
         if verb.startswith("tell"):
             (told,) = store.remember([_told(verb, which, content)], actor=_actor(which))
             return [told.fact_id]

@@ -17,7 +17,7 @@ from knowledge_client.models import (
     Subject,
 )
 from knowledge_service.domain.access_control import View
-from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunClosedOtherwise
+from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunOutcomeConflict
 from knowledge_service.ports import Listing, Once, RunListing, Store
 from tests.builders_knowledge import (
     AGENT,
@@ -63,7 +63,7 @@ class TestRuns:
     ) -> None:
         store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
         store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
-        with pytest.raises(RunClosedOtherwise, match="closed with outcome Succeeded"):
+        with pytest.raises(RunOutcomeConflict, match="closed with outcome Succeeded"):
             store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
 
     def test_run_of_another_scope_is_another_run(self, store: Store) -> None:

@@ -13,7 +13,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.errors import Conflict, NotFound, RetractedBefore
+from knowledge_service.errors import Conflict, NotFound, PreviouslyRetracted
 from knowledge_service.ports import Listing, Once, Order, Queue, Search, Store
 from tests.acts_on_facts import WHY, known, live, told
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
@@ -50,7 +50,7 @@ class TestRetracting:
     def test_equal_to_a_retracted_one_is_refused_unless_forced(self, store: Store) -> None:
         old = told(store)
         store.retract(old, WHY)
-        with pytest.raises(RetractedBefore, match=r"was retracted in .*: because; say what is"):
+        with pytest.raises(PreviouslyRetracted, match=r"was retracted in .*: because; say what is"):
             told(store)
         again = told(store, force=True)
         assert again != old

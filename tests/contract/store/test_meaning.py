@@ -164,7 +164,7 @@ def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_agai
     store: SqliteStore, url: str, script: Script
 ) -> None:
     now_s = 100.0
-    embedder = EndpointEmbedder(url, "small", within_s=0.3, monotonic=lambda: now_s)
+    embedder = EndpointEmbedder(url, "small", timeout_s=0.3, monotonic=lambda: now_s)
     backfill(store, embedder).step()
     store.embedder = embedder
     script.pause_s = 0.2  # each byte comes in time, the answer does not

@@ -6,7 +6,7 @@ import pytest
 
 from knowledge_client.models import ApproveIn
 from knowledge_service.domain.access_control import View
-from knowledge_service.errors import RetractedBefore
+from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.ports import Actor, Order, Search, Store
 from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
 
@@ -29,7 +29,7 @@ def test_equal_words_are_refused_with_the_reviewers_reason(
     store: Store, others: tuple[str, ...]
 ) -> None:
     reject(store)
-    with pytest.raises(RetractedBefore, match=f"rejected in review in {TEAM}: it falls down"):
+    with pytest.raises(PreviouslyRetracted, match=f"rejected in review in {TEAM}: it falls down"):
         store.remember([new_fact(text) for text in (*others, WORDS)], actor=AGENT)
     assert served(store) == []
 
@@ -58,7 +58,7 @@ def test_closing_the_forced_draft_does_not_lift_the_rejection(
     else:
         store.correct(draft.fact_id, "x", "rain is wet", actor=AGENT)
     if not force:
-        with pytest.raises(RetractedBefore):
+        with pytest.raises(PreviouslyRetracted):
             store.remember([new_fact(WORDS)], actor=AGENT)
         return
     (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
@@ -100,7 +100,7 @@ def test_text_that_an_approval_replaced_is_refused_with_the_reviewers_reason(
     replace(store)
     before = served(store)
     words = f"replaced the text of an equal fact in {TEAM}: it falls down"
-    with pytest.raises(RetractedBefore, match=words):
+    with pytest.raises(PreviouslyRetracted, match=words):
         store.remember([new_fact(text) for text in (*others, WORDS)], actor=AGENT)
     assert served(store) == before
 
@@ -108,7 +108,7 @@ def test_text_that_an_approval_replaced_is_refused_with_the_reviewers_reason(
 def test_correction_does_not_bring_back_the_text_that_an_approval_replaced(store: Store) -> None:
     replace(store)
     (other,) = store.remember([new_fact("snow falls up")], actor=AGENT)
-    with pytest.raises(RetractedBefore, match="replaced the text of an equal fact"):
+    with pytest.raises(PreviouslyRetracted, match="replaced the text of an equal fact"):
         store.correct(other.fact_id, "x", WORDS, actor=AGENT)
     found = store.fact(other.fact_id, VIEW)
     assert found is not None
@@ -129,7 +129,7 @@ def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
     replace(store)
     (successor,) = served(store)
     store.erase(successor, Order(PERSON, "x"))
-    with pytest.raises(RetractedBefore, match="replaced the text of an equal fact"):
+    with pytest.raises(PreviouslyRetracted, match="replaced the text of an equal fact"):
         store.remember([new_fact(WORDS)], actor=AGENT)
 
 

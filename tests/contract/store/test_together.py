@@ -14,7 +14,7 @@ import pytest
 from knowledge_client.models import Remembered
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.errors import Conflict, RetractedBefore
+from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import Actor, Order
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
@@ -75,7 +75,7 @@ async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> N
     store.retract(old.fact_id, Order(PERSON, "it is dry"))
     words = ("sun", "rain", "wind", "rain", "fog")
     told = await tell(store, *((new_fact(word), PERSON) for word in words))
-    refused = RetractedBefore.__name__
+    refused = PreviouslyRetracted.__name__
     assert statuses(told) == ["created", refused, "created", refused, "created"]
 
 

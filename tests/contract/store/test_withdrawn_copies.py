@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_client.models import ApproveIn, Fact, Promotion, ScopeConfig
 from knowledge_service.domain.access_control import ScopeRange
-from knowledge_service.errors import RetractedBefore
+from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.ports import Listing, Order, Queue, Store
 from tests.acts_on_facts import WHY, known, live, shown, told
 from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM
@@ -103,7 +103,7 @@ class TestCorrected:
         assert live(store, REALM) == []
         shown(store, successor, run="m-1")
         assert live(store, REALM) == ["Java 25"]
-        with pytest.raises(RetractedBefore):
+        with pytest.raises(PreviouslyRetracted):
             told(store, "Java 21", scope=REALM, **KEYED)
 
     def test_undo_brings_the_copy_back(self, store: Store) -> None:

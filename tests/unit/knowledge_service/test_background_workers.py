@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.metrics import Metrics
-from knowledge_service.workers.background import BackgroundWorker, running
+from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
 from tests.fakes.store import MemoryStore
 
@@ -38,8 +38,8 @@ def test_failing_task_is_logged_and_counted_and_runs_again(
 ) -> None:
     call, again = failing_once(lambda: None)
     metrics = Metrics()
-    worker = BackgroundWorker("any", {"any": call}, retry_s=0.001, on_run=metrics.upkeep_ran)
-    with running([worker]):
+    worker = BackgroundWorker("any", {"any": call}, retry_s=0.001, on_run=metrics.record_task_run)
+    with run_workers([worker]):
         assert again.wait(5)
     assert "any failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
@@ -51,7 +51,7 @@ def test_failing_task_is_logged_and_counted_and_runs_again(
 def test_task_without_a_delay_runs_again_when_the_worker_is_woken() -> None:
     runs: queue.Queue[None] = queue.Queue()
     worker = BackgroundWorker("any", {"any": lambda: runs.put(None)}, retry_s=1, delay_s=None)
-    with running([worker]):
+    with run_workers([worker]):
         assert runs.empty()
         for _ in range(2):
             worker.wake()
@@ -75,7 +75,7 @@ def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
         BackgroundWorker(name, {name: functools.partial(wait_for, name)}, retry_s=1, delay_s=None)
         for name in ("first", "second")
     ]
-    with running(workers):
+    with run_workers(workers):
         for worker in workers:
             worker.wake()
             waits.get(timeout=5)
@@ -92,7 +92,7 @@ def test_workers_that_were_started_are_stopped_when_another_does_not_start(
         BackgroundWorker(name, {}, retry_s=1, delay_s=None) for name in ("started", "refused")
     ]
     monkeypatch.setattr(workers[1], "start", refuse)
-    with pytest.raises(RuntimeError, match="can't start"), running(workers):
+    with pytest.raises(RuntimeError, match="can't start"), run_workers(workers):
         pass
     assert "started" not in {each.name for each in threading.enumerate()}
 
@@ -103,7 +103,7 @@ def test_extractions_go_on(
     store = MemoryStore()
     call, again = failing_once(store.open_extractions)
     monkeypatch.setattr(store, "open_extractions", call)
-    with running([ExtractionWorker(store, on_run=lambda *_: None, retry_s=0.001)]):
+    with run_workers([ExtractionWorker(store, on_run=lambda *_: None, retry_s=0.001)]):
         assert again.wait(5)
     assert "extraction failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
@@ -123,7 +123,7 @@ def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
     store: Any = Empty()
     store.facts_without_vector, again = failing_once(lambda *_: ())
     embedder: Any = Embedder()
-    with running([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
+    with run_workers([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
         assert again.wait(5)
     assert "embedding failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
@@ -150,8 +150,8 @@ def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
     store: Any = Waiting()
     embedder: Any = Dead()
     metrics = Metrics()
-    worker = EmbeddingBackfill(store, embedder, on_run=metrics.upkeep_ran, retry_s=0.001)
-    with running([worker]):
+    worker = EmbeddingBackfill(store, embedder, on_run=metrics.record_task_run, retry_s=0.001)
+    with run_workers([worker]):
         for _ in range(2):
             asked.get(timeout=5)
     text = metrics.render().decode()

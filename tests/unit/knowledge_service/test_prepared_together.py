@@ -56,8 +56,8 @@ def test_facts_prepared_together_are_those_prepared_alone(
     store = MemoryStore()
     if refuses:
         store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    together = prepared(lambda: fact_validation.prepare_all(store, caller, bodies))
-    alone = prepared(lambda: [fact_validation.prepare(store, caller, body) for body in bodies])
+    together = prepared(lambda: fact_validation.prepare_facts(store, caller, bodies))
+    alone = prepared(lambda: [fact_validation.prepare_fact(store, caller, body) for body in bodies])
     assert together == alone
 
 
@@ -96,5 +96,7 @@ def test_fact_that_says_more_than_text_is_prepared_alone(more: dict[str, Any]) -
 def test_empty_title_is_no_secret() -> None:
     store = MemoryStore()
     store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    fact = fact_validation.prepare(store, CALLERS[1], FactIn(content="the build is red", title=""))
+    fact = fact_validation.prepare_fact(
+        store, CALLERS[1], FactIn(content="the build is red", title="")
+    )
     assert fact.title is None

@@ -22,8 +22,8 @@ from tests.fakes.store import MemoryStore
 
 
 def test_ids_sort_by_the_moment_they_were_made_also_when_the_clock_goes_back() -> None:
-    maker = uuid7.IdMaker()
-    made = [maker.make(START) for _ in range(100)] + [maker.make(START.replace(year=2020))]
+    maker = uuid7.Uuid7Generator()
+    made = [maker.generate(START) for _ in range(100)] + [maker.generate(START.replace(year=2020))]
     assert made == sorted(set(made))
     assert made[0][14] == "7"
 

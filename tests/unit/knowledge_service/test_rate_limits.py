@@ -5,8 +5,8 @@ import pytest
 from knowledge_client.models import Quota
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
-from knowledge_service.routes.dependencies import shares
-from knowledge_service.use_cases.rate_limits import Quotas
+from knowledge_service.routes.dependencies import quota_cost
+from knowledge_service.use_cases.rate_limits import RateLimiter
 from tests.builders_knowledge import LEAD
 from tests.fakes.clock import FakeClock
 
@@ -21,12 +21,12 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def quotas(clock: FakeClock) -> Quotas:
-    return Quotas(clock.monotonic)
+def quotas(clock: FakeClock) -> RateLimiter:
+    return RateLimiter(clock.monotonic)
 
 
 def test_writer_beyond_its_rate_is_told_when_to_come_again(
-    quotas: Quotas, clock: FakeClock
+    quotas: RateLimiter, clock: FakeClock
 ) -> None:
     lead = agent(writes_per_minute=6)
     for _ in range(6):
@@ -38,7 +38,7 @@ def test_writer_beyond_its_rate_is_told_when_to_come_again(
     quotas.take(lead, {"writes": 1})
 
 
-def test_others_are_unaffected(quotas: Quotas) -> None:
+def test_others_are_unaffected(quotas: RateLimiter) -> None:
     quotas.take(agent("a", writes_per_minute=1), {"writes": 1})
     with pytest.raises(QuotaExceeded):
         quotas.take(agent("a", writes_per_minute=1), {"writes": 1})
@@ -54,7 +54,7 @@ def test_others_are_unaffected(quotas: Quotas) -> None:
     ],
     ids=["another kind", "another home", "another account"],
 )
-def test_callers_of_one_name_have_a_share_each(quotas: Quotas, other: Principal) -> None:
+def test_callers_of_one_name_have_a_share_each(quotas: RateLimiter, other: Principal) -> None:
     lead = agent(writes_per_minute=1)
     quotas.take(lead, {"writes": 1})
     quotas.take(other, {"writes": 1})
@@ -62,7 +62,7 @@ def test_callers_of_one_name_have_a_share_each(quotas: Quotas, other: Principal)
         quotas.take(lead, {"writes": 1})
 
 
-def test_size_counts_too_and_a_refusal_takes_nothing(quotas: Quotas) -> None:
+def test_size_counts_too_and_a_refusal_takes_nothing(quotas: RateLimiter) -> None:
     lead = agent(writes_per_minute=2, bytes_per_minute=100)
     quotas.take(lead, {"writes": 1, "bytes": 90})
     with pytest.raises(QuotaExceeded, match="100 bytes a minute"):
@@ -71,7 +71,7 @@ def test_size_counts_too_and_a_refusal_takes_nothing(quotas: Quotas) -> None:
 
 
 def test_what_is_larger_than_a_whole_share_passes_once_it_is_full(
-    quotas: Quotas, clock: FakeClock
+    quotas: RateLimiter, clock: FakeClock
 ) -> None:
     lead = agent(bytes_per_minute=100)
     quotas.take(lead, {"bytes": 5000})
@@ -82,7 +82,7 @@ def test_what_is_larger_than_a_whole_share_passes_once_it_is_full(
     quotas.take(lead, {"bytes": 5000})
 
 
-def test_agents_have_a_default_and_people_have_none(quotas: Quotas) -> None:
+def test_agents_have_a_default_and_people_have_none(quotas: RateLimiter) -> None:
     person = Principal("ada", "human", LEAD)
     for _ in range(6000):
         quotas.take(agent(), {"writes": 1})
@@ -92,7 +92,7 @@ def test_agents_have_a_default_and_people_have_none(quotas: Quotas) -> None:
     quotas.take(person, {"writes": 1})
 
 
-def test_clock_that_goes_back_gives_nothing(quotas: Quotas, clock: FakeClock) -> None:
+def test_clock_that_goes_back_gives_nothing(quotas: RateLimiter, clock: FakeClock) -> None:
     lead = agent(writes_per_minute=1)
     quotas.take(lead, {"writes": 1})
     clock.advance(-3600)
@@ -125,4 +125,4 @@ def test_clock_that_goes_back_gives_nothing(quotas: Quotas, clock: FakeClock) ->
 def test_each_request_takes_its_share(
     request_: tuple[str, str, str | None], taken: dict[str, int]
 ) -> None:
-    assert shares(*request_) == taken
+    assert quota_cost(*request_) == taken

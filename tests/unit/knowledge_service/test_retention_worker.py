@@ -33,7 +33,7 @@ def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(
         return count
 
     monkeypatch.setattr(store, "retain", counted)
-    worker = RetentionWorker(store, every_s=0.001, on_run=Metrics().upkeep_ran)
+    worker = RetentionWorker(store, every_s=0.001, on_run=Metrics().record_task_run)
     worker.start()
     assert kept.wait(5)
     worker.stop()
@@ -61,7 +61,7 @@ def test_task_that_fails_is_logged_and_counted_and_neither_ends_the_thread_nor_t
 
     monkeypatch.setattr(store, "forget_recalls", broken)
     worker = RetentionWorker(
-        store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.upkeep_ran
+        store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.record_task_run
     )
     worker.start()
     assert ran_again.wait(5)

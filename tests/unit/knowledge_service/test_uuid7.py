@@ -13,13 +13,13 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def test_early_ids_sort_by_their_moments() -> None:
     moments = [NOW + timedelta(milliseconds=n) for n in range(50)]
-    made = [uuid7.early_id(moment) for moment in moments]
+    made = [uuid7.provisional_id(moment) for moment in moments]
     assert made == sorted(made)
     assert {uuid.UUID(each).version for each in made} == {7}
 
 
 def test_early_ids_of_one_moment_are_told_apart_by_chance() -> None:
-    made = {uuid7.early_id(NOW) for _ in range(1000)}
+    made = {uuid7.provisional_id(NOW) for _ in range(1000)}
     assert len(made) == 1000
     assert {uuid.UUID(each).variant for each in made} == {uuid.RFC_4122}
 
@@ -31,8 +31,8 @@ def number(fact_id: str) -> int:
 
 
 def test_ids_of_one_millisecond_increase_by_steps_that_tell_nobody_how_many_came_between() -> None:
-    maker = uuid7.IdMaker()
-    made = [maker.make(NOW) for _ in range(1000)]
+    maker = uuid7.Uuid7Generator()
+    made = [maker.generate(NOW) for _ in range(1000)]
     assert made == sorted(set(made))
     steps = [number(b) - number(a) for a, b in itertools.pairwise(made)]
     assert len(set(steps)) > 990
@@ -43,8 +43,8 @@ def test_ids_of_one_millisecond_increase_by_steps_that_tell_nobody_how_many_came
 def test_batches_of_one_millisecond_are_as_far_apart_whatever_their_sizes() -> None:
     gaps = {1: 0.0, 200: 0.0}
     for size in gaps:
-        maker = uuid7.IdMaker()
-        batches = [maker.make_all(NOW, size) for _ in range(1000)]
+        maker = uuid7.Uuid7Generator()
+        batches = [maker.generate_batch(NOW, size) for _ in range(1000)]
         assert [fact_id for batch in batches for fact_id in batch] == sorted(
             fact_id for batch in batches for fact_id in batch
         )

@@ -20,7 +20,7 @@ from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import Equals
-from knowledge_service.uuid7 import IdMaker
+from knowledge_service.uuid7 import Uuid7Generator
 
 _MOVING = ("scope.", "realm.", "principal.")
 
@@ -29,7 +29,7 @@ class Transaction:
     """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
 
     def __init__(
-        self, connection: apsw.Connection, head: ChainHead, ids: IdMaker, now: datetime,
+        self, connection: apsw.Connection, head: ChainHead, ids: Uuid7Generator, now: datetime,
         equals: Equals, *, undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:  # fmt: skip
         self.connection = connection
@@ -84,11 +84,11 @@ class Transaction:
 
     def new_id(self) -> str:
         """Return a new id, later than all before it."""
-        return self._ids.make(self.now)
+        return self._ids.generate(self.now)
 
     def new_ids(self, count: int) -> list[str]:
         """Return so many new ids, in their order."""
-        return self._ids.make_all(self.now, count)
+        return self._ids.generate_batch(self.now, count)
 
     def record(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]

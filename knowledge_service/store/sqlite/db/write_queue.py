@@ -39,7 +39,7 @@ from knowledge_service.store.sqlite.db.group_commit import GroupCommit
 from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.projections.hash_index_table import Equals
-from knowledge_service.uuid7 import IdMaker
+from knowledge_service.uuid7 import Uuid7Generator
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Writer:
         self._file = file
         self._down: StoreUnavailable | None = None
         self._clock = clock
-        self._ids = IdMaker()
+        self._ids = Uuid7Generator()
         self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
         self._edition = 0

@@ -20,7 +20,7 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.projections import legacy_rows as projections_legacy_rows
 from knowledge_service.store.sqlite.projections.hash_index_table import Equals
-from knowledge_service.uuid7 import IdMaker
+from knowledge_service.uuid7 import Uuid7Generator
 
 _FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
 _KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
@@ -51,7 +51,11 @@ def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None
         if kind == "fact.recorded":
             connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
     tx = Transaction(
-        connection, read_head(SqliteEventTable(connection)), IdMaker(), clock(), Equals(connection)
+        connection,
+        read_head(SqliteEventTable(connection)),
+        Uuid7Generator(),
+        clock(),
+        Equals(connection),
     )
     connection.execute(_FROM, (str(tx.head.seq + 1),))
     for table in projections_legacy_rows.TABLES:

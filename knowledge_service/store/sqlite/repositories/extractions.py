@@ -10,7 +10,7 @@ from typing import Any
 from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_merge import RunKey
-from knowledge_service.errors import NotFound, QuotaExceeded, RetractedBefore
+from knowledge_service.errors import NotFound, PreviouslyRetracted, QuotaExceeded
 from knowledge_service.fact_operations import remember, unit_of_work
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
@@ -104,7 +104,7 @@ class Extractions(base.Part):
             for fact in new:
                 try:
                     fact_id = _store(tx, fact, actor)
-                except RetractedBefore:
+                except PreviouslyRetracted:
                     left_out["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
                     left_out[exc.detail] += 1
@@ -140,7 +140,7 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
     uow = SqliteUnitOfWork(tx)
     if known:
         if known[1] != "live":
-            raise RetractedBefore(f"what {fact.scope} knew of this key was retracted")
+            raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
         remember.confirm(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
         return str(known[0])
     return remember.store(uow, fact, actor).fact_id

@@ -18,7 +18,7 @@ from knowledge_client.models import (
 from knowledge_service.domain import run_merge, statistics
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.domain.run_merge import RunKey
-from knowledge_service.errors import Conflict, RunClosedOtherwise
+from knowledge_service.errors import Conflict, RunOutcomeConflict
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, RunListing
@@ -137,7 +137,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         merged = run_merge.merge_run(run_id, old, run, tx.now)
     except run_merge.RunMismatch as exc:
         if exc.field == "outcome":
-            raise RunClosedOtherwise(
+            raise RunOutcomeConflict(
                 f"run {run_id} is closed with outcome {exc.recorded}; an outcome never changes"
             ) from exc
         raise Conflict(f"run {run_id} is another one: its {exc.field} is {exc.recorded}") from exc
