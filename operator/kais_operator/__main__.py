@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Mapping
 
-from kais_operator import errors, settings
+from kais_operator import errors, logging_config, settings
 from kais_operator.clock import SystemClock
 from kais_operator.controllers import registry
 from kais_operator.controllers.base import Controller
@@ -146,15 +146,7 @@ def main() -> None:
     """Run as a program; exits with 1 and one line when it cannot start."""
     try:
         config = settings.from_environment()
-        logging.basicConfig(
-            level=config.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-        )
-        logging.getLogger("kopf").setLevel(logging.WARNING)
-        # Its one warning: signals are not its own in a thread, which is why it runs in one.
-        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
-        logging.getLogger("httpx").setLevel(logging.WARNING)
-        # What it warns of is in the error that follows.
-        logging.getLogger("kubernetes.aio.config").setLevel(logging.ERROR)
+        logging_config.configure(config.log_level, config.log_format)
         asyncio.run(run(config))
     except _STARTING as exc:
         sys.exit(f"kais-operator: {exc}")

@@ -17,6 +17,7 @@ _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME_CONFIG = Path("~/.kube/config")
 _DEFAULT_URL = "http://127.0.0.1:8000"
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_LOG_FORMATS = ("json", "text")
 _MAX_PORT = 65535
 
 
@@ -51,6 +52,7 @@ class Settings:
     metrics_host: str
     metrics_port: int
     log_level: str
+    log_format: str = "json"
     check_image: str = ""
     has_spawn_policy: bool = False
     allowed_additions: tuple[str, ...] = ()
@@ -76,6 +78,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         metrics_host=env.get("KAIS_METRICS_HOST") or "0.0.0.0",  # noqa: S104 (probes come from the node)
         metrics_port=_port(env.get("KAIS_METRICS_PORT") or "8080"),
         log_level=_level(env.get("KAIS_LOG_LEVEL") or "INFO"),
+        log_format=_log_format(env.get("KAIS_LOG_FORMAT") or "json"),
         check_image=env.get("KAIS_CHECK_IMAGE")
         or f"localhost/kais/operator:{metadata.version('kais')}",
         has_spawn_policy=_boolean(env, "KAIS_SPAWN_POLICY"),
@@ -151,3 +154,9 @@ def _level(text: str) -> str:
     if text.upper() not in _LEVELS:
         raise SettingsError(f"KAIS_LOG_LEVEL: {text!r} is not one of {', '.join(_LEVELS)}")
     return text.upper()
+
+
+def _log_format(text: str) -> str:
+    if text not in _LOG_FORMATS:
+        raise SettingsError(f"KAIS_LOG_FORMAT: {text!r} is not one of {', '.join(_LOG_FORMATS)}")
+    return text

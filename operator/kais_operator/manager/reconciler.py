@@ -200,7 +200,7 @@ class Reconciler:
         """Write the status, or say how long it still waits for the children's first words."""
         debounce_s = self._status_debounce.remaining_s(key, observation.body or {}, plan.status)
         if debounce_s <= 0 and await self._write_status(key, observation, plan.status):
-            _log(key, observation.body, "StatusWritten", "")
+            _log(key, observation.body, "StatusWritten", "the status has changed")
             self._add_events(key, observation, plan, is_status_written=True)
         return debounce_s
 
@@ -313,14 +313,11 @@ def _action_names(plan: Plan) -> str:
 def _log(
     key: ObjectRef, body: Body | None, reason: str, message: str, *, level: int = logging.INFO
 ) -> None:
-    generation = body["metadata"].get("generation") if body else None
-    logger.log(
-        level,
-        "kind=%s namespace=%s name=%s generation=%s reason=%s%s",
-        key.kind,
-        key.namespace,
-        key.name,
-        generation,
-        reason,
-        f" message={' '.join(message.split())}" if message else "",
-    )
+    fields = {
+        "kind": key.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+        "generation": body["metadata"].get("generation") if body else None,
+        "reason": reason,
+    }
+    logger.log(level, "%s", message, extra={"fields": fields})

@@ -17,7 +17,7 @@ def test_a_laptop_needs_only_a_kubeconfig():
     assert read.operator_namespace == "kais-system"
     assert read.watch_namespaces == ()
     assert read.knowledge_url == read.cell_knowledge_url == "http://127.0.0.1:8000"
-    assert (read.metrics_port, read.log_level) == (8080, "INFO")
+    assert (read.metrics_port, read.log_level, read.log_format) == (8080, "INFO", "json")
     assert read.identity.startswith("host_")
 
 
@@ -33,6 +33,7 @@ def test_every_setting_is_read():
             "KAIS_METRICS_HOST": "127.0.0.1",
             "KAIS_METRICS_PORT": "0",
             "KAIS_LOG_LEVEL": "debug",
+            "KAIS_LOG_FORMAT": "text",
             "KAIS_RENDERER_SOCKET": "/run/kais/renderer.sock",
         }
     )
@@ -43,7 +44,7 @@ def test_every_setting_is_read():
     assert read.cell_knowledge_url == "http://knowledge:8000"
     assert read.knowledge_token_file == "/t"  # noqa: S105 (a path)
     assert (read.metrics_host, read.metrics_port) == ("127.0.0.1", 0)
-    assert read.log_level == "DEBUG"
+    assert (read.log_level, read.log_format) == ("DEBUG", "text")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,7 @@ def test_every_setting_is_read():
         ("KAIS_WATCH_NAMESPACES", "Demo"),
         ("KAIS_SPAWN_POLICY", "yes"),
         ("KAIS_LOG_LEVEL", "loud"),
+        ("KAIS_LOG_FORMAT", "yaml"),
         ("KAIS_RENDERER_SOCKET", "renderer.sock"),
     ],
 )

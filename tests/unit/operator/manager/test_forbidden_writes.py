@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
 
-from kais_operator import errors
+from kais_operator import errors, logging_config
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager import reconciler as manager_reconciler
 from kais_operator.manager.predicates import OwnWriteFilter
@@ -77,9 +78,10 @@ async def test_a_refused_status_is_a_warning_event_too(fakes, passes):
 async def test_a_refused_write_is_an_error_in_the_log(fakes, passes, caplog):
     with caplog.at_level(logging.INFO):
         await refused(fakes, passes)
-    (record,) = [r for r in caplog.records if "reason=Forbidden" in r.getMessage()]
-    assert record.levelno == logging.ERROR
-    assert MESSAGE in record.getMessage()
+    lines = [json.loads(logging_config.JsonFormatter().format(r)) for r in caplog.records]
+    (line,) = [line for line in lines if line.get("reason") == "Forbidden"]
+    assert line["level"] == "error"
+    assert MESSAGE in line["message"]
 
 
 async def test_a_conflict_is_no_error_in_the_log(fakes, passes, caplog):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kais_operator import errors
+from kais_operator import errors, logging_config
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.kubernetes import api_errors
 from kais_operator.manager import reconciler as manager_reconciler
@@ -26,7 +26,7 @@ MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "names
 APPLIED = {"type": "Applied", "status": "True", "reason": "Applied", "message": "all is applied"}
 STATUS = {"conditions": [APPLIED, {**APPLIED, "type": "Ready", "reason": "Ready"}]}
 FIELDS = re.compile(
-    r"kind=(\S+) namespace=(\S*) name=(\S+) generation=(\S+) reason=(\S+)(?: message=(.+))?"
+    r"kind=(\S+) namespace=(\S*) name=(\S+) generation=(\S+) reason=(\S+) message=(.+)"
 )
 
 
@@ -57,7 +57,9 @@ def creates(_: Body) -> Plan:
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
     """Give the fields of each line about a pass."""
-    lines = [r.getMessage() for r in caplog.records if r.name == manager_reconciler.__name__]
+    formatter = logging_config.TextFormatter()
+    records = [r for r in caplog.records if r.name == manager_reconciler.__name__]
+    lines = [formatter.format(record).partition(f"{record.name} ")[2] for record in records]
     found = [FIELDS.fullmatch(line) for line in lines]
     assert all(found), lines
     return [match.groups() for match in found if match]
@@ -110,7 +112,7 @@ async def test_a_pass_that_changed_something_says_what_and_an_idle_one_nothing(f
     await passes(KEY)
     assert told(caplog) == [
         ("Formation", "demo", "f", "1", "Acted", "Create"),
-        ("Formation", "demo", "f", "1", "StatusWritten", None),
+        ("Formation", "demo", "f", "1", "StatusWritten", "the status has changed"),
     ]
     caplog.clear()
     await passes(KEY)
