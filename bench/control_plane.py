@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-from bench import readings
+from bench import metrics_reader
 from bench.api import Api
 from bench.figures import quantile, table
 from kais_cluster.host import ephemeral
@@ -68,13 +68,13 @@ def _shares(samples: Sequence[float]) -> str:
 
 async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], str]:
     """One row of the table, and the line of what it was made of."""
-    await readings.settle(operator)
-    readings.forget_peak(operator)
-    before = readings.read(operator)
+    await metrics_reader.settle(operator)
+    metrics_reader.forget_peak(operator)
+    before = metrics_reader.read(operator)
     burst = await api.burst(f"burst{count}", count, workloads=2)
-    at_applied = readings.read(operator).since(before)
-    await readings.settle(operator)
-    used = readings.read(operator).since(before)
+    at_applied = metrics_reader.read(operator).since(before)
+    await metrics_reader.settle(operator)
+    used = metrics_reader.read(operator).since(before)
     seconds = max(burst.seconds_to_applied, burst.seconds_to_workloads)
     row = [
         count,
@@ -83,8 +83,8 @@ async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[objec
         *(f"{quantile(burst.samples, share):.2f}" for share in (0.5, 0.9, 0.99)),
         f"{used.requests.total() / count:.1f}",
         f"{used.cpu_s / count * 1000:.0f} + {used.render_s / count * 1000:.0f}",
-        f"{readings.memory_mib(operator, 'VmRSS'):.0f}",
-        f"{readings.memory_mib(operator, 'VmHWM'):.0f}",
+        f"{metrics_reader.memory_mib(operator, 'VmRSS'):.0f}",
+        f"{metrics_reader.memory_mib(operator, 'VmHWM'):.0f}",
     ]
     verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in used.requests.most_common())
     passes = ", ".join(
@@ -102,7 +102,7 @@ async def measure_lone(cluster: HostCluster, operator: int) -> str:
     crowded = [(await api.burst(f"row{number}", 1)).samples[0] for number in range(LONE)]
     lone = []
     for number in range(LONE):
-        await readings.rest(operator)
+        await metrics_reader.rest(operator)
         lone.append((await api.burst(f"lone{number}", 1)).samples[0])
     await api.close()
     return (
@@ -115,7 +115,7 @@ async def ready(cluster: HostCluster) -> Api:
     """Wait until a use can be made, and make some, so that nothing is done for the first time."""
     api = Api(cluster.kubeconfig)
     await api.create("/api/v1/namespaces", {"metadata": {"name": "bench"}})
-    await readings.wait_ready()
+    await metrics_reader.wait_ready()
     await api.create_when_served("/apis/kais.io/v1/namespaces/bench/blueprints", BLUEPRINT)
     await api.burst("warm", 3, workloads=2)
     return api
@@ -141,12 +141,12 @@ def versions(cluster: HostCluster) -> set[str]:
 async def measure_restart(cluster: HostCluster, operator: int, count: int) -> str:
     """What a new operator does with so many settled instances."""
     before = versions(cluster)
-    ready_s = await readings.wait_ready()
+    ready_s = await metrics_reader.wait_ready()
     began = time.perf_counter()
-    await readings.settle(operator)
-    seen = readings.read(operator)
+    await metrics_reader.settle(operator)
+    seen = metrics_reader.read(operator)
     settled_s = time.perf_counter() - began - 3
-    now, peak = (readings.memory_mib(operator, field) for field in ("VmRSS", "VmHWM"))
+    now, peak = (metrics_reader.memory_mib(operator, field) for field in ("VmRSS", "VmHWM"))
     return (
         f"- restart with {count} settled instances: ready after {ready_s:.1f} s, all looked at "
         f"{settled_s:.0f} s later ({seen.reconciles.total():,} passes), "
@@ -175,7 +175,7 @@ def plane() -> Iterator[tuple[HostCluster, Callable[[], AbstractContextManager[P
             "KUBECONFIG": str(cluster.kubeconfig),
             "KAIS_KNOWLEDGE_URL": "http://127.0.0.1:18999",
             "KAIS_OPERATOR_NAMESPACE": "kais-system",
-            "KAIS_METRICS_PORT": str(readings.PORT),
+            "KAIS_METRICS_PORT": str(metrics_reader.PORT),
             "KAIS_LOG_LEVEL": "WARNING",
         }
         yield cluster, lambda: process(str(programs / "kais-operator"), **environment)

@@ -12,7 +12,7 @@ import apsw
 
 from bench.figures import table
 from bench.recall import talk, ways
-from bench.recall.asked import Question, Set
+from bench.recall.queries import Question, Set
 from bench.recall.sets import everything, judged, spoken, tuning
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.recall import talk, ways
-from bench.recall.asked import Question, Set
+from bench.recall.queries import Question, Set
 from knowledge_client.models import FactIn
 
 _HERE = Path(__file__).parent

@@ -7,7 +7,7 @@ little on the way.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from bench.recall.asked import Question, Set
+from bench.recall.queries import Question, Set
 from bench.recall.talk import Conversation, Turn
 from knowledge_client.models import FactIn, Ref, Source
 from knowledge_service.domain import facts as domain

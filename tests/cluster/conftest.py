@@ -14,7 +14,7 @@ from kais_cluster import errors, settings
 from kais_cluster.host import build, ephemeral
 from kais_cluster.host import cluster as host_cluster
 from tests.cluster.object_lister import ObjectLister
-from tests.cluster.running import Cluster, Operator, Process, Start, free_port
+from tests.cluster.processes import Cluster, Operator, Process, Start, free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
 

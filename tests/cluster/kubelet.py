@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kais_cluster import errors
-from tests.cluster.running import Cluster
+from tests.cluster.processes import Cluster
 
 Ending = tuple[int, str]
 """Exit code and termination message."""

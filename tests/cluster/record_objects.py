@@ -36,7 +36,7 @@ from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.manager import leader_election
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
-from tests.cluster import passes
+from tests.cluster import reconciles
 from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.fakes import blueprints, services, teams
 from tests.fakes.containers import FakeContainers
@@ -128,7 +128,7 @@ class Recording:
         try:
             await executor.execute(plan, self.world)
             if seen.body is not None:
-                await passes.status.write(self.world.cluster, seen.body, plan.status)
+                await reconciles.status.write(self.world.cluster, seen.body, plan.status)
                 await executor.emit_events(plan, seen.body, self.world)
         except errors.Conflict:
             return  # the next pass sees what changed meanwhile
@@ -275,7 +275,7 @@ def _json(model: Any) -> Any:
 
 async def record(plane: ControlPlane) -> dict[str, Any]:
     """Have the namespace live, and give what is there then."""
-    world, link = await passes.connected(plane.kubeconfig)
+    world, link = await reconciles.connected(plane.kubeconfig)
     clock: Any = SystemClock()
     knowledge = FakeKnowledge(clock=clock)
     knowledge.facts = [recalled_fact("fact-1", "The build needs Java 21.", at=clock.now())]

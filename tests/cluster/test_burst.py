@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.running import Cluster, Operator, Start, wait_for
+from tests.cluster.processes import Cluster, Operator, Start, wait_for
 
 # How often an object is reconciled depends on how far apart its children report, so nothing else
 # runs on the machine while they are counted.

@@ -21,7 +21,7 @@ import pytest
 from kais import labels
 from kais_operator.clock import SystemClock
 from tests.cluster.conftest import ControlPlane, started_control_plane
-from tests.cluster.running import Cluster, Operator, wait_for
+from tests.cluster.processes import Cluster, Operator, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,7 @@ import pytest
 from kais_cluster import errors, operations, settings
 from kais_cluster.providers import NamedCluster
 from tests.cluster.conftest import ControlPlane, started_control_plane
-from tests.cluster.running import SCRIPTS, Operator, wait_for
+from tests.cluster.processes import SCRIPTS, Operator, wait_for
 
 pytestmark = pytest.mark.cluster
 

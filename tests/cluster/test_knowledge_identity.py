@@ -18,11 +18,11 @@ from knowledge_client import AsyncKnowledgeClient, errors, models
 from knowledge_client.retries import NO_RETRIES
 from knowledge_service.app import create_app
 from knowledge_service.authentication import kubernetes
-from tests.builders_knowledge import OPERATOR
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import wait_for
+from tests.cluster.processes import wait_for
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import OPERATOR
 
 pytestmark = pytest.mark.cluster
 AUDIENCE = "kais-knowledge"

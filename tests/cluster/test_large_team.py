@@ -9,7 +9,7 @@ import pytest
 
 from kais.resources.formation import MAX_CELLS
 from tests.cluster.conftest import ControlPlane, started_control_plane
-from tests.cluster.running import Cluster, Operator, Start, wait_for
+from tests.cluster.processes import Cluster, Operator, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -17,7 +17,7 @@ import pytest
 
 from kais_cluster import errors
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,7 @@ from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.mission.observe import mission
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
-from tests.cluster import passes
+from tests.cluster import reconciles
 from tests.fakes import teams
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def world(control_plane) -> AsyncIterator[World]:
-    made, link = await passes.connected(control_plane.kubeconfig)
+    made, link = await reconciles.connected(control_plane.kubeconfig)
     yield made
     await link.close()
 
@@ -36,9 +36,9 @@ async def ready_team(control_plane, world: World, namespace: str, *bodies: Body)
     manifest = yaml.safe_dump_all([placed(body, namespace) for body in (teams.team(), *bodies)])
     control_plane.apply(manifest, namespace=namespace)
     team = ObjectRef("Formation", namespace, "team")
-    await passes.settle(world, formation.RECONCILER, team)
-    await passes.settle(world, cell.RECONCILER, ObjectRef("Cell", namespace, "team-lead-0"))
-    settled = await passes.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, cell.RECONCILER, ObjectRef("Cell", namespace, "team-lead-0"))
+    settled = await reconciles.settle(world, formation.RECONCILER, team)
     assert settled["status"]["display"]["cells"] == "1/1"
 
 
@@ -83,17 +83,17 @@ async def test_a_mission_fails_once_and_then_succeeds(
 ) -> None:
     await ready_team(control_plane, world, namespace, teams.work())
     ref = ObjectRef("Mission", namespace, "doctor")
-    await passes.settle(world, mission.RECONCILER, ref)
+    await reconciles.settle(world, mission.RECONCILER, ref)
     first = ObjectRef("Job", namespace, "doctor-a1")
     end_pod(
         control_plane, await pod_of(world, namespace, "doctor-a1"), code=1, message="no such pod"
     )
     await job_ended(world, first)
-    retried = await passes.settle(world, mission.RECONCILER, ref)
+    retried = await reconciles.settle(world, mission.RECONCILER, ref)
     assert retried["status"]["attempt"] == 2
     end_pod(control_plane, await pod_of(world, namespace, "doctor-a2"), code=0, message="found it")
     await job_ended(world, ObjectRef("Job", namespace, "doctor-a2"))
-    done = await passes.settle(world, mission.RECONCILER, ref)
+    done = await reconciles.settle(world, mission.RECONCILER, ref)
     assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "found it")
     assert not done["metadata"].get("finalizers")
     rows = control_plane.kubectl("get", "fm,cl,ms", "-n", namespace)
@@ -106,14 +106,14 @@ async def test_a_deleted_mission_takes_its_job_along(
 ) -> None:
     await ready_team(control_plane, world, namespace, teams.work())
     ref = ObjectRef("Mission", namespace, "doctor")
-    await passes.settle(world, mission.RECONCILER, ref)
+    await reconciles.settle(world, mission.RECONCILER, ref)
     control_plane.kubectl("delete", "ms", "doctor", "-n", namespace, "--wait=false")
     for _ in range(5):
         seen = await mission.RECONCILER.observe(world, ref)
         if seen is None:
             break
         plan = mission.RECONCILER.decide(seen.observed, world.clock.now())
-        await passes.executor.execute(plan, world)
+        await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None
 
 
@@ -125,10 +125,10 @@ async def test_a_changed_template_reaches_its_cell(
     body = placed(teams.team(cells=cells), namespace)
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
     team = ObjectRef("Formation", namespace, "team")
-    await passes.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.RECONCILER, team)
     body["spec"]["cells"][0]["spec"]["container"] = {"image": "w:2"}
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
-    await passes.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.RECONCILER, team)
     made = await world.cluster.get(ObjectRef("Cell", namespace, "team-lead-0"))
     assert made is not None
     container = made["spec"]["container"]
@@ -139,12 +139,12 @@ async def test_a_declared_scope_settles(control_plane, world: World, namespace: 
     body = placed(teams.scope(deletionPolicy="Delete"), namespace)
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
     ref = ObjectRef("KnowledgeScope", namespace, "memory")
-    settled = await passes.settle(world, knowledge_scope.RECONCILER, ref)
+    settled = await reconciles.settle(world, knowledge_scope.RECONCILER, ref)
     assert settled["status"]["path"] == f"realm:{namespace}/formation:team"
     assert settled["metadata"]["finalizers"] == ["kais.io/finalizer"]
     control_plane.kubectl("delete", "ksc", "memory", "-n", namespace, "--wait=false")
     seen = await knowledge_scope.RECONCILER.observe(world, ref)
     assert seen is not None
     plan = knowledge_scope.RECONCILER.decide(seen.observed, world.clock.now())
-    await passes.executor.execute(plan, world)
+    await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import Cluster, Operator, free_port, wait_for
+from tests.cluster.processes import Cluster, Operator, free_port, wait_for
 from tests.fakes import teams
 
 pytestmark = pytest.mark.cluster

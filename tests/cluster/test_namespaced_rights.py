@@ -11,7 +11,7 @@ import yaml
 
 from kais_cluster import errors, subprocesses
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

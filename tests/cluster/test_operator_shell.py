@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import ControlPlane
+from tests.cluster.processes import Cluster, Operator, Process, Start, free_port, wait_for
 from tests.cluster.proxy import Proxy
-from tests.cluster.running import Cluster, Operator, Process, Start, free_port, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ from kais.resources import kinds
 from kais_cluster import errors
 from kais_cluster.host import ephemeral
 from tests.cluster.conftest import CRDS, ControlPlane, wait_until_listed
-from tests.cluster.running import Cluster, wait_for
+from tests.cluster.processes import Cluster, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.running import Cluster, Operator, Process, Start, wait_for
+from tests.cluster.processes import Cluster, Operator, Process, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

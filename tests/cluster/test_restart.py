@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.running import Cluster, Operator, Start, wait_for
+from tests.cluster.processes import Cluster, Operator, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,7 @@ from knowledge_client import KnowledgeClient, models
 from tests import settings
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.kubelet import Ending, Kubelet, environment
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

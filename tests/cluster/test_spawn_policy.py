@@ -13,7 +13,7 @@ import yaml
 
 from kais_cluster import errors
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import wait_for
+from tests.cluster.processes import wait_for
 from tests.cluster.test_namespaced_rights import rendered
 
 pytestmark = pytest.mark.cluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

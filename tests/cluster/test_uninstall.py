@@ -11,7 +11,7 @@ import pytest
 from kais import uninstall_rules
 from kais_operator.clock import SystemClock
 from tests.cluster.conftest import ControlPlane
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 from tests.cluster.test_namespace_goes import QUOTA
 from tests.fakes import teams
 

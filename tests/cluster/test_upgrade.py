@@ -20,7 +20,7 @@ import pytest
 from kais_cluster.host import ephemeral
 from tests.cluster.conftest import CRDS, ControlPlane, wait_until_listed
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.running import Cluster, Operator, wait_for
+from tests.cluster.processes import Cluster, Operator, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from kais_cluster import errors
-from tests.cluster.running import Cluster, Start, wait_for
+from tests.cluster.processes import Cluster, Start, wait_for
 
 pytestmark = pytest.mark.cluster
 

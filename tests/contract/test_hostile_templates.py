@@ -19,7 +19,7 @@ from kais.blueprints import Rendered, Violations
 from kais_operator import errors
 from kais_operator.rendering.renderer import WorkerRenderer
 from kais_rendering.pool import RenderPool
-from tests.fakes import hostile
+from tests.fakes import hostile_templates
 from tests.fakes.time_bombs import TIME_BOMBS
 
 NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "instance": "i", "namespace": "n"}
@@ -64,7 +64,7 @@ def _read(path: Path) -> str:
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
     made = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
-    await made.compile(hostile.spec("warm"), namespace="n")
+    await made.compile(hostile_templates.spec("warm"), namespace="n")
     yield made
     await made.close()
 
@@ -79,7 +79,7 @@ async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool
 
 async def rendered(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
     try:
-        made = await renderer.render(spec, hostile.VALUES, **NAMES)
+        made = await renderer.render(spec, hostile_templates.VALUES, **NAMES)
     except errors.RenderingFailed as exc:
         return False, str(exc)
     return isinstance(made, Rendered), made.message if isinstance(made, Violations) else ""
@@ -90,15 +90,20 @@ async def test_no_template_escapes_hangs_or_grows_and_each_error_names_its_leaf(
 ) -> None:
     memory = _Memory()
     watching = asyncio.create_task(memory.watch())
-    leaves = (*hostile.ESCAPES, *hostile.BOMBS, *hostile.SLOW, *TIME_BOMBS)
+    leaves = (
+        *hostile_templates.ESCAPES,
+        *hostile_templates.BOMBS,
+        *hostile_templates.SLOW,
+        *TIME_BOMBS,
+    )
     for leaf in leaves:
         for ask in (compiled, rendered):
             started = time.monotonic()
-            is_good, message = await ask(renderer, hostile.spec(leaf))
+            is_good, message = await ask(renderer, hostile_templates.spec(leaf))
             took_s = time.monotonic() - started
             shown = f"{ask.__name__} {leaf[:80]!r}: {message[:200]}"
             assert not is_good, shown
-            assert hostile.LEAF in message, shown
+            assert hostile_templates.LEAF in message, shown
             assert took_s < LIMIT_S * PATIENCE + SLACK_S, shown
     watching.cancel()
     assert len(leaves) >= 100
@@ -108,19 +113,22 @@ async def test_no_template_escapes_hangs_or_grows_and_each_error_names_its_leaf(
 async def test_no_tree_hangs_or_grows_and_each_error_names_its_place(
     renderer: WorkerRenderer,
 ) -> None:
-    for name, tree in hostile.trees().items():
-        spec = {"parameters": hostile.PARAMETERS, "formation": tree}
+    for name, tree in hostile_templates.trees().items():
+        spec = {"parameters": hostile_templates.PARAMETERS, "formation": tree}
         for ask in (compiled, rendered):
             is_good, message = await ask(renderer, spec)
             assert not is_good, name
             assert "formation" in message, f"{name}: {message[:200]}"
 
 
-@pytest.mark.parametrize("name", hostile.trees())
+@pytest.mark.parametrize("name", hostile_templates.trees())
 def test_the_sandbox_itself_refuses_each_tree_within_the_time_of_a_rendering(name: str) -> None:
-    spec = {"parameters": hostile.PARAMETERS, "formation": hostile.trees()[name]}
+    spec = {
+        "parameters": hostile_templates.PARAMETERS,
+        "formation": hostile_templates.trees()[name],
+    }
     started = time.process_time()
-    made = blueprints.render_blueprint(spec, hostile.VALUES, **NAMES)
+    made = blueprints.render_blueprint(spec, hostile_templates.VALUES, **NAMES)
     assert isinstance(made, Violations)
     assert "formation" in made.message
     assert time.process_time() - started < LIMIT_OF_A_RENDERING_S
@@ -134,8 +142,8 @@ def parameter(pattern: str, text: str) -> dict[str, Any]:
 async def test_no_pattern_hangs_or_grows_and_each_error_names_its_parameter(
     renderer: WorkerRenderer,
 ) -> None:
-    others = [*hostile.BAD_PATTERNS, *hostile.HUGE_PATTERNS]
-    for pattern, text in [*hostile.PATTERNS, *((p, "a" * 100) for p in others)]:
+    others = [*hostile_templates.BAD_PATTERNS, *hostile_templates.HUGE_PATTERNS]
+    for pattern, text in [*hostile_templates.PATTERNS, *((p, "a" * 100) for p in others)]:
         started = time.monotonic()
         is_good, message = await compiled(renderer, parameter(pattern, text))
         assert not is_good, pattern
@@ -146,7 +154,7 @@ async def test_no_pattern_hangs_or_grows_and_each_error_names_its_parameter(
 async def test_a_use_whose_value_makes_a_pattern_hang_is_stopped_too(
     renderer: WorkerRenderer,
 ) -> None:
-    pattern, text = hostile.PATTERNS[0]
+    pattern, text = hostile_templates.PATTERNS[0]
     spec = parameter(pattern, "a")
     with pytest.raises(errors.RenderingFailed, match="at parameter 'word'"):
         await renderer.render(spec, {"word": text}, **NAMES)
@@ -154,25 +162,29 @@ async def test_a_use_whose_value_makes_a_pattern_hang_is_stopped_too(
 
 async def test_with_the_limits_of_the_operator_the_answer_comes_in_time() -> None:
     renderer = WorkerRenderer(RenderPool(workers=1))
-    await renderer.compile(hostile.spec("warm"), namespace="n")
+    await renderer.compile(hostile_templates.spec("warm"), namespace="n")
     started = time.monotonic()
-    is_good, message = await compiled(renderer, parameter(*hostile.PATTERNS[0]))
+    is_good, message = await compiled(renderer, parameter(*hostile_templates.PATTERNS[0]))
     await renderer.close()
     assert not is_good
     assert message == "rendering took more than 2 s at parameter 'word'"
     assert time.monotonic() - started < 2 * PATIENCE
 
 
-@pytest.mark.parametrize(("leaf", "gives"), hostile.HARMLESS, ids=lambda text: text[:40])
+@pytest.mark.parametrize(("leaf", "gives"), hostile_templates.HARMLESS, ids=lambda text: text[:40])
 def test_what_only_looks_like_an_attack_renders(leaf: str, gives: str) -> None:
-    made = blueprints.render_blueprint(hostile.spec(leaf), hostile.VALUES, **NAMES)
+    made = blueprints.render_blueprint(
+        hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
+    )
     assert isinstance(made, Rendered), made
     assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == [gives]
 
 
 def test_a_secret_renders_as_a_reference_and_nothing_else() -> None:
     made = blueprints.render_blueprint(
-        hostile.spec("{{ secret.name }}/{{ secret.key }}"), hostile.VALUES, **NAMES
+        hostile_templates.spec("{{ secret.name }}/{{ secret.key }}"),
+        hostile_templates.VALUES,
+        **NAMES,
     )
     assert isinstance(made, Rendered)
     assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == ["login/password"]
@@ -180,7 +192,7 @@ def test_a_secret_renders_as_a_reference_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "leaf",
-    [*hostile.ESCAPES, *hostile.BOMBS, *hostile.SLOW, *TIME_BOMBS],
+    [*hostile_templates.ESCAPES, *hostile_templates.BOMBS, *hostile_templates.SLOW, *TIME_BOMBS],
     ids=lambda text: text[:40],
 )
 def test_the_sandbox_itself_refuses_each_template_within_the_time_of_a_rendering(
@@ -188,10 +200,12 @@ def test_the_sandbox_itself_refuses_each_template_within_the_time_of_a_rendering
 ) -> None:
     """Nothing is killed here: what the sandbox does not count runs to its end, and fails this."""
     started = time.process_time()
-    report = blueprints.compile_blueprint(hostile.spec(leaf))
-    made = blueprints.render_blueprint(hostile.spec(leaf), hostile.VALUES, **NAMES)
+    report = blueprints.compile_blueprint(hostile_templates.spec(leaf))
+    made = blueprints.render_blueprint(
+        hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
+    )
     assert not report.is_good
     assert isinstance(made, Violations)
-    assert hostile.LEAF in report.message
-    assert hostile.LEAF in made.message
+    assert hostile_templates.LEAF in report.message
+    assert hostile_templates.LEAF in made.message
     assert time.process_time() - started < 2 * LIMIT_OF_A_RENDERING_S

@@ -20,10 +20,10 @@ from kais.scopes import Scope
 from kais_operator import errors
 from kais_operator.kubernetes.account_index import AccountIndex
 from kais_operator.planning.plan import Body, ObjectRef
-from tests.fakes import unions
+from tests.fakes import exclusive_fields
+from tests.fakes.chart_rbac import Rights, of_call
 from tests.fakes.clock import FakeClock
-from tests.fakes.merging import apply_owned, merge_patch
-from tests.fakes.rights import Rights, of_call
+from tests.fakes.merge_rules import apply_owned, merge_patch
 
 _WITH_STATUS = frozenset(
     {"Blueprint", "BlueprintRevision", "BlueprintInstance", "Formation", "Cell", "Mission"}
@@ -188,7 +188,7 @@ class FakeCluster:
         if live is None or live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         applied = {key: value for key, value in body.items() if key != "status"}
-        conflict = unions.problem(live, applied, self._applied.get(uid))
+        conflict = exclusive_fields.problem(live, applied, self._applied.get(uid))
         if conflict is not None:
             raise errors.Invalid(f"{ref} is invalid: {conflict}")
         merged = apply_owned(live, applied, self._applied.get(uid))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kais_operator.planning import container_results
 from kais_operator.planning.container_results import Log, Process
 from kais_operator.planning.plan import ObjectRef, RunInContainer
+from tests.fakes.chart_rbac import Rights
 from tests.fakes.clock import FakeClock
-from tests.fakes.rights import Rights
 
 
 class FakeContainers:

@@ -17,7 +17,7 @@ from kais.resources import kinds
 from kais_cli import app, errors, settings
 from kais_cli.environment import ClusterOptions, Environment
 from kais_cli.ports import Body, Change, Target
-from tests.fakes.merging import merge_patch
+from tests.fakes.merge_rules import merge_patch
 
 Step = Body | tuple[str, str] | None
 """An object as it becomes, `(kind, name)` of one that is deleted, or a second without a change."""

@@ -13,12 +13,12 @@ from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
+from tests.fakes.chart_rbac import EVERY_WAY, HOME, Rights
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.containers import FakeContainers
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer
-from tests.fakes.rights import EVERY_WAY, HOME, Rights
 
 
 @dataclass

@@ -34,7 +34,7 @@ from knowledge_service.store.sqlite.repositories import (
 )
 from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot
 from tests import settings
-from tests.contract.isolation import playing, worlds
+from tests.contract.isolation import stateful_machine, worlds
 
 CASES = settings.isolation_cases()
 
@@ -51,7 +51,7 @@ def test_no_tenant_can_tell_whether_the_others_are_there(folder: Path) -> None:
     # More cases in a world are cheaper, more worlds are more varied.
     a_world = 500 if CASES <= 20_000 else 2_000
     part = settings.soak_part()
-    assert playing.differences_on_every_core(folder, CASES, a_world, part=part) == 0
+    assert stateful_machine.differences_on_every_core(folder, CASES, a_world, part=part) == 0
 
 
 def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
@@ -206,4 +206,4 @@ def test_mutant_fails_the_suite(
 ) -> None:
     mutate(monkeypatch)
     # The tenants of world 0 share the platform only, to which no rule promotes.
-    assert any(playing.in_one_world(folder, seed, 100) for seed in (0, 1))
+    assert any(stateful_machine.in_one_world(folder, seed, 100) for seed in (0, 1))

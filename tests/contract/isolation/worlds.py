@@ -25,8 +25,8 @@ from knowledge_service.store.sqlite.db.write_queue import Transaction
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall
-from tests.builders_knowledge import new_fact
-from tests.contract.isolation import acts
+from tests.contract.isolation import operations
+from tests.knowledge_builders import new_fact
 
 TENANTS, FACTS, SHARED = 3, 200, 40
 _A_TURN = 20
@@ -140,7 +140,7 @@ class World:
     turns: tuple[tuple[Fact, ...], ...]
     links: tuple[Link, ...]
     uses: tuple[Used, ...]
-    acts: tuple[acts.Act, ...] = ()
+    acts: tuple[operations.Act, ...] = ()
     origins: dict[int, Fact] = field(default_factory=dict)
 
     @property
@@ -158,7 +158,7 @@ class World:
             turns=turns,
             links=tuple(x for x in self.links if x.start in keys and x.end in keys),
             uses=tuple(u for u in self.uses if u.by == tenant and u.fact in keys),
-            acts=acts.seen_by(tenant, self.acts, origins, _shared_scopes(self.homes)),
+            acts=operations.seen_by(tenant, self.acts, origins, _shared_scopes(self.homes)),
             origins=origins,
         )
 
@@ -177,7 +177,7 @@ def world(seed: int) -> World:
         facts.append(_fact(dice, len(facts), dice.choice(shared), None))
     links, uses = _links(dice, facts, homes), _uses(dice, facts)
     contradicted = {key for x in links if x.kind == "contradicts" for key in (x.start, x.end)}
-    played = acts.play(dice, facts, shared, contradicted)
+    played = operations.play(dice, facts, shared, contradicted)
     return World(homes, _mixed(dice, facts), links, uses, played)
 
 
@@ -267,7 +267,7 @@ class Stored:
                 self.store.count_usage(uses, observer=home, actor="somebody")
         facts = made.origins or {fact.key: fact for fact in made.facts}
         for act in made.acts:
-            acts.do(self, act, facts.get(act.fact), made.homes)
+            operations.do(self, act, facts.get(act.fact), made.homes)
         return self
 
 
@@ -357,10 +357,10 @@ def looked_up(stored: Stored, home: str, key: int) -> object:
     return (
         [(stored.keys.get(x.from_), stored.keys.get(x.to), x.type) for x in links],
         sorted(stored.keys[each] for each in impact.derived),
-        acts.plain(stored, impact),
+        operations.plain(stored, impact),
         {kind: use.count for kind, use in impact.usage.items()},
         sorted(stored.keys[each.id] for each in why.origins),
-        acts.plain(stored, (why, store_history)),
+        operations.plain(stored, (why, store_history)),
         [stored.keys[fact.id] for fact in listed],
         stored.store.scope_stats([why.fact.scope], view)[0].model_dump(exclude={"last_write_at"}),
     )

@@ -13,8 +13,8 @@ from knowledge_client.models import (
     FactIn,
     LinkIn,
 )
-from tests.builders_knowledge import TEAM, run_in
 from tests.contract.rooms.words import reference, tell
+from tests.knowledge_builders import TEAM, run_in
 
 
 class TestFiles:

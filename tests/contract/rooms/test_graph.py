@@ -10,8 +10,8 @@ from knowledge_client.models import (
     Fact,
     LinkIn,
 )
-from tests.builders_knowledge import TEAM
 from tests.contract.rooms.words import reference, tell
+from tests.knowledge_builders import TEAM
 
 
 class TestGraph:

@@ -9,7 +9,7 @@ from knowledge_client.models import (
     Fact,
     FactIn,
 )
-from tests.builders_knowledge import TEAM
+from tests.knowledge_builders import TEAM
 
 
 async def tell(client: AsyncKnowledgeClient, **given: Any) -> Fact:

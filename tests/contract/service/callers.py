@@ -9,7 +9,7 @@ import pytest
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import FactIn, Grant, PrincipalIn, Quota, Subject
 from knowledge_service.domain.access_control import ALL_VERBS, Principal, administrator
-from tests.builders_knowledge import LEAD, OTHER, TEAM
+from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 Connect = Callable[[str], AsyncKnowledgeClient]
 OPERATOR = {"Authorization": "Bearer operator"}

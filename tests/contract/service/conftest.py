@@ -12,7 +12,7 @@ from knowledge_client import AsyncKnowledgeClient
 from knowledge_service.app import create_app
 from knowledge_service.ports import Store
 from tests.contract.service.callers import CALLERS, Connect
-from tests.contract.service.out_of_sight import World
+from tests.contract.service.invisible_data import World
 from tests.fakes.identity import NamedCallers
 
 

@@ -21,7 +21,7 @@ from knowledge_client.models import (
 from knowledge_service import clock
 from knowledge_service.store.sqlite.maintenance import backup, offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, TEAM, episode, new_fact, run_in
+from tests.knowledge_builders import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from knowledge_client import KnowledgeClient
 from knowledge_client.models import FactIn, FactsIn
-from tests.builders_knowledge import TEAM
+from tests.knowledge_builders import TEAM
 from tests.knowledge_process import ROOT, errand, serving
 
 

@@ -21,8 +21,8 @@ from knowledge_service.ports import Order, Search, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 from tests.contract.service.callers import Connect, refused
+from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
 
 CODE = errors.ErrorCode
 

@@ -24,9 +24,9 @@ from knowledge_service.ports import Listing
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, TEAM
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import ALL, TEAM
 
 WORDS = (
     "rain in May 7",

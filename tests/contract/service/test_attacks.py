@@ -17,8 +17,8 @@ from knowledge_client.models import (
     RunIn,
     ScopeConfig,
 )
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import LEAD, TEAM
 
 RECALL = {"query": "zebra"}
 

@@ -15,9 +15,9 @@ from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import TEAM
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import TEAM
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.builders_knowledge import TEAM
 from tests.contract.service.callers import OPERATOR
+from tests.knowledge_builders import TEAM
 
 
 class TestIdempotency:

@@ -13,9 +13,9 @@ import pytest
 from knowledge_service.app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Listing, Store
-from tests.builders_knowledge import LEAD, OTHER
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import LEAD, OTHER
 
 AS_LEAD = {"Authorization": "Bearer lead"}
 WITHIN_S = 5

@@ -14,21 +14,25 @@ from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests import disks
+from tests import faulty_filesystem
 
 NAME = "knowledge.db"
 FACT = {"content": "the build needs Java 21", "scope": "realm:demo"}
 MORE = {"content": "the cluster has two nodes", "scope": "realm:demo"}
 PASSING = {
-    "no space left": disks.error(apsw.FullError, "database or disk is full"),
-    "remounted read-only": disks.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_WRITE),
-    "said to be read-only": disks.error(apsw.ReadOnlyError, "attempt to write a readonly database"),
+    "no space left": faulty_filesystem.error(apsw.FullError, "database or disk is full"),
+    "remounted read-only": faulty_filesystem.error(
+        apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_WRITE
+    ),
+    "said to be read-only": faulty_filesystem.error(
+        apsw.ReadOnlyError, "attempt to write a readonly database"
+    ),
 }
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[disks.Disk]:
-    with disks.mounted(disks.Disk(tmp_path / "disk")) as made:
+def disk(tmp_path: Path) -> Iterator[faulty_filesystem.Disk]:
+    with faulty_filesystem.mounted(faulty_filesystem.Disk(tmp_path / "disk")) as made:
         yield made
 
 
@@ -39,7 +43,7 @@ def client_of(store: SqliteStore) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-def http(disk: disks.Disk) -> Iterator[httpx.AsyncClient]:
+def http(disk: faulty_filesystem.Disk) -> Iterator[httpx.AsyncClient]:
     """Serve from the disk; when the disk is well again, the file is whole."""
     store = SqliteStore(disk.folder / NAME)
     yield client_of(store)
@@ -67,7 +71,7 @@ def assert_refused(answer: httpx.Response, words: str) -> None:
 
 @pytest.mark.parametrize("what", PASSING)
 async def test_writes_wait_for_the_disk_and_come_back_by_themselves(
-    http: httpx.AsyncClient, disk: disks.Disk, what: str
+    http: httpx.AsyncClient, disk: faulty_filesystem.Disk, what: str
 ) -> None:
     fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
     disk.fault = {"write": PASSING[what]}
@@ -84,7 +88,7 @@ async def test_writes_wait_for_the_disk_and_come_back_by_themselves(
 
 
 async def test_full_disk_on_which_a_small_write_still_fits_is_not_taken_for_one_with_room(
-    http: httpx.AsyncClient, disk: disks.Disk, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, disk: faulty_filesystem.Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await http.post("/v1/facts", json=FACT)
     disk.fault = {"write": PASSING["no space left"]}
@@ -101,12 +105,14 @@ async def test_full_disk_on_which_a_small_write_still_fits_is_not_taken_for_one_
 
 
 async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_service_back(
-    disk: disks.Disk,
+    disk: faulty_filesystem.Disk,
 ) -> None:
     store = SqliteStore(disk.folder / NAME)
     async with client_of(store) as http:
         fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
-        disk.fault = {"sync": disks.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_FSYNC)}
+        disk.fault = {
+            "sync": faulty_filesystem.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_FSYNC)
+        }
         words = "a commit failed (disk I/O error); restart the service after the disk is repaired"
         assert_refused(await http.post("/v1/facts", json=MORE), words)
         disk.fault = {}
@@ -127,7 +133,7 @@ async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_servic
 
 
 async def test_recall_of_a_run_works_while_its_receipt_cannot_be_kept(
-    http: httpx.AsyncClient, disk: disks.Disk
+    http: httpx.AsyncClient, disk: faulty_filesystem.Disk
 ) -> None:
     await http.post("/v1/facts", json=FACT)
     run = {"namespace": "demo", "scope": "realm:demo", "blueprint": "review"}

@@ -21,8 +21,8 @@ from knowledge_client.models import (
     UsageIn,
 )
 from knowledge_service.ports import Store
-from tests.builders_knowledge import LEAD, run_in
 from tests.contract.service.callers import CALLERS, Connect, refused
+from tests.knowledge_builders import LEAD, run_in
 
 WHY = ReasonIn(reason="x")
 SNOW = "snow falls up"

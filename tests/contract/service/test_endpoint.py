@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from knowledge_client.models import FactIn
-from tests.builders_knowledge import TEAM
 from tests.contract.service.callers import OPERATOR, Connect
+from tests.knowledge_builders import TEAM
 
 LEAD = {"Authorization": "Bearer lead"}
 ACCEPTED: list[tuple[str, Any]] = [

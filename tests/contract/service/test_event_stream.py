@@ -22,9 +22,9 @@ from knowledge_service.app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Store
 from knowledge_service.routes import events as routes_events
-from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
 from tests.contract.service.callers import CALLERS, Connect, refused, registration, told
 from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import LEAD, OTHER, TEAM, run_in
 
 CODE = errors.ErrorCode
 

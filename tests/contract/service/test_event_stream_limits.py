@@ -14,8 +14,8 @@ from knowledge_service.errors import QuotaExceeded
 from knowledge_service.routes import events
 from knowledge_service.use_cases import event_stream
 from knowledge_service.use_cases.event_stream import Subscription, SubscriptionLimiter
-from tests.builders_knowledge import LEAD, OTHER, TEAM
 from tests.contract.service.callers import Connect, told
+from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 STREAM = {
     "type": "http", "http_version": "1.1", "method": "GET", "path": "/v1/events",

@@ -6,8 +6,8 @@ from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
-from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import TEAM, run_in
 
 STATEMENT = "the image web:2.3 is not found; 2.3.1 is there"
 

@@ -23,8 +23,8 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_service.ports import Store
-from tests.builders_knowledge import LEAD, OPERATOR, TEAM
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import LEAD, OPERATOR, TEAM
 
 WHY = ReasonIn(reason="because")
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"

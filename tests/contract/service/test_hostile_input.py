@@ -21,8 +21,8 @@ from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import settings
-from tests.builders_knowledge import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
 FOREIGN = "the other tenant's launch code is swordfish"
 # What broke the memory stores of others, and what breaks parsers, paths, LIKE, JSON and terminals.

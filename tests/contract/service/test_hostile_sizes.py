@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from knowledge_client.models import FactIn
-from tests.builders_knowledge import LEAD, TEAM, run_in
 from tests.contract.service.callers import OPERATOR, Connect
+from tests.knowledge_builders import LEAD, TEAM, run_in
 
 # Each of these is dear to one of the gates: words that begin a rule, words that begin a secret.
 ORDERS, SECRETS, MARKS = "drop all ", "a-", "\u0315\u0316"

@@ -17,9 +17,9 @@ from knowledge_client.models import (
 )
 from knowledge_service.ports import Store
 from knowledge_service.routes import openapi_errors
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import LEAD, TEAM
 
 
 class TestScopes:

@@ -17,7 +17,7 @@ from knowledge_service.ports import Listing
 from knowledge_service.settings import AdminCommand
 from knowledge_service.store.sqlite.maintenance import backup, offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, PERSON, new_fact
+from tests.knowledge_builders import ALL, PERSON, new_fact
 
 COPIED, LATER = ["it rains"], ["it rains", "it pours"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import PEER
-from tests.contract.service.out_of_sight import WORD, Look, World, get
+from tests.contract.service.invisible_data import WORD, Look, World, get
+from tests.knowledge_builders import LEAD, TEAM
 
 CHANNELS: dict[str, list[Look]] = {
     "counts of scopes": [

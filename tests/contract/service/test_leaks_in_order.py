@@ -11,9 +11,9 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Store
 from knowledge_service.use_cases import event_stream
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import CALLERS, PEER, Connect
-from tests.contract.service.out_of_sight import WORD, World
+from tests.contract.service.invisible_data import WORD, World
+from tests.knowledge_builders import LEAD, TEAM
 
 
 class TestCursors:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import PEER
-from tests.contract.service.out_of_sight import MISSING, WORD, Look, World, get
+from tests.contract.service.invisible_data import MISSING, WORD, Look, World, get
+from tests.knowledge_builders import LEAD, TEAM
 
 # Each with an id that is hidden from the peer, and then with one that nobody has.
 ABOUT_A_FACT: list[Look] = [

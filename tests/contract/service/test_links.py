@@ -13,8 +13,8 @@ from knowledge_client.models import (
     LinkIn,
     ScopeConfig,
 )
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import PEER, Connect, refused, told
+from tests.knowledge_builders import LEAD, TEAM
 
 CODE = errors.ErrorCode
 

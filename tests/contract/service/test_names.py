@@ -13,8 +13,8 @@ from knowledge_client.models import (
     LinkIn,
     UsageIn,
 )
-from tests.builders_knowledge import LEAD, TEAM
 from tests.contract.service.callers import Connect, refused, told
+from tests.knowledge_builders import LEAD, TEAM
 
 CODE = errors.ErrorCode
 

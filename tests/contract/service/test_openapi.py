@@ -19,7 +19,7 @@ from knowledge_service.app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import settings
-from tests.builders_knowledge import OPERATOR, PERSON, TEAM, new_fact, run_in
+from tests.knowledge_builders import OPERATOR, PERSON, TEAM, new_fact, run_in
 
 CHECKS = [
     checks.not_a_server_error,

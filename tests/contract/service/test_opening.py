@@ -16,8 +16,8 @@ import pytest
 from knowledge_service import waiting
 from knowledge_service.progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL
 from tests.contract.store.test_projections import M001
+from tests.knowledge_builders import ALL
 from tests.knowledge_process import errand, serving
 
 # Each item of the work takes so long that somebody can look; the work itself is the real one.

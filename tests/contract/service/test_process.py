@@ -21,7 +21,7 @@ from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, TEAM, episode, run_in
+from tests.knowledge_builders import ALL, TEAM, episode, run_in
 from tests.knowledge_process import ROOT, errand, serving
 
 FAILING = tuple(

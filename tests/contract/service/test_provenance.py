@@ -13,8 +13,8 @@ from knowledge_client.models import (
     RecallIn,
     UsageIn,
 )
-from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import Connect, refused, told
+from tests.knowledge_builders import TEAM, run_in
 
 CODE = errors.ErrorCode
 

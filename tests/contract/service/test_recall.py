@@ -12,8 +12,8 @@ from knowledge_client.models import (
 )
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import TEAM, run_in
 
 
 class TestRecall:

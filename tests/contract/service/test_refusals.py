@@ -15,9 +15,9 @@ from knowledge_service.app import create_app
 from knowledge_service.domain.access_control import administrator
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ports import Store
-from tests.builders_knowledge import TEAM, run_in
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.fakes.identity import NamedCallers
+from tests.knowledge_builders import TEAM, run_in
 
 
 class TestProblems:

@@ -20,8 +20,8 @@ from knowledge_client.models import (
     Source,
     WireScope,
 )
-from tests.builders_knowledge import LEAD, TEAM, run_in
 from tests.contract.service.callers import OPERATOR, Connect
+from tests.knowledge_builders import LEAD, TEAM, run_in
 
 
 class TestFacts:

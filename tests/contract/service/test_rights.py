@@ -20,8 +20,8 @@ from knowledge_client.models import (
 )
 from knowledge_service import clock
 from knowledge_service.ports import Store
-from tests.builders_knowledge import LEAD, OTHER, TEAM, episode, run_in
 from tests.contract.service.callers import PEER, Connect, refused, registration
+from tests.knowledge_builders import LEAD, OTHER, TEAM, episode, run_in
 
 CODE = errors.ErrorCode
 

@@ -7,8 +7,8 @@ import pytest
 
 from knowledge_client import errors
 from knowledge_client.models import EpisodesIn, ExtractionIn, FactIn, RecallIn
-from tests.builders_knowledge import OTHER, TEAM, episode, run_in
 from tests.contract.service.callers import OPERATOR, Connect, refused
+from tests.knowledge_builders import OTHER, TEAM, episode, run_in
 
 CODE = errors.ErrorCode
 STRANGERS = f"{OTHER}/cell:x"

@@ -14,8 +14,8 @@ from knowledge_client.models import (
 )
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
-from tests.builders_knowledge import TEAM, episode, run_in, run_key
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import TEAM, episode, run_in, run_key
 
 
 class TestRuns:

@@ -22,7 +22,7 @@ from knowledge_service.store.sqlite import readers
 from knowledge_service.store.sqlite.db import write_queue
 from knowledge_service.store.sqlite.repositories import facts
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.held_writer import held_writer
+from tests.writer_gate import held_writer
 
 ENDLESS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?10 > 0)"

@@ -10,8 +10,8 @@ import pytest
 from knowledge_client import base_model
 from knowledge_client.models import FactsIn
 from knowledge_service.routes import unknown_fields
-from tests.builders_knowledge import TEAM
 from tests.contract.service.callers import OPERATOR
+from tests.knowledge_builders import TEAM
 
 RUN = {"namespace": "demo", "scope": TEAM}
 ALIAS = {"namespace": "ko", "value": "KO-1"}

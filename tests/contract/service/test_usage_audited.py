@@ -10,8 +10,8 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import Reader, Store, Use
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, ALL, LEAD, TEAM, new_fact
 from tests.contract.service.callers import CALLERS, Connect
+from tests.knowledge_builders import AGENT, ALL, LEAD, TEAM, new_fact
 
 
 async def used(connect: Connect, *kinds: str) -> list[str]:

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from knowledge_client.models import AliasIn, FactExplanation, FactIn, RecallIn
-from tests.builders_knowledge import OTHER, TEAM, run_in
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import OTHER, TEAM, run_in
 
 
 async def test_recall_says_what_became_of_facts_that_are_asked_about(connect: Connect) -> None:

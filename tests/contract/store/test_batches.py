@@ -23,7 +23,7 @@ from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.uuid7 import Uuid7Generator
-from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
+from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
 # The rows of documents of each scope: their key's bucket is the first.
 DOCUMENTS = "SELECT key >> 39, sum(size) FROM posting WHERE key >> 28 & 2047 = 0 GROUP BY 1"

@@ -15,9 +15,9 @@ from knowledge_service.errors import QuotaExceeded
 from knowledge_service.extraction import job
 from knowledge_service.ports import Listing, Order, Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in, run_key
 from tests.fakes.store import MemoryStore
-from tests.held_writer import held_writer, wait_for_queue
+from tests.knowledge_builders import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in, run_key
+from tests.writer_gate import held_writer, wait_for_queue
 
 BOUND = 3
 

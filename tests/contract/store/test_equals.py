@@ -25,7 +25,7 @@ from knowledge_service.store.sqlite.maintenance import migrate, offline
 from knowledge_service.store.sqlite.projections import hash_index_table
 from knowledge_service.store.sqlite.projections.hash_index_table import Equals, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, new_fact
+from tests.knowledge_builders import PERSON, new_fact
 
 ROWS = "SELECT key, data FROM equal ORDER BY key"
 COUNT = "SELECT coalesce(sum(length(data)), 0) / 12 FROM equal WHERE key >> 24 = ?"

@@ -15,8 +15,8 @@ from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Order
 from knowledge_service.store.sqlite.db import wal_checkpoint, wal_truncation
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_erasing import bytes_of
+from tests.knowledge_builders import PERSON, TEAM, new_fact
 
 WHY = Order(PERSON, "because")
 WORD = b"xylophon"

@@ -20,9 +20,9 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import exports, offline, projection_rebuild
 from knowledge_service.store.sqlite.repositories import scope_erasure, usage_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
 from tests.contract.store.test_recall import receipt
+from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 
 WHY = Order(PERSON, "because")
 VERBS = (

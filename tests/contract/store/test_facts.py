@@ -7,8 +7,8 @@ import pytest
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, PreviouslyRetracted
 from knowledge_service.ports import Listing, Once, Store
-from tests.builders_knowledge import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
+from tests.knowledge_builders import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 

@@ -10,7 +10,7 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.metrics import FACT_COUNTS_MAX_AGE_S, Metrics
 from knowledge_service.ports import Order
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
+from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
 NONE = {"platform": 0, "realm": 0, "formation": 0, "cell": 0}
 

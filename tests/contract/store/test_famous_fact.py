@@ -29,7 +29,7 @@ from knowledge_service.ports import (
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact, run_in
+from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
 
 STRANGERS = 150
 # The same words and names everywhere: what a reader finds by them may be everybody's.

@@ -18,7 +18,7 @@ from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.db import transaction
 from knowledge_service.store.sqlite.maintenance import exports, file_verification, migrate, offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, OTHER, PERSON, TEAM, new_fact
+from tests.knowledge_builders import ALL, OTHER, PERSON, TEAM, new_fact
 
 
 @pytest.fixture

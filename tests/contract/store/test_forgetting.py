@@ -13,9 +13,9 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Listing, Order, Search, Store
-from tests.acts_on_facts import WHY, known, live, shown, told
-from tests.builders_knowledge import ALL, LEAD, PERSON, TEAM
 from tests.contract.store.conftest import Time
+from tests.fact_actions import WHY, known, live, shown, told
+from tests.knowledge_builders import ALL, LEAD, PERSON, TEAM
 
 VIEW = View(LEAD)
 REALM = "realm:demo"

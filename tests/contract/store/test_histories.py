@@ -18,9 +18,9 @@ from knowledge_service.ports import Listing, Order, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, ALL, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import AGENT, ALL, PERSON, TEAM, new_fact
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONTENTS = ("Java 17", "Java 21", "Java 25")

@@ -11,7 +11,7 @@ import pytest
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Hit, Order, Search
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, PERSON, TEAM, new_fact
+from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
 WORDS = [f"word{n}" for n in range(30)]
 WHY = Order(PERSON, "asked to")

@@ -12,9 +12,9 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Order, Search, Store
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.acts_on_facts import WHY, known, live, told
-from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
+from tests.fact_actions import WHY, known, live, told
+from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 
 READER = View(LEAD, drafts=False)
 KEYED: dict[str, Any] = {"subject": "build", "predicate": "needs"}

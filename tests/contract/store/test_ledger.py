@@ -19,7 +19,8 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunOutcomeConflict
 from knowledge_service.ports import Listing, Once, RunListing, Store
-from tests.builders_knowledge import (
+from tests.contract.store.conftest import Time
+from tests.knowledge_builders import (
     AGENT,
     ALL,
     LEAD,
@@ -32,7 +33,6 @@ from tests.builders_knowledge import (
     run_in,
     run_key,
 )
-from tests.contract.store.conftest import Time
 
 REVIEW = BlueprintName(namespace="demo", name="review")
 

@@ -15,9 +15,9 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Conflict, NotFound, PreviouslyRetracted
 from knowledge_service.ports import Listing, Once, Order, Queue, Search, Store
-from tests.acts_on_facts import WHY, known, live, told
-from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
+from tests.fact_actions import WHY, known, live, told
+from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 KEYED: dict[str, Any] = {"subject": "build", "predicate": "needs"}

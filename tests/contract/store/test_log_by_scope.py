@@ -13,8 +13,8 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import AuditPlace, NewReceipt
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, OPERATOR, TEAM, new_fact
 from tests.contract.store.test_famous_fact import Steps
+from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact
 
 OWN = (ScopeRange(TEAM, subtree=True),)
 READS: dict[str, Callable[[SqliteStore], object]] = {

@@ -19,7 +19,7 @@ from knowledge_service.errors import StartupError
 from knowledge_service.ports import Order, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.embeddings import EmbeddingBackfill
-from tests.builders_knowledge import AGENT, LEAD, OTHER, new_fact
+from tests.knowledge_builders import AGENT, LEAD, OTHER, new_fact
 
 # What the endpoint takes for the same: each word of a line lies along one axis.
 AXES = (("zither", "lyre"), ("lorry", "truck"), ("rain", "storm"))

@@ -17,7 +17,7 @@ from knowledge_service.errors import Forbidden
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Actor, Order, Store
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact
+from tests.knowledge_builders import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 WHY = "it is wrong"

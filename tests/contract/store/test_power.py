@@ -21,8 +21,8 @@ from knowledge_service.ports import Listing, Once
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests import disks, settings
-from tests.builders_knowledge import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
+from tests import faulty_filesystem, settings
+from tests.knowledge_builders import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
 
 WRITES = 24
 NAME = "knowledge.db"
@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 class Story:
     """What the store said it has, until the power went."""
 
-    disk: disks.Disk
+    disk: faulty_filesystem.Disk
     told: dict[str, str]
     """Each acknowledged fact's id and content."""
     runs: list[str]
@@ -50,12 +50,12 @@ class Story:
 def play(folder: Path, seed: int, *, is_new: bool, cut_at: int | None) -> Story:
     """Write until the power goes at a changing call, or to the end."""
     rng = random.Random(seed)  # noqa: S311
-    disk = disks.Disk(folder / "live", seed)
+    disk = faulty_filesystem.Disk(folder / "live", seed)
     if not is_new:
         shutil.copy(folder.parent / NAME, disk.folder / NAME)
     disk.cut_at = cut_at
     story = Story(disk, {}, [])
-    with disks.mounted(disk), suppress(StoreUnavailable, StartupError, apsw.IOError):
+    with faulty_filesystem.mounted(disk), suppress(StoreUnavailable, StartupError, apsw.IOError):
         store = SqliteStore(disk.folder / NAME)
         # Fold the log into the file often, so that the power goes there, too: by the thread
         # beside the writer, or by the writer alone.
@@ -85,9 +85,9 @@ def _write(store: SqliteStore, rng: random.Random, story: Story) -> None:
         story.told |= {one.fact_id: content for one, content in zip(found, contents, strict=True)}
 
 
-def _refused_once(store: SqliteStore, disk: disks.Disk) -> None:
+def _refused_once(store: SqliteStore, disk: faulty_filesystem.Disk) -> None:
     """Have the disk be full for one write, which leaves half of it behind."""
-    disk.fault = {"write": disks.error(apsw.FullError, "database or disk is full")}
+    disk.fault = {"write": faulty_filesystem.error(apsw.FullError, "database or disk is full")}
     with suppress(StoreUnavailable):
         store.remember([new_fact("never acknowledged")], actor=PERSON)
     disk.fault = {}

@@ -19,7 +19,7 @@ from knowledge_service.store.sqlite import postings
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import (
+from tests.knowledge_builders import (
     AGENT,
     ALL,
     LEAD,

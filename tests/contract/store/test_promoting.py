@@ -19,9 +19,9 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import NewLink, NewReceipt, Order, Queue, Store
-from tests.acts_on_facts import WHY, known, live, shown, told
-from tests.builders_knowledge import AGENT, ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.conftest import Time
+from tests.fact_actions import WHY, known, live, shown, told
+from tests.knowledge_builders import AGENT, ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 
 REALM = "realm:demo"
 KEYED: dict[str, Any] = {"subject": "build", "predicate": "needs"}

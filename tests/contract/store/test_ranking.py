@@ -12,8 +12,8 @@ from knowledge_client.models import Ref, Source
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Search, Store
-from tests.builders_knowledge import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.contract.store.conftest import Time
+from tests.knowledge_builders import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 MAY = datetime(2023, 5, 7, 14, tzinfo=UTC)

@@ -12,7 +12,9 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Reader, Search, Store
-from tests.builders_knowledge import (
+from tests.contract.store.conftest import Time
+from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import (
     AGENT,
     ALL,
     LEAD,
@@ -23,8 +25,6 @@ from tests.builders_knowledge import (
     new_fact,
     run_in,
 )
-from tests.contract.store.conftest import Time
-from tests.fakes.store import MemoryStore
 
 VIEW = View(LEAD)
 

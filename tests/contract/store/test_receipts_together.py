@@ -12,9 +12,9 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import NewReceipt
 from knowledge_service.store.sqlite.db import deferred_writes
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.contract.store.test_recall import receipt
-from tests.held_writer import held_writer
+from tests.knowledge_builders import PERSON, TEAM, new_fact
+from tests.writer_gate import held_writer
 
 TABLES = {
     "receipts": "SELECT id, principal, observer_no, run_id, query_hash, body FROM receipt",

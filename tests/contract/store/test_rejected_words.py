@@ -8,7 +8,7 @@ from knowledge_client.models import ApproveIn
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.ports import Actor, Order, Search, Store
-from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
+from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
 WORDS = "rain falls up"

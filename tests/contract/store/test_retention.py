@@ -15,9 +15,9 @@ from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.repositories import retention as repositories_retention
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.acts_on_facts import WHY, live, shown, told
-from tests.builders_knowledge import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 from tests.contract.store.test_found_by_index import plan
+from tests.fact_actions import WHY, live, shown, told
+from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
 ARCHIVED = """SELECT p.salt, p.bytes FROM event JOIN payload p USING(seq)
   WHERE type = 'fact.archived' ORDER BY seq"""

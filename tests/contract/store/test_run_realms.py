@@ -16,8 +16,9 @@ from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Sto
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.acts_on_facts import known, told
-from tests.builders_knowledge import (
+from tests.contract.store.conftest import Time
+from tests.fact_actions import known, told
+from tests.knowledge_builders import (
     AGENT,
     ALL,
     LEAD,
@@ -29,7 +30,6 @@ from tests.builders_knowledge import (
     run_in,
     run_key,
 )
-from tests.contract.store.conftest import Time
 
 OURS, THEIRS = run_key("nightly"), run_key("nightly", "realm:other")
 MEMBER = View(LEAD)

@@ -25,8 +25,8 @@ from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite.db import connection, transaction
 from knowledge_service.store.sqlite.maintenance import backup, migrate
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
+from tests.knowledge_builders import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 
 VIEW = View(LEAD)
 
@@ -73,7 +73,7 @@ _WRITE = """
 import sys
 from pathlib import Path
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import PERSON, new_fact
+from tests.knowledge_builders import PERSON, new_fact
 store = SqliteStore(Path(sys.argv[1]))
 for n in range(100000):
     store.remember([new_fact(f"acknowledged {n}")], actor=PERSON)

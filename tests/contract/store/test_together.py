@@ -20,8 +20,8 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, LEAD, PERSON, TEAM, new_fact
-from tests.held_writer import held_writer, wait_for_queue
+from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
+from tests.writer_gate import held_writer, wait_for_queue
 
 Told = Remembered | BaseException
 

@@ -13,7 +13,7 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import LEAD, PERSON, new_fact
+from tests.knowledge_builders import LEAD, PERSON, new_fact
 
 
 def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:

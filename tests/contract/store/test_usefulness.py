@@ -10,7 +10,7 @@ import pytest
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Search, Use
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import AGENT, LEAD, OTHER, TEAM, new_fact
+from tests.knowledge_builders import AGENT, LEAD, OTHER, TEAM, new_fact
 
 
 @pytest.fixture

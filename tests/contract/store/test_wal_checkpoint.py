@@ -15,7 +15,7 @@ from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, PERSON, new_fact
+from tests.knowledge_builders import ALL, PERSON, new_fact
 
 AFTER, PAGE = 40, 4096
 

@@ -10,9 +10,9 @@ from knowledge_client.models import ApproveIn, Fact, Promotion, ScopeConfig
 from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.ports import Listing, Order, Queue, Store
-from tests.acts_on_facts import WHY, known, live, shown, told
-from tests.builders_knowledge import AGENT, ALL, LEAD, PERSON, TEAM
 from tests.contract.store.conftest import Time
+from tests.fact_actions import WHY, known, live, shown, told
+from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM
 
 REALM = "realm:demo"
 KEYED: dict[str, Any] = {"subject": "build", "predicate": "needs"}

@@ -20,11 +20,11 @@ from kais_operator.informer import watch_heartbeat, watch_targets
 from kais_operator.kubernetes import api_paths
 from kais_operator.manager import watches
 from kais_operator.planning.plan import ObjectRef
-from tests.fakes import blueprints, rights, uses
-from tests.fakes.rights import Rights
+from tests.fakes import blueprints, chart_rbac, uses
+from tests.fakes.chart_rbac import Rights
 from tests.fakes.world import FakeWorld, fake_world
 
-WAYS = {"cluster": rights.OF_CLUSTER, "namespaces": rights.OF_NAMESPACES}
+WAYS = {"cluster": chart_rbac.OF_CLUSTER, "namespaces": chart_rbac.OF_NAMESPACES}
 ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
@@ -66,7 +66,7 @@ async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Ri
 @ways
 @pytest.mark.parametrize("kind", watches.WATCHED_KINDS)
 def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
-    for namespace in ("demo", rights.HOME):
+    for namespace in ("demo", chart_rbac.HOME):
         for verb in ("list", "watch"):
             way.require(verb, ObjectRef(kind, namespace, ""))
 
@@ -77,15 +77,15 @@ def test_the_leases_of_election_and_of_the_watch_probe_may_be_written(
     way: Rights, verb: str
 ) -> None:
     for name in ("kais-operator", watch_heartbeat.LEASE):
-        way.require(verb, ObjectRef(watch_targets.HEARTBEAT_KIND, rights.HOME, name))
+        way.require(verb, ObjectRef(watch_targets.HEARTBEAT_KIND, chart_rbac.HOME, name))
 
 
 @ways
 async def test_the_outbox_is_kept_and_emptied_with_the_rights_at_home(way: Rights) -> None:
-    kept = outbox.body(rights.HOME, key="demo/run", calls=[])
+    kept = outbox.body(chart_rbac.HOME, key="demo/run", calls=[])
     fake = fake_world(rights=(way,))
     await fake.world.cluster.create(kept)
-    ref = ObjectRef(outbox_reading.KIND, rights.HOME, kept["metadata"]["name"])
+    ref = ObjectRef(outbox_reading.KIND, chart_rbac.HOME, kept["metadata"]["name"])
     await fake.step(outbox_reading.RECONCILER, ref)
     assert fake.cluster.refs("ConfigMap") == []
 
@@ -104,5 +104,5 @@ def test_every_call_of_the_cluster_port_is_held_against_the_rules() -> None:
 
 
 def test_every_kind_that_the_operator_calls_has_a_rule() -> None:
-    resources = {resource for _, resource, _ in rights.OF_CLUSTER.home}
+    resources = {resource for _, resource, _ in chart_rbac.OF_CLUSTER.home}
     assert {place.plural for place in api_paths.RESOURCES.values()} <= resources

@@ -6,8 +6,8 @@ import pytest
 
 from knowledge_client.models import Episode, Run
 from knowledge_service.domain import extraction
-from tests.builders_knowledge import TEAM
 from tests.fakes.clock import START
+from tests.knowledge_builders import TEAM
 
 
 def run(outcome: str = "Failed") -> Run:

@@ -6,8 +6,8 @@ import pytest
 
 from knowledge_client.models import Episode, Fact, Source
 from knowledge_service.domain import episode_parsing, extraction
-from tests.builders_knowledge import TEAM
 from tests.fakes.clock import START
+from tests.knowledge_builders import TEAM
 from tests.unit.knowledge_service.failure_records import RECORDS, FailureRecord
 from tests.unit.knowledge_service.test_extraction import run
 

@@ -15,9 +15,9 @@ from knowledge_service.authentication import token_review_limits
 from knowledge_service.authentication.cache import Cache, Identity
 from knowledge_service.authentication.kubernetes import KubernetesAuthentication, TokenReviewer
 from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
-from tests.builders_knowledge import LEAD, OPERATOR
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import LEAD, OPERATOR
 
 USERNAME = "system:serviceaccount:demo:lead-0"
 

@@ -15,8 +15,8 @@ from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import ServiceError
 from knowledge_service.search.text import batch_analysis, term_ids
 from knowledge_service.use_cases import fact_validation
-from tests.builders_knowledge import LEAD, PERSON, TEAM
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import LEAD, PERSON, TEAM
 from tests.unit.knowledge_service import corpora
 
 WORDS = st.sampled_from(

@@ -16,9 +16,9 @@ from knowledge_service.domain.statistics import usefulness
 from knowledge_service.errors import Conflict
 from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.ports import Store
-from tests.builders_knowledge import OPERATOR, run_in, run_key
 from tests.fakes.clock import START
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import OPERATOR, run_in, run_key
 
 
 def test_ids_sort_by_the_moment_they_were_made_also_when_the_clock_goes_back() -> None:

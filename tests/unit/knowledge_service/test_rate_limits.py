@@ -7,8 +7,8 @@ from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.routes.dependencies import quota_cost
 from knowledge_service.use_cases.rate_limits import RateLimiter
-from tests.builders_knowledge import LEAD
 from tests.fakes.clock import FakeClock
+from tests.knowledge_builders import LEAD
 
 
 def agent(name: str = "lead", **quota: int) -> Principal:

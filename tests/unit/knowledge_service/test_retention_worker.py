@@ -11,8 +11,8 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Listing
 from knowledge_service.workers.retention import RetentionWorker
-from tests.builders_knowledge import PERSON, TEAM, new_fact
 from tests.fakes.store import MemoryStore
+from tests.knowledge_builders import PERSON, TEAM, new_fact
 
 
 def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(

@@ -15,7 +15,7 @@ from knowledge_service.search.ranking import near_duplicates
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers, turns
 from knowledge_service.search.text.dates import Moment
-from tests.builders_knowledge import new_fact
+from tests.knowledge_builders import new_fact
 
 DAY_US = 86_400_000_000
 MAY_US = int(datetime(2023, 5, 8, 13, 56, tzinfo=UTC).timestamp()) * 1_000_000

@@ -10,8 +10,8 @@ import pytest
 
 from knowledge_service.authentication.tokens import TokenAuthentication
 from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
-from tests.builders_knowledge import LEAD, TEAM
 from tests.fakes.clock import FakeClock
+from tests.knowledge_builders import LEAD, TEAM
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of a test
 LEAD_ENTRY = {"name": "lead", "type": "agent", "home": LEAD, "token": TOKEN}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from knowledge_client.models import Grant
 from knowledge_service.domain import access_control
 from knowledge_service.domain.access_control import Principal, ScopeRange, View
-from tests.builders_knowledge import LEAD, OTHER, TEAM
+from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 PATHS = [LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1", "realm:demo2"]
 

@@ -5,7 +5,7 @@ import pytest
 from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes import blueprints
-from tests.fakes.one_blueprint import REF, condition, edit, numbers, settle, status, world
+from tests.fakes.blueprint_builder import REF, condition, edit, numbers, settle, status, world
 from tests.fakes.world import FakeWorld
 
 

@@ -9,7 +9,7 @@ from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import models
 from tests.fakes import blueprints
-from tests.fakes.one_blueprint import REF, condition, edit, numbers, settle, status, world
+from tests.fakes.blueprint_builder import REF, condition, edit, numbers, settle, status, world
 from tests.fakes.renderer import InProcessRenderer
 
 BAD = {"objective": "explain {{ subject }}"}

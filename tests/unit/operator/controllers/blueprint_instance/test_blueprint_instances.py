@@ -7,7 +7,7 @@ from kais_operator import errors
 from kais_operator.controllers.blueprint import observe as blueprint
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from tests.fakes import blueprints
-from tests.fakes.one_use import (
+from tests.fakes.instance_builder import (
     FORMATION,
     MISSION,
     REF,

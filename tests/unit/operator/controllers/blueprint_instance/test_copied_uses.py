@@ -8,7 +8,7 @@ from kais import labels, names
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
 from kais_operator.planning.plan import ObjectRef
 from knowledge_client import models
-from tests.fakes import blueprints, copies, uses
+from tests.fakes import blueprints, saved_manifests, uses
 from tests.fakes.uses import MISSION, USE
 from tests.fakes.world import FakeWorld, restarted
 
@@ -21,7 +21,7 @@ async def settle(fake: FakeWorld, ref: ObjectRef) -> None:
 
 
 def run_of(fake: FakeWorld, ref: ObjectRef = USE) -> str:
-    return copies.annotations(fake, ref)[labels.RUN_ID]
+    return saved_manifests.annotations(fake, ref)[labels.RUN_ID]
 
 
 def mission_of(ref: ObjectRef) -> ObjectRef:
@@ -50,12 +50,12 @@ async def used(*, is_over: bool) -> FakeWorld:
 @pytest.mark.parametrize("is_over", [False, True], ids=["running", "ended"])
 async def test_a_copy_has_a_run_and_a_mission_of_its_own(is_over: bool) -> None:
     fake = await used(is_over=is_over)
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.apply_copy(fake, USE, name="copy")
     await settle(fake, COPY)
     own = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
     assert run_of(fake, COPY) == own != run_of(fake)
     assert run_of(fake, mission_of(COPY)) == own
-    assert labels.OUTCOME not in copies.annotations(fake, mission_of(COPY))
+    assert labels.OUTCOME not in saved_manifests.annotations(fake, mission_of(COPY))
     assert fake.cluster.read(COPY)["status"]["phase"] == "Running"
 
 
@@ -63,7 +63,7 @@ async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
     fake = await used(is_over=True)
     fake.cluster.put(blueprints.blueprint(namespace="other"))
     await fake.settle(uses.blueprint.RECONCILER, ObjectRef("Blueprint", "other", "team"))
-    copies.apply_copy(fake, USE, namespace="other")
+    saved_manifests.apply_copy(fake, USE, namespace="other")
     await settle(fake, FAR)
     assert run_of(fake, FAR) == run_of(fake, mission_of(FAR)) != run_of(fake)
     assert fake.cluster.read(FAR)["status"]["phase"] == "Running"
@@ -72,7 +72,7 @@ async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
 async def test_a_copy_stands_on_the_revision_that_serves_when_its_own_run_begins() -> None:
     fake = await used(is_over=True)
     await uses.edit_head(fake, description="another one")
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.apply_copy(fake, USE, name="copy")
     await settle(fake, COPY)
     assert uses.metadata(fake)["labels"]["kais.io/revision"] == "1"
     assert uses.metadata(fake, COPY)["labels"]["kais.io/revision"] == "2"
@@ -83,7 +83,7 @@ async def test_a_copy_may_differ_in_what_was_immutable_in_its_original() -> None
     parameters = [*blueprints.blueprint()["spec"]["parameters"], kind]
     fake = await uses.world(head=blueprints.blueprint(parameters=parameters))
     await uses.settle(fake)
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.apply_copy(fake, USE, name="copy")
     fake.cluster.edit(COPY, {"spec": {"parameters": {"kind": "large"}}})
     await settle(fake, COPY)
     told = {c["type"]: c["status"] for c in fake.cluster.read(COPY)["status"]["conditions"]}
@@ -93,7 +93,7 @@ async def test_a_copy_may_differ_in_what_was_immutable_in_its_original() -> None
 async def test_a_copy_of_a_use_without_a_mission_is_a_use_of_its_own() -> None:
     fake = await uses.world(head=blueprints.blueprint(mission=None))
     await uses.settle(fake)
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.apply_copy(fake, USE, name="copy")
     await settle(fake, COPY)
     assert {run.instance for run in fake.knowledge.runs.values()} == {"use", "copy"}
     assert len(fake.knowledge.runs) == 2
@@ -104,31 +104,34 @@ async def test_a_restored_use_keeps_its_run_and_runs_nothing_again(is_marked: bo
     fake = await used(is_over=True)
     first = run_of(fake)
     if not is_marked:
-        copies.unmark(fake, USE)
-        copies.unmark(fake, MISSION)
-    copies.restore(fake, USE)
+        saved_manifests.unmark(fake, USE)
+        saved_manifests.unmark(fake, MISSION)
+    saved_manifests.restore(fake, USE)
     fake.cluster.collect_garbage()
     fake.cluster.vanish(MISSION)
     fake = restarted(fake)
     await uses.settle(fake)
     assert (run_of(fake), fake.cluster.read(USE)["status"]["outcome"]) == (first, "Succeeded")
-    assert copies.annotations(fake, MISSION)[labels.OUTCOME] == "Succeeded"
+    assert saved_manifests.annotations(fake, MISSION)[labels.OUTCOME] == "Succeeded"
 
 
 async def test_an_upgrade_while_a_use_runs_begins_no_other_run_and_binds_its_stamp() -> None:
     fake = await used(is_over=False)
     first = run_of(fake)
-    copies.unmark(fake, USE)
-    copies.unmark(fake, MISSION)
+    saved_manifests.unmark(fake, USE)
+    saved_manifests.unmark(fake, MISSION)
     fake = restarted(fake)
     await uses.settle(fake)
     assert (run_of(fake), run_of(fake, MISSION)) == (first, first)
-    assert copies.annotations(fake, USE)[labels.RUN_OBJECT] == copies.mark(USE)[labels.RUN_OBJECT]
+    assert (
+        saved_manifests.annotations(fake, USE)[labels.RUN_OBJECT]
+        == saved_manifests.mark(USE)[labels.RUN_OBJECT]
+    )
 
 
 async def test_an_upgrade_writes_nothing_onto_a_use_that_has_ended() -> None:
     fake = await used(is_over=True)
-    copies.unmark(fake, USE)
+    saved_manifests.unmark(fake, USE)
     before = len(fake.cluster.writes)
     await uses.settle(restarted(fake))
     assert len(fake.cluster.writes) == before
@@ -136,16 +139,16 @@ async def test_an_upgrade_writes_nothing_onto_a_use_that_has_ended() -> None:
 
 async def test_an_older_stamp_that_the_ledger_gives_to_another_use_is_a_copy() -> None:
     fake = await used(is_over=True)
-    copies.unmark(fake, USE)
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.unmark(fake, USE)
+    saved_manifests.apply_copy(fake, USE, name="copy")
     await settle(fake, COPY)
     assert run_of(fake, COPY) == run_of(fake, mission_of(COPY)) != run_of(fake)
 
 
 async def test_an_older_stamp_waits_for_a_store_that_is_away_and_says_so() -> None:
     fake = await used(is_over=True)
-    copies.unmark(fake, USE)
-    copies.apply_copy(fake, USE, name="copy")
+    saved_manifests.unmark(fake, USE)
+    saved_manifests.apply_copy(fake, USE, name="copy")
     fake.knowledge.away = True
     plan = await fake.step(blueprint_instance.RECONCILER, COPY)
     (ready,) = fake.cluster.read(COPY)["status"]["conditions"]
@@ -169,4 +172,4 @@ async def test_the_end_of_a_run_of_another_use_says_nothing_of_this_one(
     fake.knowledge.realms[changed.namespace].runs[run_of(fake)] = changed
     fake.cluster.vanish(MISSION)
     await uses.settle(fake)
-    assert labels.OUTCOME not in copies.annotations(fake, USE)
+    assert labels.OUTCOME not in saved_manifests.annotations(fake, USE)

@@ -12,7 +12,7 @@ from kais_operator.controllers.blueprint_instance.decide import instance_childre
 from kais_operator.planning.plan import Body
 from knowledge_client import errors, models
 from tests.fakes import blueprints
-from tests.fakes.one_use import (
+from tests.fakes.instance_builder import (
     FORMATION,
     MISSION,
     REF,

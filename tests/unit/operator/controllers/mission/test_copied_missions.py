@@ -11,8 +11,8 @@ from kais import labels, names
 from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import ObjectRef
 from knowledge_client.errors import KnowledgeUnavailable
-from tests.fakes import copies, teams
-from tests.fakes.outboxes import kept_as
+from tests.fakes import saved_manifests, teams
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.teams import MISSION, job_ref
 from tests.fakes.world import FakeWorld, fake_world, restarted
 
@@ -20,7 +20,7 @@ COPY = ObjectRef("Mission", "demo", "copy")
 
 
 def run_of(fake: FakeWorld, ref: ObjectRef = MISSION) -> str:
-    return copies.annotations(fake, ref)[labels.RUN_ID]
+    return saved_manifests.annotations(fake, ref)[labels.RUN_ID]
 
 
 def jobs(fake: FakeWorld, namespace: str = "demo") -> dict[str, str]:
@@ -37,7 +37,7 @@ def outcome(fake: FakeWorld, ref: ObjectRef) -> Any:
 
 async def test_a_copy_of_a_mission_that_runs_has_a_run_and_a_job_of_its_own() -> None:
     fake = await teams.started()
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     own = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
     assert run_of(fake, COPY) == own != run_of(fake)
@@ -50,11 +50,11 @@ async def test_a_copy_of_a_mission_that_runs_has_a_run_and_a_job_of_its_own() ->
 
 async def test_a_copy_of_a_mission_that_ended_runs_and_says_nothing_of_its_original() -> None:
     fake = await teams.ended()
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     assert jobs(fake)["copy-a1"] == run_of(fake, COPY) != run_of(fake)
     assert outcome(fake, COPY) is None
-    carried = copies.annotations(fake, COPY)
+    carried = saved_manifests.annotations(fake, COPY)
     assert not {labels.OUTCOME, labels.ENDING, labels.ATTEMPTS} & carried.keys()
 
 
@@ -65,12 +65,12 @@ async def test_a_copy_of_a_mission_that_was_aborted_and_run_again_is_a_first_run
     fake.cluster.collect_garbage()
     fake.cluster.edit(MISSION, {"metadata": {"annotations": {labels.ABORT: "enough"}}})
     await teams.passes(fake, 6)
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     assert outcome(fake, MISSION) == "Cancelled"
     assert outcome(fake, COPY) is None
     assert jobs(fake)["copy-a1"] == run_of(fake, COPY)
-    assert labels.EARLIER_RUNS not in copies.annotations(fake, COPY)
+    assert labels.EARLIER_RUNS not in saved_manifests.annotations(fake, COPY)
 
 
 async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
@@ -79,7 +79,7 @@ async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
     team["metadata"]["namespace"] = "other"
     fake.cluster.put(team)
     await teams.settle_team(fake, ObjectRef("Formation", "other", "team"))
-    ref = copies.apply_copy(fake, MISSION, namespace="other")
+    ref = saved_manifests.apply_copy(fake, MISSION, namespace="other")
     await teams.settle(fake, ref)
     assert jobs(fake, "other") == {"doctor-a1": run_of(fake, ref)}
     assert run_of(fake, ref) != run_of(fake)
@@ -96,9 +96,9 @@ async def test_a_copy_of_a_uses_mission_does_not_take_the_run_of_the_use(is_mark
     }
     fake = await teams.started(teams.work(metadata={"ownerReferences": [owner]}))
     if not is_marked:
-        copies.unmark(fake, MISSION)
-    far = copies.apply_copy(fake, MISSION, namespace="other")
-    copies.apply_copy(fake, MISSION, name="copy")
+        saved_manifests.unmark(fake, MISSION)
+    far = saved_manifests.apply_copy(fake, MISSION, namespace="other")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     for ref in (COPY, far):
         await teams.pass_(fake, ref)
         uid = fake.cluster.read(ref)["metadata"]["uid"]
@@ -112,7 +112,7 @@ async def test_a_copy_of_a_uses_mission_does_not_take_the_run_of_the_use(is_mark
 
 async def test_a_copy_that_is_deleted_at_once_ends_nobody_elses_run() -> None:
     fake = await teams.started()
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     fake.cluster.remove(COPY)
     for _ in range(4):
         await teams.pass_(fake, COPY)
@@ -122,7 +122,7 @@ async def test_a_copy_that_is_deleted_at_once_ends_nobody_elses_run() -> None:
 
 async def test_an_unreadable_copy_that_is_deleted_ends_nobody_elses_run() -> None:
     fake = await teams.started()
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     fake.cluster.edit(COPY, {"spec": {"completion": {"timeout": "soon"}}})
     await teams.pass_(fake, COPY)
     fake.cluster.remove(COPY)
@@ -136,9 +136,9 @@ async def test_a_restored_mission_keeps_its_run_and_runs_nothing_again(is_marked
     fake = await teams.ended()
     first = run_of(fake)
     if not is_marked:
-        copies.unmark(fake, MISSION)
+        saved_manifests.unmark(fake, MISSION)
     fake.cluster.collect_garbage()
-    copies.restore(fake, MISSION)
+    saved_manifests.restore(fake, MISSION)
     fake.cluster.collect_garbage()
     fake = restarted(fake)
     await teams.settle(fake)
@@ -149,12 +149,12 @@ async def test_a_restored_mission_keeps_its_run_and_runs_nothing_again(is_marked
 async def test_an_upgrade_while_a_mission_runs_starts_no_second_job_and_binds_its_stamp() -> None:
     fake = await teams.started()
     first = run_of(fake)
-    copies.unmark(fake, MISSION)
+    saved_manifests.unmark(fake, MISSION)
     fake = restarted(fake)
     await teams.settle(fake)
     assert jobs(fake) == {"doctor-a1": first}
-    assert copies.annotations(fake, MISSION)[labels.RUN_OBJECT]
-    copies.apply_copy(fake, MISSION, name="copy")
+    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_OBJECT]
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     assert run_of(fake, COPY) != first
 
@@ -162,10 +162,10 @@ async def test_an_upgrade_while_a_mission_runs_starts_no_second_job_and_binds_it
 async def test_an_older_stamp_on_a_restored_mission_is_bound_by_its_job() -> None:
     fake = await teams.started()
     first = run_of(fake)
-    copies.unmark(fake, MISSION)
+    saved_manifests.unmark(fake, MISSION)
     job = fake.cluster.read(job_ref())
     del job["metadata"]["ownerReferences"]
-    copies.restore(fake, MISSION)
+    saved_manifests.restore(fake, MISSION)
     fake.cluster.put({**job, "metadata": {**job["metadata"], "ownerReferences": []}})
     fake.knowledge.runs.clear()
     fake = restarted(fake)
@@ -178,12 +178,12 @@ async def test_an_older_copy_that_shares_the_run_goes_on_with_the_job_that_it_ha
     """As the version before made it: a Job of its own with the run of its original."""
     fake = await teams.started()
     first = run_of(fake)
-    copies.apply_copy(fake, MISSION, name="copy")
-    fake.cluster.edit(COPY, {"metadata": {"annotations": copies.mark(COPY)}})
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
+    fake.cluster.edit(COPY, {"metadata": {"annotations": saved_manifests.mark(COPY)}})
     await teams.settle(fake, COPY)
     assert jobs(fake) == {"doctor-a1": first, "copy-a1": first}
     for ref in (MISSION, COPY):
-        copies.unmark(fake, ref)
+        saved_manifests.unmark(fake, ref)
     fake = restarted(fake)
     await teams.settle(fake)
     await teams.settle(fake, COPY)
@@ -196,16 +196,16 @@ async def test_an_older_copy_that_shares_the_run_goes_on_with_the_job_that_it_ha
 
 async def test_an_older_stamp_that_the_ledger_gives_to_another_mission_is_a_copy() -> None:
     fake = await teams.ended()
-    copies.unmark(fake, MISSION)
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.unmark(fake, MISSION)
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     assert jobs(fake)["copy-a1"] == run_of(fake, COPY) != run_of(fake)
 
 
 async def test_an_older_stamp_waits_for_a_store_that_is_away_and_says_so() -> None:
     fake = await teams.ended()
-    copies.unmark(fake, MISSION)
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.unmark(fake, MISSION)
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     fake.knowledge.away = True
     plan = await teams.pass_(fake, COPY)
     status, reason, message = teams.condition(fake, "Succeeded", COPY)
@@ -221,8 +221,8 @@ async def test_an_older_stamp_waits_for_a_store_that_is_away_and_says_so() -> No
 async def test_an_older_copy_that_is_deleted_without_the_store_ends_nobody_elses_run() -> None:
     fake = await teams.started()
     first = run_of(fake)
-    copies.unmark(fake, MISSION)
-    copies.apply_copy(fake, MISSION, name="copy")
+    saved_manifests.unmark(fake, MISSION)
+    saved_manifests.apply_copy(fake, MISSION, name="copy")
     fake.knowledge.away = True
     fake.cluster.remove(COPY)
     with contextlib.suppress(KnowledgeUnavailable):
@@ -240,10 +240,10 @@ async def test_an_older_copy_that_is_deleted_without_the_store_ends_nobody_elses
 async def test_an_upgrade_asks_no_store_about_a_stamp_that_the_objects_uid_proves() -> None:
     fake = fake_world(teams.work())
     await teams.settle(fake)
-    copies.unmark(fake, MISSION)
+    saved_manifests.unmark(fake, MISSION)
     fake = restarted(fake)
     fake.knowledge.away = True
     fake.cluster.put(teams.team())
     await teams.passes(fake, 2)
     assert teams.condition(fake, "Succeeded")[1] != "StoreUnavailable"
-    assert copies.annotations(fake, MISSION)[labels.RUN_OBJECT]
+    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_OBJECT]

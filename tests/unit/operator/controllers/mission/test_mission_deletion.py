@@ -5,7 +5,7 @@ import json
 from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes import teams
-from tests.fakes.outboxes import kept_as
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.teams import MISSION, job_ref
 from tests.fakes.world import FakeWorld, fake_world
 

@@ -7,7 +7,7 @@ from kais_operator.controllers.mission.observe import mission
 from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import teams
-from tests.fakes.outboxes import kept_as
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.teams import MISSION, condition, job_ref, status
 from tests.fakes.world import FakeWorld
 

@@ -14,8 +14,8 @@ from kais_operator.controllers.outbox.decide import outbox as decide_outbox
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import errors, models
-from tests.fakes import copies, teams, uses
-from tests.fakes.outboxes import kept_as
+from tests.fakes import saved_manifests, teams, uses
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.teams import MISSION, condition, status
 from tests.fakes.world import FakeWorld, restarted
 
@@ -74,10 +74,10 @@ async def test_two_missions_of_one_run_id_in_two_realms_both_run_with_what_they_
     run_id = status(fake)["runId"]
     fake.cluster.put(teams.team(metadata={"namespace": "other"}))
     await teams.settle_team(fake, ObjectRef("Formation", "other", "team"))
-    copies.apply_copy(fake, MISSION, namespace="other")
-    fake.cluster.edit(FAR, {"metadata": {"annotations": copies.mark(FAR)}})
+    saved_manifests.apply_copy(fake, MISSION, namespace="other")
+    fake.cluster.edit(FAR, {"metadata": {"annotations": saved_manifests.mark(FAR)}})
     await teams.settle(fake, FAR)
-    assert copies.annotations(fake, FAR)[labels.RUN_ID] == run_id
+    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == run_id
     assert fake.knowledge.realms["other"].runs[run_id].outcome is None
     maps = [ref for ref in fake.cluster.refs("ConfigMap") if labels.RECEIPT in annotated(fake, ref)]
     receipts = {ref.namespace: annotated(fake, ref)[labels.RECEIPT] for ref in maps}
@@ -89,7 +89,7 @@ async def test_two_missions_of_one_run_id_in_two_realms_both_run_with_what_they_
 
 
 def annotated(fake: FakeWorld, ref: ObjectRef) -> dict[str, str]:
-    return copies.annotations(fake, ref)
+    return saved_manifests.annotations(fake, ref)
 
 
 async def test_what_the_store_took_or_refused_of_a_run_says_nothing_of_another_realms() -> None:
@@ -183,26 +183,26 @@ async def test_a_session_elsewhere_makes_no_copy_of_a_restored_mission_of_an_old
     has_lost_its_run: bool,
 ) -> None:
     fake = await teams.ended()
-    run_id = copies.annotations(fake, MISSION)[labels.RUN_ID]
-    copies.unmark(fake, MISSION)
-    copies.restore(fake, MISSION)
+    run_id = saved_manifests.annotations(fake, MISSION)[labels.RUN_ID]
+    saved_manifests.unmark(fake, MISSION)
+    saved_manifests.restore(fake, MISSION)
     fake.cluster.collect_garbage()
     if has_lost_its_run:
         fake.knowledge.runs.clear()
     await open_elsewhere(fake, run_id, kind="session")
     fake = restarted(fake)
     await teams.settle(fake)
-    assert copies.annotations(fake, MISSION)[labels.RUN_ID] == run_id
+    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_ID] == run_id
     assert fake.cluster.refs("Job") == []
 
 
 async def test_a_copy_of_a_mission_of_an_older_version_in_another_namespace_runs() -> None:
     fake = await teams.ended()
-    copies.unmark(fake, MISSION)
-    copies.apply_copy(fake, MISSION, namespace="other")
+    saved_manifests.unmark(fake, MISSION)
+    saved_manifests.apply_copy(fake, MISSION, namespace="other")
     fake.cluster.put(teams.team(metadata={"namespace": "other"}))
     await teams.settle_team(fake, ObjectRef("Formation", "other", "team"))
     await teams.settle(fake, FAR)
     own = names.run_id(fake.cluster.read(FAR)["metadata"]["uid"])
-    assert copies.annotations(fake, FAR)[labels.RUN_ID] == own
+    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == own
     assert [ref.name for ref in fake.cluster.refs("Job") if ref.namespace == "other"]

@@ -12,7 +12,7 @@ from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import errors, models
 from tests.fakes import teams
-from tests.fakes.outboxes import kept_as
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.world import FakeWorld, fake_world
 
 WORDS = "put_run: 422 invalid-body: counters: must have at most 64 keys"

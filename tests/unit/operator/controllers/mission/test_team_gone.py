@@ -8,7 +8,7 @@ from __future__ import annotations
 from kais_operator.controllers.outbox import observe as outbox
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes import teams
-from tests.fakes.outboxes import kept_as
+from tests.fakes.outbox_names import kept_as
 from tests.fakes.world import FakeWorld, fake_world
 
 HOME = "realm:demo/formation:elsewhere"

@@ -21,8 +21,8 @@ from knowledge_client.models import (
     ScopeConfig,
     UsageIn,
 )
-from tests.builders_knowledge import LEAD, OTHER, TEAM, run_in
 from tests.contract.service.callers import Connect
+from tests.knowledge_builders import LEAD, OTHER, TEAM, run_in
 
 WORD = "xylophone"
 MISSING = "01900000-0000-7000-8000-000000000000"

@@ -28,7 +28,7 @@ from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, View, 
 from knowledge_service.domain.run_merge import key_of
 from knowledge_service.fact_operations import promote
 from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
-from tests.builders_knowledge import episode, new_fact, run_in
+from tests.knowledge_builders import episode, new_fact, run_in
 
 if TYPE_CHECKING:
     from tests.contract.isolation.worlds import Fact, Stored

@@ -21,7 +21,7 @@ from bench.texts import Texts
 from knowledge_client.models import Retention, ScopeConfig
 from knowledge_service.ports import Actor, Listing, Order
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import ALL, new_fact
+from tests.knowledge_builders import ALL, new_fact
 
 SIZES = (200_000,)
 _BATCH = 200

@@ -11,7 +11,7 @@ from knowledge_client.models import (
     Receipt,
 )
 from knowledge_service.ports import Listing, NewReceipt, Order, Store
-from tests.builders_knowledge import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
+from tests.knowledge_builders import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 
 WHY = Order(PERSON, "because")
 

@@ -13,7 +13,7 @@ from bench.texts import Texts
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import Actor, NewLink, Search
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.builders_knowledge import new_fact
+from tests.knowledge_builders import new_fact
 
 FACTS, ASKED = 1_000, 300
 _SCOPE = "realm:bench/formation:team"

@@ -8,7 +8,7 @@ import random
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.contract.isolation import acts, worlds
+from tests.contract.isolation import operations, worlds
 
 # Looking a fact up by every way costs more than a recall, so one case in so many does it too.
 _LOOKED_UP = 10
@@ -40,7 +40,7 @@ def in_one_world(folder: Path, seed: int, cases: int) -> int:
     ]
     # What is there of runs and events costs a pass over the log, so each tenant reads it once.
     found = sum(
-        acts.record(together, home) != acts.record(alone[tenant], home)
+        operations.record(together, home) != operations.record(alone[tenant], home)
         for tenant, home in enumerate(made.homes)
     )
     for case in range(cases):
