@@ -5,7 +5,7 @@
                                       '-> newer in the cluster for a while: read, put, told
 
 kopf tells what happens; what went while it was cut it does not tell, and a silent watch it notices
-after more than a minute. See docs/decisions/0022-memory-and-watches.md.
+after more than a minute. See docs/decisions/0022-cache-watches-and-relists.md.
 """
 
 from __future__ import annotations
