@@ -229,6 +229,14 @@ class ClusterPortSuite:
         with pytest.raises(errors.Invalid, match=path):
             await after_conflicts(apply)
 
+    async def test_an_apply_of_other_data_to_an_immutable_map_is_invalid(
+        self, cluster: Cluster, ns: str
+    ):
+        created = await cluster.create({**config_map(ns), "data": {"a": "1"}, "immutable": True})
+        changed = {**config_map(ns), "data": {"a": "2"}}
+        with pytest.raises(errors.Invalid, match="immutable when `immutable` is set"):
+            await cluster.apply(changed, uid=created["metadata"]["uid"])
+
     async def test_an_equal_apply_changes_nothing(self, cluster: Cluster, ns: str):
         created = await cluster.create(formation(ns))
         uid = created["metadata"]["uid"]

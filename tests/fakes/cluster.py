@@ -188,6 +188,8 @@ class FakeCluster:
         if live is None or live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         applied = {key: value for key, value in body.items() if key != "status"}
+        if live.get("immutable") and live.get("data", {}) != body.get("data", {}):
+            raise errors.Invalid(f"{ref} is invalid: data is immutable when `immutable` is set")
         conflict = exclusive_fields.problem(live, applied, self._applied.get(uid))
         if conflict is not None:
             raise errors.Invalid(f"{ref} is invalid: {conflict}")

@@ -120,13 +120,23 @@ def decide_child(desired: Body, seen: Body | None, parent: Parent) -> ChildDecis
     """Choose the write for one child from what stands under its name.
 
     `desired` is the whole child as `child_body` makes it. A kind that cannot change after its
-    creation (Job, immutable ConfigMap) is given to `decide_fixed_child` instead.
+    creation (Job, immutable ConfigMap) is given to `decide_fixed_child` instead. A ConfigMap that
+    somebody made immutable is deleted, because the API server refuses every change of its data.
     """
     decision = decide_fixed_child(desired, seen, parent)
     if decision.standing is not Standing.OURS or seen is None:
         return decision
     if not differs(desired, seen) and not has_more(desired, seen):
         return decision
+    if _is_frozen(desired, seen):
+        message = f"{ref_of(desired)} was made immutable with other data; it is created again"
+        return ChildDecision(
+            Standing.OURS,
+            (plan.Delete(ref_of(desired), uid=seen["metadata"]["uid"]),),
+            reason=Reason.DELETING,
+            message=message,
+            requeue_after=LOOK_AGAIN,
+        )
     return ChildDecision(Standing.OURS, (plan.Apply(desired, uid=seen["metadata"]["uid"]),))
 
 
@@ -202,6 +212,13 @@ def differs(desired: Body, seen: Body) -> bool:
     return not _holds(desired, seen)
 
 
+def _is_frozen(desired: Body, seen: Body) -> bool:
+    """Whether the API server would refuse to change the data of a ConfigMap."""
+    if desired["kind"] != "ConfigMap" or seen.get("immutable") is not True:
+        return False
+    return any(differs(desired.get(key) or {}, seen.get(key) or {}) for key in _DATA)
+
+
 def has_more(desired: Body, seen: Body) -> bool:
     """Whether somebody added to the spec of a child of one of our own kinds.
 
@@ -238,6 +255,7 @@ def _holds(wanted: Any, found: Any) -> bool:
     return wanted == "" and found is None
 
 
+_DATA = ("data", "binaryData")
 _AMOUNTS = ("requests", "limits")
 
 

@@ -7,7 +7,7 @@ import pytest
 from kais.reasons import Reason
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent, Standing
-from kais_operator.planning.plan import Apply, Body, Create, PatchMetadata
+from kais_operator.planning.plan import Apply, Body, Create, Delete, PatchMetadata
 
 PARENT = Parent("kais.io/v1", "Formation", "demo", "team", "uid-team")
 OURS = {"kais.io/formation": "team", "app.kubernetes.io/managed-by": "kais"}
@@ -45,6 +45,24 @@ CASES = {
         seen(desired(more="x")) | {"data": {}},
         Standing.OURS,
         Apply,
+        None,
+    ),
+    "a map that somebody made immutable with other data is deleted, to be created again": (
+        seen() | {"data": {"routes.json": "[]"}, "immutable": True},
+        Standing.OURS,
+        Delete,
+        Reason.DELETING,
+    ),
+    "an immutable map with another label is applied": (
+        seen(labels={**OURS, "kais.io/spec-hash": "forged"}) | {"immutable": True},
+        Standing.OURS,
+        Apply,
+        None,
+    ),
+    "an immutable map as wanted is left as it is": (
+        seen() | {"immutable": True},
+        Standing.OURS,
+        None,
         None,
     ),
     "a child that is going is waited for": (
@@ -117,6 +135,17 @@ def test_adoption_keeps_the_other_owners() -> None:
 def test_a_fixed_child_is_never_applied() -> None:
     found = seen(desired(more="x")) | {"data": {}}
     assert children.decide_fixed_child(desired(), found, PARENT).actions == ()
+
+
+def test_the_deletion_of_an_immutable_map_is_bound_to_the_uid_that_was_seen() -> None:
+    found = seen() | {"data": {"routes.json": "[]"}, "immutable": True}
+    decision = children.decide_child(desired(), found, PARENT)
+    (action,) = decision.actions
+    assert isinstance(action, Delete)
+    assert action.uid == "u1"
+    assert decision.message == (
+        "ConfigMap/demo/topology-team was made immutable with other data; it is created again"
+    )
 
 
 def test_an_apply_is_bound_to_the_uid_that_was_seen() -> None:

@@ -70,6 +70,20 @@ async def test_a_formation_makes_its_cells_and_their_map() -> None:
     )
 
 
+async def test_a_map_that_was_made_immutable_with_other_data_is_created_again() -> None:
+    fake = await settled(two())
+    wanted = fake.cluster.read(ROUTES)
+    fake.cluster.edit(ROUTES, {"immutable": True, "data": {"routes.json": "{}"}})
+    await fake.step(formation.RECONCILER, FORMATION)
+    assert condition(fake, "Applied", FORMATION)[1] == "Deleting"
+    await fake.settle(formation.RECONCILER, FORMATION)
+    again = fake.cluster.read(ROUTES)
+    assert again["data"] == wanted["data"]
+    assert "immutable" not in again
+    assert again["metadata"]["uid"] != wanted["metadata"]["uid"]
+    assert condition(fake, "Applied", FORMATION)[1] == "Applied"
+
+
 async def test_a_formation_is_ready_when_its_cells_are() -> None:
     fake = await settled(two())
     words = "0 of 3 cells are ready; " + "; ".join(
