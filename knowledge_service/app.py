@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from knowledge_service import clock as clocks
@@ -25,7 +26,6 @@ from knowledge_service.routes import (
     openapi_errors,
     principals,
     recall,
-    router,
     runs,
     scopes,
     usage,
@@ -75,7 +75,7 @@ def create_app(
     )  # fmt: skip
     for module in modules:
         app.include_router(module.router)
-    routes = router.ExactRouter(
+    routes = _ExactRouter(
         [
             Route(_OPENAPI, lambda _: JSONResponse(app.openapi())),
             *(route for module in modules for route in module.router.routes),
@@ -109,6 +109,28 @@ class _App(FastAPI):
             if self.openapi_schema is None:
                 self.openapi_schema = openapi_errors.add_error_responses(super().openapi())
             return self.openapi_schema
+
+
+class _ExactRouter(Router):
+    """Finds a route without parameters by its method and path, before any pattern is tried."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        super().__init__(list(routes))
+        self._exact = {
+            (method, route.path): route
+            for route in self.routes
+            if isinstance(route, Route) and not route.param_convertors
+            for method in route.methods or ()
+        }
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        route = self._exact.get((scope["method"], scope["path"]))
+        if route is None:
+            await super().app(scope, receive, send)
+        else:
+            scope["route"], scope["path_params"] = route, {}
+            await route.app(scope, receive, send)
 
 
 def _wake_nobody() -> None:

@@ -29,6 +29,8 @@ from knowledge_service.workers.retention import RetentionWorker
 if TYPE_CHECKING:
     from types import FrameType
 
+    from fastapi import FastAPI
+
     from knowledge_service.ports import Authenticator, Store
     from knowledge_service.settings import Settings
     from knowledge_service.use_cases.event_stream import SubscriptionLimiter
@@ -57,11 +59,7 @@ def serve(settings: Settings) -> None:
             reads_within=settings.reads_within,
             undeclared_facts=settings.undeclared_facts,
         )
-    metrics = Metrics()
-    metrics.erased_pending_s.set_function(store.erased_pending_s)
-    metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
-    metrics.facts_to_erase.set_function(store.deleted_facts)
-    metrics.watch_facts(store.facts_by_level)
+    metrics = _metrics_of(store)
     workers = _workers(settings, store, metrics)
     aside = Aside()
     app = create_app(
@@ -75,20 +73,7 @@ def serve(settings: Settings) -> None:
     fields = {"host": settings.host, "port": settings.port, "auth": settings.auth}
     fields |= {"db": str(settings.db), "store": store_identity.id, "epoch": store_identity.epoch}
     _log.info("serving", extra={"fields": fields})
-    configuration = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        http=arriving.Arriving,
-        loop="uvloop",
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-    )
-    server = _StreamEndingServer(configuration, app.state.services.subscription_limiter)
+    server = _http_server(app, settings)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn listens later, and raises the signal again when it has stopped and the store is
         # still to be closed.
@@ -103,6 +88,32 @@ def serve(settings: Settings) -> None:
     finally:
         aside.stop()
         store.close()
+
+
+def _metrics_of(store: SqliteStore) -> Metrics:
+    metrics = Metrics()
+    metrics.erased_pending_s.set_function(store.erased_pending_s)
+    metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
+    metrics.facts_to_erase.set_function(store.deleted_facts)
+    metrics.watch_facts(store.facts_by_level)
+    return metrics
+
+
+def _http_server(app: FastAPI, settings: Settings) -> _StreamEndingServer:
+    configuration = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=arriving.Arriving,
+        loop="uvloop",
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+    )
+    return _StreamEndingServer(configuration, app.state.services.subscription_limiter)
 
 
 class _StreamEndingServer(uvicorn.Server):

@@ -78,16 +78,9 @@ def recall(
         ScopeForbidden: a named scope is out of reach.
         NotFound: the run is not one that the caller works in.
     """
-    # What is kept of a question is masked, so what is asked is too: a replay then asks the same.
-    query = redaction.mask(body.query)
-    if query != body.query:
-        body = body.model_copy(update={"query": query})
+    body = _with_masked_query(body)
     reader = _impersonated_principal(store, principal, body.act_as) if body.act_as else principal
-    run = (
-        authorization.authorized_run(store, body.run, principal, nearby_scope=reader.home)
-        if body.run
-        else None
-    )
+    run = _authorized_run(store, principal, reader, body.run)
     known_at = body.known_at or now
     plan = _plan_recall(store, reader, body, run)
     plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
@@ -96,15 +89,13 @@ def recall(
     )
     result = _search(store, plan, fill_up=run is not None, why_not=why_not_ids)
     facts = _to_recalled_facts(_fit_token_budget(result.hits, plan.max_tokens))
-    scopes = result.scopes
-    # What is built of what is known to be right need not be looked at again.
     receipt = base_model.construct_unchecked(
         Receipt,
         {
             "id": uuid7.provisional_id(now),
-            "query_hash": hashlib.sha256(query.encode()).hexdigest(),
+            "query_hash": hashlib.sha256(body.query.encode()).hexdigest(),
             "principal": reader.name,
-            "scopes": scopes,
+            "scopes": result.scopes,
             "known_at": known_at,
             "ranker": ranker_version.RANKER,
             "analyser": analyser.VERSION,
@@ -117,25 +108,40 @@ def recall(
             "acted_by": principal.name if body.act_as else None,
         },
     )
-    answer = base_model.construct_unchecked(
+    answer = _to_answer(receipt, facts)
+    if why_not_ids:
+        explanations = _explain_facts(store, plan, result, receipt.facts, why_not_ids)
+        answer = answer.model_copy(update={"why_not": explanations})
+    run_realm = realm_of(run.scope) if run else None
+    new_receipt = NewReceipt(receipt, reader.home, run_realm=run_realm)
+    return _store_receipt(store, new_receipt, answer, idempotency_key)
+
+
+def _authorized_run(
+    store: Store, principal: Principal, reader: Principal, run_id: str | None
+) -> Run | None:
+    if not run_id:
+        return None
+    return authorization.authorized_run(store, run_id, principal, nearby_scope=reader.home)
+
+
+def _with_masked_query(body: RecallIn) -> RecallIn:
+    """Mask secrets in the query: the receipt keeps it masked, and a replay must ask the same."""
+    query = redaction.mask(body.query)
+    return body if query == body.query else body.model_copy(update={"query": query})
+
+
+def _to_answer(receipt: Receipt, facts: tuple[RecalledFact, ...]) -> Recalled:
+    return base_model.construct_unchecked(
         Recalled,
         {
             "receipt": receipt.id,
             "facts": facts,
-            "scopes": scopes,
-            "known_at": known_at,
-            "ranker": ranker_version.RANKER,
+            "scopes": receipt.scopes,
+            "known_at": receipt.known_at,
+            "ranker": receipt.ranker,
             "why_not": (),
         },
-    )
-    if why_not_ids:
-        explanations = _explain_facts(store, plan, result, receipt.facts, why_not_ids)
-        answer = answer.model_copy(update={"why_not": explanations})
-    return _store_receipt(
-        store,
-        NewReceipt(receipt, reader.home, run_realm=realm_of(run.scope) if run else None),
-        answer,
-        idempotency_key,
     )
 
 

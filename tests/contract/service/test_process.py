@@ -42,7 +42,7 @@ def ended(client: KnowledgeClient) -> Extraction:
 _KILL = "(lambda: os.kill(os.getpid(), signal.SIGKILL))()"
 PLACES = {
     "before anything was done": "job.run_extraction = lambda *_: " + _KILL,
-    "after the attempt was counted": "records.signatures = lambda *_: " + _KILL,
+    "after the attempt was counted": "episode_parsing.error_signatures = lambda *_: " + _KILL,
     "when the facts were found": "SqliteStore.finish_extraction = lambda *_, **__: " + _KILL,
     "inside the transaction, with the facts in it": (
         "before = extractions._record\n"
@@ -52,9 +52,9 @@ PLACES = {
 }
 _IMPORTS = """
 import os, signal
-from knowledge_service.domain import records
+from knowledge_service.domain import episode_parsing
 from knowledge_service.extraction import job
-from knowledge_service.store.sqlite import extractions
+from knowledge_service.store.sqlite.repositories import extractions
 from knowledge_service.store.sqlite.store import SqliteStore
 """
 
