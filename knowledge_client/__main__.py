@@ -1,7 +1,7 @@
-"""`kais-knowledge-client`: recall, remember, correct and note episodes from any image with Python.
+"""`kais-knowledge-client`: recall, remember, correct and record episodes, from any Python image.
 
-Address, token and run come from the environment that a cell's pod has. Exit status: 0 done,
-1 refused by the service, 2 used wrongly, 7 the service cannot be reached.
+The address, token and run come from the environment of the cell's pod. Exit status: 0 success,
+1 rejected by the service, 2 invalid arguments, 7 service unreachable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knowledge_client.settings import Settings
 
 OK, REFUSED, USAGE, UNREACHABLE = 0, 1, 2, 7
-_CONFIDENCE = 0.7  # of what a cell states itself; the service's own default is for people
+_CONFIDENCE = 0.7  # for what a cell states; the default of the service is for people
 
 
 def main(
@@ -33,7 +33,7 @@ def main(
     stderr: TextIO | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> int:
-    """Run one command and return its exit status; streams and transport are replaced in tests."""
+    """Run one command and return its exit status; tests pass their own streams and transport."""
     options = _parser().parse_args(arguments)
     err = stderr or sys.stderr
     try:
@@ -57,28 +57,34 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kais-knowledge-client", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    recall = commands.add_parser("recall", help="print what is known about a question")
+    recall = commands.add_parser("recall", help="print the facts that match a query, best first")
     recall.add_argument("query")
-    recall.add_argument("--limit", type=int, default=20, help="at most this many facts (20)")
+    recall.add_argument(
+        "--limit", type=int, default=20, help="maximum number of facts (default 20)"
+    )
     recall.add_argument("-o", "--output", choices=("text", "json"), default="text")
     recall.set_defaults(run=_recall)
 
     remember = commands.add_parser("remember", help="store a fact and print its id")
     remember.add_argument("text")
-    remember.add_argument("--tag", action="append", default=[], help="may be repeated")
+    remember.add_argument("--tag", action="append", default=[], help="tag of the fact; repeatable")
     remember.add_argument("--kind", default="fact")
-    remember.add_argument("--confidence", type=float, default=_CONFIDENCE, help="0 to 1 (0.7)")
-    remember.add_argument("--subject", help="with --predicate: replaces what was known of the two")
+    remember.add_argument(
+        "--confidence", type=float, default=_CONFIDENCE, help="0 to 1 (default 0.7)"
+    )
+    remember.add_argument(
+        "--subject", help="with --predicate: supersedes the fact with the same two keys"
+    )
     remember.add_argument("--predicate")
     remember.set_defaults(run=_remember)
 
-    episode = commands.add_parser("episode", help="add a line to the record of this run")
+    episode = commands.add_parser("episode", help="add an entry to the record of this run")
     episode.add_argument("type", choices=get_args(models.EpisodeType))
     episode.add_argument("text")
-    episode.add_argument("--signature", help="what errors of this sort have in common")
+    episode.add_argument("--signature", help="text that all errors of this kind share")
     episode.set_defaults(run=_episode)
 
-    correct = commands.add_parser("correct", help="close a fact that is not true (any more)")
+    correct = commands.add_parser("correct", help="close a fact that is wrong or outdated")
     correct.add_argument("fact_id")
     correct.add_argument("--reason", required=True)
     correct.set_defaults(run=_correct)
@@ -96,7 +102,7 @@ def _recall(client: KnowledgeClient, options: argparse.Namespace, environment: S
     if options.output == "json":
         return result.model_dump_json(indent=2, by_alias=True) + "\n"
     if not result.facts:
-        return "nothing is known about this\n"
+        return "no facts match\n"
     return "".join(_line(fact) for fact in result.facts)
 
 
@@ -129,7 +135,7 @@ def _remember(client: KnowledgeClient, options: argparse.Namespace, environment:
 def _episode(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
     if environment.run_id is None:
         raise errors.InvalidRequest(
-            "an episode belongs to a run; set KAIS_RUN_ID, as a mission's pod has it"
+            "an episode belongs to a run; set KAIS_RUN_ID (the pods of a mission have it)"
         )
     episode = models.EpisodeIn(
         attempt=environment.attempt or 1,
@@ -140,11 +146,11 @@ def _episode(client: KnowledgeClient, options: argparse.Namespace, environment: 
     response = client.add_episodes(
         models.EpisodesIn(run_id=environment.run_id, episodes=(episode,))
     )
-    return "recorded\n" if response.accepted else "recorded before\n"
+    return "recorded\n" if response.accepted else "already recorded\n"
 
 
 def _correct(client: KnowledgeClient, options: argparse.Namespace, environment: Settings) -> str:
-    del environment  # a correction is the same in every run
+    del environment  # a correction does not depend on the run
     closed = client.correct(options.fact_id, models.CorrectIn(reason=options.reason))
     return f"{closed.fact_id}\n"
 

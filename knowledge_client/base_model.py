@@ -1,8 +1,7 @@
-"""What every body on the wire has in common.
+"""The base class of all request and response bodies, and the types of their fields.
 
-Bodies are written in snake_case and read in both spellings, because the reference implementation's
-clients send camelCase and its server snake_case. One base class does it for all models, so client
-and service cannot disagree.
+Bodies are written in snake_case and read in both spellings, because the clients of the reference
+implementation send camelCase and its server snake_case. Client and service share these models.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
-_MAX_SAFE_INTEGER = 2**53  # the last whole number that every reader of JSON has exactly
+_MAX_SAFE_INTEGER = 2**53  # from here on some JSON parsers round integers
 
 
 def _to_utc(timestamp: datetime) -> datetime:
-    """Write a time in UTC; one without a zone is taken as UTC."""
+    """Convert a time to UTC; a time without a zone is UTC already."""
     aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     try:
         return aware.astimezone(UTC)
@@ -33,14 +32,14 @@ def _to_utc(timestamp: datetime) -> datetime:
 
 
 UtcDatetime = Annotated[datetime, AfterValidator(_to_utc)]
-"""A time, always aware and in UTC, so that any two compare."""
+"""An aware time in UTC, so that any two can be compared."""
 SafeInt = Annotated[int, Field(ge=-_MAX_SAFE_INTEGER, le=_MAX_SAFE_INTEGER)]
-"""A whole number that every store and every reader of JSON keeps exactly."""
+"""An integer that every database and every JSON parser represents exactly."""
 
 
 def _require_visible_text(reason: str) -> str:
     if not reason.strip():
-        raise ValueError("a reason is kept with the fact; say why in words")
+        raise ValueError("must not be blank: the reason is stored with the fact")
     return reason
 
 
@@ -49,26 +48,29 @@ Reason = Annotated[
     Field(min_length=1, max_length=2000, json_schema_extra={"pattern": r"\S"}),
     AfterValidator(_require_visible_text),
 ]
-"""Why something is done to a fact: more than spaces."""
+"""Why a fact is changed; not blank."""
 
 API_LEVEL = 1
-"""What this version knows of the interface; one more with each release that adds to requests."""
+"""The API level of this version. Each release that adds fields to requests increments it."""
 API_LEVEL_HEADER = "Kais-Api-Level"
-"""The header in which a service says its level, with every answer."""
+"""The response header in which a service states its API level."""
 
 
 @dataclass(frozen=True)
 class Since:
-    """Marks a field of a request that was added after the first level: `Annotated[str, Since(2)]`.
+    """Marks a request field that was added after level 1: `Annotated[str, Since(2)]`.
 
-    A service refuses fields that it does not have, so clients send it to no older one.
+    A service rejects unknown fields, so clients do not send the field to an older service.
     """
 
     level: int
 
 
 def required_level(body: BaseModel) -> tuple[int, str]:
-    """Return the level that a body needs, and the field that needs it; only what is set counts."""
+    """Return the API level that a body requires, and the field that requires it.
+
+    Fields that are not set do not count.
+    """
     highest = (1, "")
     if not _has_versioned_fields(type(body)):
         return highest
@@ -93,7 +95,7 @@ def _has_versioned_fields(model: type[BaseModel]) -> bool:
 
 
 def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Find the models in an annotation such as `tuple[Ref, ...]` or `str | WireScope`."""
+    """Yield the models in an annotation such as `tuple[Ref, ...]` or `str | WireScope`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in typing.get_args(annotation):
@@ -104,10 +106,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def construct_unchecked(model: type[M], values: dict[str, Any]) -> M:
-    """Make a model of values that are known to be right: every field, by name, in their order.
+    """Create a model from valid values without validation: all fields, by name, in their order.
 
-    Does what `model_construct` does, which looks at every field and alias again; a recall makes
-    twenty facts.
+    Faster than `model_construct`, which looks up every field and alias; a recall returns twenty
+    facts.
     """
     instance = model.__new__(model)
     set_attribute = object.__setattr__
@@ -119,7 +121,7 @@ def construct_unchecked(model: type[M], values: dict[str, Any]) -> M:
 
 
 def to_snake_case(name: str) -> str:
-    """Turn `missionResult` into `mission_result`; leave anything else as it is."""
+    """Convert `missionResult` to `mission_result`; return any other name unchanged."""
     return _CAMEL_CASE_BOUNDARY.sub(lambda match: "_" + match.group(1).lower(), name)
 
 
@@ -145,7 +147,7 @@ def _max_items_by_key(model: type[BaseModel]) -> dict[str, int]:
 
 
 def _max_items(model: type[BaseModel], key: str) -> float:
-    """Return how many items a list under a key may have."""
+    """Return the maximum number of items of the list under a key."""
     bounds = _max_items_by_key(model)
     max_items = bounds.get(key, bounds.get(to_snake_case(key)))
     return math.inf if max_items is None else max_items
@@ -155,7 +157,10 @@ _SEQUENCE_TYPES = (list, tuple)
 
 
 class WireModel(BaseModel):
-    """A body on the wire: immutable, both spellings read, unknown keys ignored for newer peers."""
+    """A request or response body: immutable, read in both spellings.
+
+    Unknown keys are ignored, so that newer peers can add fields.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -165,13 +170,15 @@ class WireModel(BaseModel):
         if not isinstance(value, dict):
             return value
         for key, item in value.items():
-            # Beyond its bound each item would be checked, and be a mistake of its own.
+            # Otherwise each item of a huge list would be validated and reported on its own.
             if (
                 isinstance(item, _SEQUENCE_TYPES)
                 and isinstance(key, str)
                 and len(item) > _max_items(cls, key)
             ):
-                raise ValueError(f"{key} may have {_max_items(cls, key)} items, not {len(item)}")
+                raise ValueError(
+                    f"{key} may have at most {_max_items(cls, key)} items, got {len(item)}"
+                )
         field_names = _field_names(cls)
         if value.keys() <= field_names:
             return value
@@ -182,7 +189,7 @@ class WireModel(BaseModel):
 
 
 class WireScope(WireModel):
-    """A scope in the reference's spelling; missing ids come from the caller's identity."""
+    """A scope as the reference implementation writes it; the caller's home fills in missing ids."""
 
     level: Literal["platform", "realm", "formation", "cell"]
     realm_id: str | None = None

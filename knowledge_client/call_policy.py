@@ -1,4 +1,4 @@
-"""What the sync and the async client share: headers, the token, and the tries of one call."""
+"""What both clients share: addresses, headers, the token, and the retries of one call."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Peer:
-    """What is known of the service: the level of the interface that its last answer named."""
+    """The service at the other end: its API level, from its last response."""
 
     level: int | None = None
 
     def record_response(self, headers: Mapping[str, str]) -> None:
-        """Note the level; a service that names none is from before levels."""
+        """Store the API level of a response; level 1 when the header is missing."""
         value = headers.get(base_model.API_LEVEL_HEADER, "")
         self.level = int(value) if value.isdecimal() else 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where the service is and how to speak to it."""
+    """The address of the service, and how to authenticate and retry."""
 
     url: str
     token: str | None = dataclasses.field(repr=False)
@@ -45,7 +45,7 @@ class Connection:
     peer: Peer = dataclasses.field(default_factory=Peer)
 
     def headers(self, request: Request[Any]) -> dict[str, str]:
-        """Make the headers of one try; reads the token file, which the kubelet renews."""
+        """Return the headers of one attempt; rereads the token file, as the kubelet renews it."""
         headers = {"Accept": "application/json, application/problem+json"}
         headers |= dict(request.headers)
         token = self.token or self._token_from_file()
@@ -75,18 +75,18 @@ def connect(
     timeout_s: float,
     retries: RetryPolicy,
 ) -> Connection:
-    """Fill what is not given from the environment.
+    """Create a connection, with missing arguments taken from the environment.
 
-    A token or token file given here is never mixed with the environment's.
+    If you pass a token or a token file, the one of the environment is not used.
 
     Raises:
-        InvalidRequest: no address is given and KNOWLEDGE_SERVICE_URL is not set.
+        InvalidRequest: `url` is missing and KNOWLEDGE_SERVICE_URL is not set.
     """
     configured = settings.from_environment()
     address = url or configured.url
     if not address:
         raise errors.InvalidRequest(
-            "no address of a knowledge service; set KNOWLEDGE_SERVICE_URL or pass url"
+            "the address of the knowledge service is missing; set KNOWLEDGE_SERVICE_URL or pass url"
         )
     if token is None and token_file is None:
         token_file = configured.token_file
@@ -100,7 +100,7 @@ def connect(
 
 
 class CallRetries(Generic[requests.Response_co]):
-    """The tries of one call: the same request, the same key, until it works or patience ends."""
+    """The attempts of one call: the same request with the same idempotency key each time."""
 
     def __init__(self, connection: Connection, request: Request[Response_co]) -> None:
         if request.needs_key and request.idempotency_key is None:
@@ -113,23 +113,23 @@ class CallRetries(Generic[requests.Response_co]):
         self._attempts = 0
 
     def must_probe_level(self) -> bool:
-        """Tell whether the service's level decides and no answer has named it yet."""
+        """Return whether the request needs an API level and the service's level is unknown."""
         return self.request.level[0] > 1 and self._connection.peer.level is None
 
     def level_probe_arguments(self) -> dict[str, Any]:
-        """Give httpx's arguments for a request whose answer names the level, whatever it is."""
+        """Return the arguments for httpx of a request whose response has the API level."""
         timeout_s = self._connection.timeout_s
         return {"method": "GET", "url": f"{self._connection.url}/healthz", "timeout": timeout_s}
 
     def record_response(self, headers: Mapping[str, str]) -> None:
-        """Note what an answer says of the service."""
+        """Store what the headers of a response state about the service."""
         self._connection.peer.record_response(headers)
 
     def check_level(self) -> None:
-        """Let pass what the service knows.
+        """Require that the service supports all fields of the request.
 
         Raises:
-            Unsupported: the service is older than a field of the request.
+            Unsupported: The service is older than a field of the request.
         """
         (needed, field), level = self.request.level, self._connection.peer.level
         if needed > (level or 1):
@@ -139,7 +139,7 @@ class CallRetries(Generic[requests.Response_co]):
             )
 
     def request_arguments(self) -> dict[str, Any]:
-        """Give httpx's arguments for the next try, which may not outlast the deadline."""
+        """Return the arguments for httpx of the next attempt, bounded by the deadline."""
         remaining_s = self._policy.deadline_s - self._elapsed_s()
         timeout_s = self._connection.timeout_s
         if self._attempts:
@@ -155,16 +155,16 @@ class CallRetries(Generic[requests.Response_co]):
         }
 
     def stream_arguments(self) -> dict[str, Any]:
-        """Give httpx's arguments for an answer that goes on; silence of a minute ends it."""
+        """Return the arguments for httpx of a stream, which ends after a minute of silence."""
         return self.request_arguments() | {
             "timeout": httpx.Timeout(self._connection.timeout_s, read=60.0)
         }
 
     def pause_s(self, failure: errors.KnowledgeError) -> float:
-        """Say how long to wait before the next try.
+        """Return the delay before the next attempt in seconds.
 
         Raises:
-            KnowledgeError: `failure` itself, when there is no next try.
+            KnowledgeError: `failure` itself, when it must not be retried.
         """
         pause = backoff.retry_delay_s(
             self._policy,

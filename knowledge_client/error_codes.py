@@ -1,4 +1,4 @@
-"""The stable codes of the service's problems: one list for service and client."""
+"""The codes of the service's error responses, shared by service and client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """What a problem is, in a word that never changes; the sentence beside it may."""
+    """The `code` of a problem. Codes never change, unlike the texts beside them."""
 
     UNAUTHENTICATED = "unauthenticated"
     PRINCIPAL_UNREGISTERED = "principal-unregistered"

@@ -46,9 +46,9 @@ __all__ = [
 
 
 class KnowledgeError(Exception):
-    """Anything that a call of the client raises; the text says what failed and what to do.
+    """The base class of all errors; the text says what failed and what to do.
 
-    `problem` is the service's own account and absent when the service did not answer.
+    `problem` is the error response of the service; None when it did not respond.
     """
 
     def __init__(
@@ -60,65 +60,65 @@ class KnowledgeError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The problem's stable code, to be compared with `ErrorCode`; None without a problem."""
+        """The code of the problem, to compare with `ErrorCode`; None without a problem."""
         return self.problem.code if self.problem else None
 
     @property
     def violations(self) -> tuple[ProblemViolation, ...]:
-        """Everything that is wrong with the body, all at once; empty when that was not it."""
+        """All violations of the request body; empty when the error has another cause."""
         return self.problem.violations if self.problem else ()
 
 
 class KnowledgeUnavailable(KnowledgeError):
-    """The service could not be reached or cannot answer now; nothing is wrong with the request."""
+    """The service is unreachable or cannot respond now; the request may succeed later."""
 
 
 class ReadTimeout(KnowledgeUnavailable):
-    """The service ended a read that took too long; the same one takes as long again."""
+    """The service stopped a read at its time limit; the same read would take as long again."""
 
 
 class Unauthenticated(KnowledgeError):
-    """The service does not know who calls."""
+    """The token is missing or not accepted."""
 
 
 class PermissionDenied(KnowledgeError):
-    """The caller may not do this there."""
+    """The caller lacks the permission for this scope."""
 
 
 class PrincipalUnregistered(PermissionDenied):
-    """The token is good but its account is not registered yet."""
+    """The token is valid, but its account is not registered yet."""
 
 
 class NotFound(KnowledgeError):
-    """Nothing there, or nothing that the caller may see: the two are not told apart."""
+    """The object does not exist, or the caller may not see it; the two look the same."""
 
 
 class Conflict(KnowledgeError):
-    """What is stored contradicts the request."""
+    """The request conflicts with what is stored."""
 
 
 class Compacted(KnowledgeError):
-    """What followed the given event is not kept any more; read anew and listen from now on."""
+    """Events after the given id are no longer kept; read the current state and listen from now."""
 
 
 class InvalidRequest(KnowledgeError):
-    """The request is wrong and repeating it is useless."""
+    """The request is invalid; retrying it does not help."""
 
 
 class Unsupported(InvalidRequest):
-    """The service does not have a field of the request yet; nothing was sent."""
+    """The service is too old for a field of the request; nothing was sent."""
 
 
 class TooLarge(KnowledgeError):
-    """The request passes a bound of the service."""
+    """The request exceeds a size limit of the service."""
 
 
 class QuotaExceeded(KnowledgeError):
-    """The caller used up its share for now."""
+    """The caller exceeded its rate limit or quota."""
 
 
 class UnexpectedAnswer(KnowledgeError):
-    """The answer is none that this interface has."""
+    """The response is not one of this API."""
 
 
 _BY_CODE: dict[str, type[KnowledgeError]] = {
@@ -161,7 +161,7 @@ _BY_STATUS: dict[int, type[KnowledgeError]] = {
 
 
 def error_class(code: str | None, status: int) -> type[KnowledgeError]:
-    """Choose the error for a refusal: by its code, else (an unknown one, a proxy) by its status."""
+    """Return the class for an error response: by its code, or by its status for an unknown code."""
     if code in _BY_CODE:
         return _BY_CODE[code]
     return _BY_STATUS.get(status, UnexpectedAnswer)

@@ -1,4 +1,4 @@
-"""httpx's exceptions as errors of this package: every one of them, a test enumerates the tree."""
+"""Translates the exceptions of httpx to errors of this package. A test lists all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import httpx
 from knowledge_client import errors
 
 HTTPX_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, httpx.StreamError)
-"""The roots of everything that httpx raises."""
+"""The base classes of everything that httpx raises."""
 
 _WRONG_ADDRESS = (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError)
 _UNREACHABLE = (
@@ -39,6 +39,6 @@ def _error_for(failure: Exception, call: str, url: str) -> errors.KnowledgeError
             f"{call}: no answer from {url} ({detail}); check that the knowledge service runs there"
         )
     return errors.UnexpectedAnswer(
-        f"{call}: {url} answered what this client cannot read ({detail});"
+        f"{call}: cannot read the response of {url} ({detail});"
         " check that the address is a kais knowledge service"
     )

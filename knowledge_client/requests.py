@@ -1,8 +1,8 @@
-"""Each call of the service as data: pure, no I/O, shared by the sync and the async client.
+"""The calls of the service as data, for the sync and the async client. No I/O.
 
-A `Request` says what to send and which model the answer is; `responses.parse` is its counterpart.
-Writes by POST carry an idempotency key. The client makes one per call and keeps it over retries;
-who must repeat a call later, as after a crash, passes a key of its own.
+A `Request` has what to send and the model of the response; `responses.parse` is its counterpart.
+Writes by POST have an idempotency key. The client creates one for each call and keeps it over
+retries; pass your own key to repeat a call later, such as after a crash.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Response_co = TypeVar("Response_co", bound="WireModel | None", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Generic[Response_co]):
-    """One call. `needs_key` marks a POST that changes something; PUT and DELETE repeat harmlessly.
+    """One call. `needs_key` marks a POST that writes; PUT and DELETE are idempotent.
 
-    A probe is sent once and its 503 is an answer. `level` is what the service must know of the
-    interface, because of the field that is named with it.
+    A probe is not retried, and a 503 is a valid response to it. `level` is the API level that the
+    request requires, with the field that requires it.
     """
 
     method: str
@@ -73,7 +73,7 @@ def _post(
 
 
 def _json(body: WireModel) -> Any:
-    """Write what the caller set: an older service refuses fields that it does not have."""
+    """Serialize only the fields that are set: an older service rejects unknown ones."""
     return body.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 

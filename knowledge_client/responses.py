@@ -1,4 +1,4 @@
-"""What an answer means: status, headers and body to a model or an error. Pure, no I/O."""
+"""Parses responses: status, headers and body to a model or an error. No I/O."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from knowledge_client import errors, models
 if TYPE_CHECKING:
     from knowledge_client.requests import Request, Response_co
 
-_EXCERPT_CHARACTERS = (
-    200  # characters of a foreign body that go into a message; an arbitrary number
-)
+_EXCERPT_CHARACTERS = 200  # characters of an unexpected body in a message; arbitrary
 
 
 def parse(
     request: Request[Response_co], status: int, headers: Mapping[str, str], body: bytes
 ) -> Response_co:
-    """Turn an answer into the request's model.
+    """Parse a response into the model of its request.
 
     Raises:
-        KnowledgeError: the subclass that `errors.error_class` chooses for a refusal, and
-            `UnexpectedAnswer` for a success whose body is none of this interface.
+        KnowledgeError: The subclass that `errors.error_class` returns for an error response, and
+            `UnexpectedAnswer` for a successful one whose body is not valid.
     """
     is_answer = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     if not is_answer and not (request.is_probe and status == HTTPStatus.SERVICE_UNAVAILABLE):
@@ -37,7 +35,7 @@ def parse(
         return cast("Response_co", model.model_validate_json(body))
     except pydantic.ValidationError as exc:
         raise errors.UnexpectedAnswer(
-            f"{request.method} {request.path}: answer {status} is no {model.__name__}"
+            f"{request.method} {request.path}: response {status} is not a {model.__name__}"
             f" ({_excerpt(body)}); check that the address is a kais knowledge service"
         ) from exc
 
@@ -45,7 +43,7 @@ def parse(
 def error_of(
     request: Request[Response_co], status: int, headers: Mapping[str, str], body: bytes
 ) -> errors.KnowledgeError:
-    """Describe an answer that is no success; a body that is no problem is quoted in part."""
+    """Return the error for an error response; quotes the start of a body that is not a problem."""
     try:
         problem = models.Problem.model_validate_json(body)
     except pydantic.ValidationError:
@@ -59,7 +57,7 @@ def error_of(
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read `Retry-After` in seconds; its other form, a date, would need a clock and is left."""
+    """Return `Retry-After` in seconds; its other form, a date, is ignored, as it needs a clock."""
     value = next((v for k, v in headers.items() if k.lower() == "retry-after"), "")
     return float(value) if value.strip().isdecimal() else None
 

@@ -1,9 +1,9 @@
-"""When a failed call is tried again: pure, the caller measures time and throws the dice.
+"""Which failed calls are retried, and when. Pure: the caller passes the time and the jitter.
 
-tried again: 429                                     until the deadline
+retried:     429                                     until the deadline
              no connection, timeouts, 502, 503, 504  until `unavailable_s`
              principal-unregistered                  until `unregistered_s`
-not:         a read that took too long, everything else; the same request would fail the same way
+not retried: `ReadTimeout` and all other errors: the same request would fail in the same way
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from knowledge_client import errors
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How patient a client is; all in seconds.
+    """How long a client retries; all in seconds.
 
-    `deadline_s` bounds one call with its retries, `unregistered_s` the wait for an account that
-    was made a moment ago, `unavailable_s` that for a service which does not answer. Pauses double
-    from `first_s` up to `longest_s`, each between half and all of that.
+    `deadline_s` bounds one call with its retries, `unregistered_s` the retries for an account that
+    was created a moment ago, `unavailable_s` those for a service that does not answer. Delays
+    double from `first_s` to `longest_s`, with a jitter of up to half.
     """
 
     deadline_s: float = 60.0

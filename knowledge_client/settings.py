@@ -11,7 +11,7 @@ from knowledge_client import errors
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a pod is given. An empty variable is one that is not set."""
+    """The variables of a cell's pod; an empty one counts as not set."""
 
     url: str | None = None
     token_file: str | None = None
@@ -23,17 +23,17 @@ class Settings:
 
     @property
     def mission_id(self) -> str | None:
-        """The mission as facts refer to it, `namespace/name`; None outside of one."""
+        """The mission as facts refer to it, `namespace/name`; None outside of a mission."""
         if self.mission is None or self.namespace is None:
             return self.mission
         return f"{self.namespace}/{self.mission}"
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings, from the process's environment when none is given.
+    """Read the settings, by default from the environment of the process.
 
     Raises:
-        InvalidRequest: KAIS_ATTEMPT is not a number from 1.
+        InvalidRequest: KAIS_ATTEMPT is not a positive integer.
     """
     values = os.environ if environment is None else environment
     return Settings(
@@ -51,5 +51,7 @@ def _attempt(value: str | None) -> int | None:
     if value is None:
         return None
     if not value.isdecimal() or int(value) < 1:
-        raise errors.InvalidRequest(f"KAIS_ATTEMPT is {value!r}; set it to a number from 1")
+        raise errors.InvalidRequest(
+            f"KAIS_ATTEMPT is {value!r}; it must be an integer of 1 or more"
+        )
     return int(value)

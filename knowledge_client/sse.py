@@ -1,6 +1,6 @@
-"""Server-sent events, line by line, into models. Pure, no I/O.
+"""Decodes server-sent events, line by line. No I/O.
 
-Only what the service writes is read: `id`, `data`, comments, and an empty line after each event.
+Understands what the service sends: `id`, `data`, comments, and an empty line after each event.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from knowledge_client import errors, models
 
 
 class SseDecoder:
-    """Puts the lines of a stream together."""
+    """Assembles events from the lines of a stream."""
 
     def __init__(self) -> None:
         self._data: list[str] = []
 
     def decode_line(self, text: str) -> models.Event | None:
-        """Take one line without its end; return an event when it is whole.
+        """Add one line without its line end; return the event that it completes, if any.
 
         Raises:
-            UnexpectedAnswer: what came is no event of this interface.
+            UnexpectedAnswer: The data is not an event of this API.
         """
         if text:
             name, _, value = text.partition(":")
@@ -34,5 +34,5 @@ class SseDecoder:
             return models.Event.model_validate_json(data)
         except pydantic.ValidationError as exc:
             raise errors.UnexpectedAnswer(
-                f"GET /v1/events: {data[:200]!r} is no event; check the address"
+                f"GET /v1/events: {data[:200]!r} is not an event; check the address"
             ) from exc

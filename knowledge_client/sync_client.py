@@ -23,9 +23,9 @@ class KnowledgeClient:
     """The knowledge service for threads and scripts; threads may share one client.
 
     Without `url` the address is KNOWLEDGE_SERVICE_URL; without `token` and `token_file` the token
-    is read from KNOWLEDGE_TOKEN_FILE, again for each try. `timeout_s` bounds one try, `retries` the
-    call with its retries. Every POST that changes something carries an idempotency key, made once
-    per call or given. All methods raise `knowledge_client.errors.KnowledgeError`.
+    is read from KNOWLEDGE_TOKEN_FILE, anew for each attempt. `timeout_s` bounds one attempt,
+    `retries` the call with all attempts. Every POST that writes has an idempotency key: yours, or
+    one for each call. All methods raise `knowledge_client.errors.KnowledgeError`.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class KnowledgeClient:
     def remember(
         self, fact: models.FactIn, *, idempotency_key: str | None = None, dry_run: bool = False
     ) -> models.Remembered:
-        """Store one fact; an equal one that is live is confirmed instead.
+        """Store one fact, or confirm the live fact that equals it.
 
-        With `dry_run` nothing is kept, and the answer of a new fact has no id.
+        With `dry_run` nothing is stored, and the response for a new fact has no id.
         """
         return self._run(requests.remember(fact, idempotency_key, dry_run=dry_run))
 
     def remember_batch(
         self, facts: models.FactsIn, *, idempotency_key: str | None = None, dry_run: bool = False
     ) -> models.RememberedBatch:
-        """Store facts together, all of them or none; with `dry_run` nothing is kept."""
+        """Store several facts atomically; with `dry_run` nothing is stored."""
         return self._run(requests.remember_batch(facts, idempotency_key, dry_run=dry_run))
 
     def list_facts(  # noqa: PLR0913 (one name per filter of the interface)
@@ -110,7 +110,7 @@ class KnowledgeClient:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.FactPage:
-        """Page through the facts that match every given filter, newest first."""
+        """List the facts that match all filters, newest first."""
         return self._run(
             requests.list_facts(
                 scope=scope,
@@ -127,97 +127,97 @@ class KnowledgeClient:
         )
 
     def get_fact(self, fact_id: str, *, known_at: datetime | None = None) -> models.Fact:
-        """Read one fact by its id or an alias, as it is or as it was known at a moment."""
+        """Return one fact by its id or an alias, as of now or of `known_at`."""
         return self._run(requests.get_fact(fact_id, known_at))
 
     def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
     ) -> models.CorrectionResult:
-        """Close a fact's validity, so that no later recall gives it."""
+        """Close a fact, so that recalls do not return it any more; optionally store a successor."""
         return self._run(requests.correct(fact_id, correction, idempotency_key))
 
     def confirm(
         self, fact_id: str, body: models.ConfirmIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
-        """Confirm a fact; one by a person puts a flagged fact back into injection."""
+        """Confirm a fact; a person's confirmation lifts its flags."""
         return self._run(requests.confirm(fact_id, body, idempotency_key))
 
     def retract(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
-        """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
+        """Close a fact as wrong, with its promoted copies unless others confirmed them."""
         return self._run(requests.retract(fact_id, body, idempotency_key))
 
     def restore(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
-        """Make a closed fact live again; `Conflict` when another holds its place."""
+        """Reopen a closed fact; `Conflict` when a newer fact replaced it."""
         return self._run(requests.restore(fact_id, body, idempotency_key))
 
     def promote(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.PromotionResult:
-        """Copy a fact one level up, or confirm its equal there."""
+        """Copy a fact to the scope above, or confirm the equal fact there."""
         return self._run(requests.promote(fact_id, body, idempotency_key))
 
     def approve(
         self, fact_id: str, body: models.ApproveIn, *, idempotency_key: str | None = None
     ) -> models.ApprovalResult:
-        """Approve a fact, or a successor with edited words."""
+        """Approve a fact, or a successor with edited content."""
         return self._run(requests.approve(fact_id, body, idempotency_key))
 
     def reject(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
-        """Reject a fact: archived, and restorable."""
+        """Reject a fact: it is archived and can be restored."""
         return self._run(requests.reject(fact_id, body, idempotency_key))
 
     def undo(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.UndoResult:
-        """Take back the last thing done to a fact; `Conflict` when something depends on it."""
+        """Undo the last action on a fact; `Conflict` when something depends on it."""
         return self._run(requests.undo(fact_id, body, idempotency_key))
 
     def erase(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.ErasureResult:
-        """Delete a fact's text for good, with its promoted copies."""
+        """Permanently delete the text of a fact and of its promoted copies."""
         return self._run(requests.erase(fact_id, body, idempotency_key))
 
     def history(self, fact_id: str) -> models.History:
-        """Read a fact's versions, and what was done to it."""
+        """Return the versions of a fact and the events about it."""
         return self._run(requests.history(fact_id))
 
     def list_reviews(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ReviewPage:
-        """Page through the drafts and flagged facts that the caller may review, newest first."""
+        """List the drafts and flagged facts that the caller may review, newest first."""
         return self._run(requests.list_reviews(cursor=cursor, limit=limit))
 
     def recall(
         self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
-        """Retrieve what the caller's scopes know about a question, best first."""
+        """Retrieve the facts that match a query in the caller's scopes, best first."""
         return self._run(requests.recall(query, idempotency_key))
 
     def get_receipt(self, receipt_id: str) -> models.Receipt:
-        """Read which facts one recall returned."""
+        """Return the receipt of a recall: the facts that it returned."""
         return self._run(requests.get_receipt(receipt_id))
 
     def replay(self, receipt_id: str) -> models.ReplayResult:
-        """Ask a recall's question again, of what was known then; says whether it is equal."""
+        """Run a recall again as of its time and compare the results."""
         return self._run(requests.replay(receipt_id))
 
     def diff(self, receipt_id: str) -> models.ReplayResult:
-        """Ask a recall's question again, of what is known now."""
+        """Run a recall again as of now and compare the results."""
         return self._run(requests.diff(receipt_id))
 
     def link(self, link: models.LinkIn, *, idempotency_key: str | None = None) -> models.Linked:
-        """Link two facts; one that is linked so already stays as it is."""
+        """Link two facts; an existing link stays as it is."""
         return self._run(requests.link(link, idempotency_key))
 
     def unlink(self, from_: str, to: str, type_: str) -> None:
-        """Take a link back; nothing happens when there is none."""
+        """Remove a link; does nothing when there is none."""
         self._run(requests.unlink(from_, to, type_))
 
     def list_links(
@@ -228,7 +228,7 @@ class KnowledgeClient:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.LinkPage:
-        """Page through a fact's links, from it and to it, the newest first."""
+        """List the links from and to a fact, newest first."""
         return self._run(requests.list_links(fact_id, types=types, cursor=cursor, limit=limit))
 
     def neighbors(
@@ -239,34 +239,34 @@ class KnowledgeClient:
         types: Sequence[str] = (),
         limit: int | None = None,
     ) -> models.Neighborhood:
-        """Find the facts up to `depth` links away, the nearest first."""
+        """Return the facts up to `depth` links away, nearest first."""
         return self._run(requests.neighbors(fact_id, types=types, depth=depth, limit=limit))
 
     def why(self, fact_id: str) -> models.FactProvenance:
-        """Read where a fact comes from."""
+        """Return the provenance of a fact."""
         return self._run(requests.why(fact_id))
 
     def impact(self, fact_id: str, *, limit: int | None = None) -> models.Impact:
-        """Read which recalls, runs and facts a fact has touched."""
+        """Return the recalls, runs and facts that a fact affected."""
         return self._run(requests.impact(fact_id, limit=limit))
 
     def count_usage(
         self, uses: models.UsageIn, *, idempotency_key: str | None = None
     ) -> models.UsageCounted:
-        """Count what was done with facts."""
+        """Record how facts were used."""
         return self._run(requests.count_usage(uses, idempotency_key))
 
     def audit(
         self, *, scope: str | None = None, cursor: str | None = None, limit: int | None = None
     ) -> models.AuditPage:
-        """Page through what was done in the scopes that the caller administers, newest first."""
+        """List the audit log of the scopes that the caller administers, newest first."""
         return self._run(requests.audit(scope=scope, cursor=cursor, limit=limit))
 
     def events(self, last_event_id: str | None = None) -> Iterator[models.Event]:
-        """Listen to the changes that the caller may see, until the service ends the stream.
+        """Stream the changes that the caller may see, until the service ends the stream.
 
-        Begins now, or after the event `after`; `start` begins at the first that is kept. Whoever
-        wants to go on calls again with the last id; `Compacted` says that it is too old.
+        Starts now, or after the event `last_event_id`; `start` is the oldest event. To resume,
+        call again with the id of the last event; `Compacted` means that the id is too old.
         """
         request = requests.events(last_event_id)
         call = call_policy.CallRetries(self._connection, request)
@@ -288,7 +288,7 @@ class KnowledgeClient:
     def add_episodes(
         self, episodes: models.EpisodesIn, *, idempotency_key: str | None = None
     ) -> models.EpisodesAccepted:
-        """Append to a run's record; lines that it has already are counted as duplicates."""
+        """Append episodes to the record of a run; existing ones count as duplicates."""
         return self._run(requests.add_episodes(episodes, idempotency_key))
 
     def list_episodes(
@@ -299,18 +299,18 @@ class KnowledgeClient:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.EpisodePage:
-        """Page through a run's record, oldest first; `namespace` as in `get_run`."""
+        """List the record of a run, oldest first; `namespace` as in `get_run`."""
         page = requests.list_episodes(run_id, namespace=namespace, cursor=cursor, limit=limit)
         return self._run(page)
 
     def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
-        """Open, extend or close a run; `Conflict` when it was closed with another outcome."""
+        """Open, update or close a run; `Conflict` when it has another outcome already."""
         return self._run(requests.put_run(run_id, run))
 
     def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
-        """Read one run of the ledger.
+        """Return one run of the ledger.
 
-        A run id is unique in a realm: `namespace` says whose is meant, by default the caller's own.
+        Run ids are unique in a realm; `namespace` is the realm, by default the caller's own.
         """
         return self._run(requests.get_run(run_id, namespace))
 
@@ -322,27 +322,27 @@ class KnowledgeClient:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.RunPage:
-        """Page through the runs that match every given filter, newest first."""
+        """List the runs that match all filters, newest first."""
         return self._run(
             requests.list_runs(namespace=namespace, blueprint=blueprint, cursor=cursor, limit=limit)
         )
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats:
-        """Read the counts and rates of one Blueprint."""
+        """Return the counts and rates of one Blueprint."""
         return self._run(requests.blueprint_stats(namespace, name))
 
     def stats_batch(self, subjects: models.StatsIn) -> models.Stats:
-        """Read the statistics of many Blueprints and scopes in one call."""
+        """Return the statistics of several Blueprints and scopes."""
         return self._run(requests.stats_batch(subjects))
 
     def start_extraction(
         self, extraction: models.ExtractionIn, *, idempotency_key: str | None = None
     ) -> models.Extraction:
-        """Ask for the durable job that draws facts from a closed run; one per run."""
+        """Start the durable job that extracts facts from a closed run; one for each run."""
         return self._run(requests.start_extraction(extraction, idempotency_key))
 
     def get_extraction(self, run_id: str, *, namespace: str | None = None) -> models.Extraction:
-        """Read how far a run's extraction is; `namespace` as in `get_run`."""
+        """Return the state of a run's extraction; `namespace` as in `get_run`."""
         return self._run(requests.get_extraction(run_id, namespace))
 
     def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
@@ -370,7 +370,7 @@ class KnowledgeClient:
     def adopt_scope(
         self, path: str, *, idempotency_key: str | None = None
     ) -> models.AdoptionResult:
-        """Join what the scope's predecessor of the same path knew to what it knows."""
+        """Merge the facts of an earlier scope with the same path into this one."""
         return self._run(requests.adopt_scope(path, idempotency_key))
 
     def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:

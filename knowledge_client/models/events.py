@@ -1,4 +1,4 @@
-"""What happened: the stream of changes and the audit."""
+"""The event stream and the audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from knowledge_client.base_model import UtcDatetime, WireModel
 
 
 class Event(WireModel):
-    """One change that the reader may see. `id` is opaque: give it back to go on after it.
+    """One change that the caller may see. `id` is opaque: send it back to resume after it.
 
     It names things and holds no text of theirs: who wants that reads them.
     """
@@ -24,7 +24,7 @@ class Event(WireModel):
 
 
 class AuditEntry(WireModel):
-    """One act: a change, or a recall with its receipt. `on_behalf_of` is whose view was used."""
+    """One change, or a recall with its receipt; `on_behalf_of` is the impersonated principal."""
 
     at: UtcDatetime
     actor: str
@@ -37,7 +37,7 @@ class AuditEntry(WireModel):
 
 
 class AuditPage(WireModel):
-    """A page of acts, the newest first. `cursor` is opaque; absent on the last page.
+    """A page of the audit log, newest first. `cursor` is opaque, and absent on the last page.
 
     A page may be short, or empty, and still have a cursor: much was looked through for it.
     """

@@ -1,4 +1,4 @@
-"""The durable job that draws facts from a closed run."""
+"""The durable job that extracts facts from a closed run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExtractionIn(WireModel):
 
 
 class Extraction(WireModel):
-    """State of a run's extraction. `reason` says in words why there are fewer than three facts."""
+    """The state of a run's extraction; `reason` explains why there are fewer than three facts."""
 
     run_id: str
     state: Literal["pending", "running", "done", "failed"]

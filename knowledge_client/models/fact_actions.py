@@ -1,4 +1,4 @@
-"""What can be done to a fact after it was remembered, each with a reason, and what came of it."""
+"""The actions on a stored fact, each with a reason, and their results."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from knowledge_client.models.facts import Fact, Tag
 
 
 class ReasonIn(WireModel):
-    """Why a fact is retracted, restored, promoted, rejected, undone or erased."""
+    """The reason for an action on a fact."""
 
     reason: Reason
 
 
 class ConfirmIn(WireModel):
-    """A confirmation; `session` names what it happened in, such as a run."""
+    """A confirmation; `session` names where it happened, such as a run."""
 
     reason: Reason | None = None
     session: str | None = Field(default=None, min_length=1, max_length=512)
 
 
 class ApproveIn(WireModel):
-    """An approval. With `content`, a successor with these words is approved in its place."""
+    """An approval. With `content`, a successor with that text is approved instead."""
 
     reason: Reason
     content: str | None = Field(default=None, min_length=1, max_length=8192)
@@ -33,7 +33,7 @@ class ApproveIn(WireModel):
 
 
 class ApprovalResult(WireModel):
-    """The approved fact; `replaced` is the one whose words were edited away.
+    """The approved fact; `replaced` is the one that an edited successor replaced.
 
     The promoted copies of `replaced` are named as in `Corrected`.
     """
@@ -45,7 +45,7 @@ class ApprovalResult(WireModel):
 
 
 class PromotionResult(WireModel):
-    """The fact one level up: a new copy, or an equal one there that was confirmed instead."""
+    """The copy in the scope above, or the equal fact there that was confirmed instead."""
 
     fact_id: str
     copy_id: str
@@ -54,7 +54,7 @@ class PromotionResult(WireModel):
 
 
 class UndoResult(WireModel):
-    """What was taken back, and every fact that changed with it."""
+    """The action that was undone, and every fact that changed with it."""
 
     fact_id: str
     undone: str = Field(description="type of the event that was undone, such as `fact.closed`")
@@ -62,13 +62,13 @@ class UndoResult(WireModel):
 
 
 class ErasureResult(WireModel):
-    """What an erasure reached and what it cannot reach.
+    """What an erasure removed, and what it cannot remove.
 
-    Copies of the database made before `erased_at` still hold the text. `derived` names facts that
-    were made from an erased one and stand on their own words: read them, and erase them too; those
-    that the caller sees. `links` and `events` are counted for who sees everything that they may be
-    of, absent for others. No route serves the text any more; `on_disk` says that its bytes are
-    still in the write-ahead log, because another process reads the file just then.
+    Copies of the database from before `erased_at` still contain the text. `derived` lists facts
+    that were derived from an erased one and that the caller may see: read them, and erase them if
+    they repeat the text. `links` and `events` are counts, absent unless the caller may see all of
+    them. No route returns the text any more; `on_disk` means that its bytes are still in the
+    write-ahead log, because another process is reading the file.
     """
 
     facts: tuple[str, ...]
@@ -82,7 +82,7 @@ class ErasureResult(WireModel):
 
 
 class HistoryEntry(WireModel):
-    """One event about a fact, in words and values."""
+    """One event about a fact, with the fields that it set."""
 
     type: str
     actor: str
@@ -93,7 +93,7 @@ class HistoryEntry(WireModel):
 
 
 class History(WireModel):
-    """A fact's versions, the oldest first, each with the time it was known from, and its events."""
+    """The versions of a fact, oldest first, each with its start time, and its events."""
 
     fact_id: str
     versions: tuple[Fact, ...]
@@ -102,7 +102,7 @@ class History(WireModel):
 
 
 class ReviewPage(WireModel):
-    """Facts that wait for a reviewer, the newest first: drafts and flagged ones."""
+    """Facts that wait for a review, newest first: drafts and flagged ones."""
 
     facts: tuple[Fact, ...]
     cursor: str | None = None

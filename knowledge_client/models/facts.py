@@ -1,4 +1,4 @@
-"""What is remembered, listed and corrected: facts, their sources and the answers about them."""
+"""Facts and their sources, and the requests and responses about them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source(WireModel):
 
 
 class Alias(WireModel):
-    """Another name of a fact, unique in its scope; `alias:<namespace>:<value>` where an id is."""
+    """Another name of a fact, unique in its scope; write `alias:<namespace>:<value>` as an id."""
 
     namespace: str
     value: str
@@ -58,7 +58,7 @@ class AliasIn(WireModel):
 
 
 class FactIn(WireModel):
-    """A fact to remember. Without `scope` it goes to the caller's home scope."""
+    """A fact to remember; `scope` defaults to the caller's home."""
 
     content: str = Field(min_length=1, max_length=8192)
     scope: ScopeRef | None = None
@@ -84,7 +84,7 @@ class FactIn(WireModel):
 
 
 class Fact(WireModel):
-    """A fact as the service knows it."""
+    """A stored fact."""
 
     id: str
     scope: str
@@ -113,13 +113,13 @@ class Fact(WireModel):
 
 
 class FactsIn(WireModel):
-    """Facts to remember together: all of them or none."""
+    """Facts to store atomically."""
 
     facts: tuple[FactIn, ...] = Field(min_length=1, max_length=200)
 
 
 class Remembered(WireModel):
-    """What became of a fact: `created`, or `confirmed` when an equal one was live already."""
+    """The result for a fact: `created`, or `confirmed` when an equal one was live already."""
 
     fact_id: str
     status: Literal["created", "confirmed"]
@@ -129,20 +129,20 @@ class Remembered(WireModel):
 
 
 class RememberedBatch(WireModel):
-    """What became of each fact of a batch, in the order in which they were given."""
+    """The result for each fact of a batch, in the order of the request."""
 
     results: tuple[Remembered, ...]
 
 
 class FactPage(WireModel):
-    """A page of facts, newest first. `cursor` is opaque; absent on the last page."""
+    """A page of facts, newest first. `cursor` is opaque, and absent on the last page."""
 
     facts: tuple[Fact, ...]
     cursor: str | None = None
 
 
 class CorrectIn(WireModel):
-    """Close a fact's validity. With `replacement`, a successor is stored and linked."""
+    """Closes a fact. With `replacement`, a successor is stored and linked."""
 
     reason: Reason
     replacement: str | None = Field(default=None, min_length=1, max_length=8192)

@@ -1,4 +1,4 @@
-"""How facts hang together: links, what is near a fact, and names that stand for one."""
+"""Links between facts, and the neighbourhood of a fact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LinkIn(WireModel):
 
 
 class Link(WireModel):
-    """A link between two facts, by their ids; `closed_at` is when it was taken back."""
+    """A link between two facts, by their ids; `closed_at` is when it was removed."""
 
     id: str
     from_: str = Field(alias="from")
@@ -44,7 +44,7 @@ class Link(WireModel):
 
 
 class Linked(WireModel):
-    """What became of a link: `created`, `exists` when it was live, `ignored` for a self-link."""
+    """The result for a link: `created`, `exists` when it was live, `ignored` for a self-link."""
 
     status: Literal["created", "exists", "ignored"]
     link: Link | None = None
@@ -52,7 +52,7 @@ class Linked(WireModel):
 
 
 class LinkPage(WireModel):
-    """Links of one fact, from it and to it, the newest first. `cursor` is absent on the last."""
+    """The links from and to one fact, newest first. `cursor` is absent on the last page."""
 
     links: tuple[Link, ...]
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Who may call and what they may do."""
+"""Principals and their permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Grant(WireModel):
 
 
 class Subject(WireModel):
-    """The Kubernetes user that a principal is: its name and the ServiceAccount's UID."""
+    """The Kubernetes user of a principal: its name and the UID of the ServiceAccount."""
 
     username: str
     uid: str | None = None
@@ -40,7 +40,7 @@ class Quota(WireModel):
 
 
 class PrincipalIn(WireModel):
-    """Register who a caller is.
+    """A principal to register.
 
     Repeating it is harmless; another UID for the same username replaces it.
     """
@@ -55,7 +55,7 @@ class PrincipalIn(WireModel):
 
 
 class PrincipalPage(WireModel):
-    """The registered principals that the caller may see, by name."""
+    """The principals that the caller may see, by name."""
 
     principals: tuple[PrincipalIn, ...]
 
@@ -71,7 +71,7 @@ class StoreIdentity(WireModel):
 
 
 class WhoAmI(WireModel):
-    """The caller as the service sees it."""
+    """The principal of the caller."""
 
     name: str
     type: Literal["human", "agent", "system"]

@@ -1,4 +1,4 @@
-"""What the service answers when it refuses, and whether it is well."""
+"""Error responses, and the response of the health probes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from knowledge_client.base_model import WireModel
 
 
 class Health(WireModel):
-    """`ok` when the store answers."""
+    """`ok` when the store responds."""
 
     status: Literal["ok", "unavailable"]
     detail: str | None = None
 
 
 class ProblemViolation(WireModel):
-    """One thing that is wrong with a body."""
+    """One violation in a request body."""
 
     path: str
     message: str

@@ -1,4 +1,4 @@
-"""Where a fact comes from, and what it has touched since."""
+"""The provenance of a fact, and what it affected since."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge_client.models.usage import UsageCount, UsageKind
 
 
 class PromotionRecord(WireModel):
-    """One copy of a fact on a wider level, and by which rule; told to who may see both."""
+    """A copy of a fact in a wider scope, and the rule behind it; for callers who may see both."""
 
     origin: str
     copy_: str = Field(alias="copy")
@@ -24,7 +24,7 @@ class PromotionRecord(WireModel):
 
 
 class Correction(WireModel):
-    """How a fact's validity was ended, and by which facts it was replaced."""
+    """How a fact was closed, and which facts replaced it."""
 
     lifecycle: str
     reason: str | None = None
@@ -34,7 +34,7 @@ class Correction(WireModel):
 
 
 class ConfirmationRecord(WireModel):
-    """Somebody said the same again."""
+    """A confirmation of a fact."""
 
     actor: str
     session: str | None = None
@@ -42,7 +42,7 @@ class ConfirmationRecord(WireModel):
 
 
 class ReviewRecord(WireModel):
-    """A decision about a fact."""
+    """A reviewer's decision about a fact."""
 
     decision: str
     actor: str
@@ -52,10 +52,10 @@ class ReviewRecord(WireModel):
 
 
 class FactProvenance(WireModel):
-    """Where a fact comes from: source, run, what was in front of its author, what it was made of.
+    """Where a fact comes from: its source and run, what its author had recalled, and its origins.
 
     `derivation` holds the links `derived_from`, `promoted_from` and `supersedes` that lead back
-    from the fact, transitively, the nearest first. What the reader may not see is left out.
+    from the fact, transitively, nearest first. What the caller may not see is left out.
     """
 
     fact: Fact
@@ -71,7 +71,7 @@ class FactProvenance(WireModel):
 
 
 class RecallExposure(WireModel):
-    """One recall that returned the fact."""
+    """A recall that returned the fact."""
 
     receipt: str
     principal: str
@@ -81,9 +81,9 @@ class RecallExposure(WireModel):
 
 
 class Impact(WireModel):
-    """What a fact has touched: each recall that returned it, the runs of those, what came of it.
+    """What a fact affected: the recalls that returned it, their runs, and derived facts.
 
-    Recalls are the newest first; `truncated` says that there are more than the answer holds.
+    Recalls are newest first; `truncated` means that there are more than the response holds.
     """
 
     fact: str

@@ -1,4 +1,4 @@
-"""Ranked retrieval and the receipts of it."""
+"""Recall: the request, the ranked facts, and the receipt."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from knowledge_client.models.facts import Fact, ScopeRef
 
 
 class ActAs(WireModel):
-    """The ServiceAccount whose view a recall shall have. The operator only."""
+    """The ServiceAccount to impersonate in a recall; for the operator only."""
 
     namespace: str
     service_account: str
 
 
 class RecallIn(WireModel):
-    """A ranked retrieval.
+    """A query for the best matching facts.
 
-    `max_tokens` bounds the sum of the facts' lengths, at four characters a token. `explain` adds to
-    each fact's parts what each word of the question gave to it; `why_not` asks of facts by id what
-    became of them.
+    `max_tokens` bounds the total length of the facts, at four characters a token. `explain` adds
+    the contribution of each term to the parts of each fact; `why_not` asks for the outcome of
+    certain facts, by id.
     """
 
     query: str = Field(max_length=8192)
@@ -36,14 +36,14 @@ class RecallIn(WireModel):
     attempt: SafeInt | None = Field(default=None, ge=1)
     act_as: ActAs | None = None
     include_closed: bool = Field(
-        default=False, description="return what was superseded, retracted or archived, too"
+        default=False, description="include superseded, retracted and archived facts"
     )
     explain: bool = False
     why_not: tuple[str, ...] = Field(default=(), max_length=10)
 
 
 class FactExplanation(WireModel):
-    """What became of one fact in a recall: the stage that decided, and why in words.
+    """The outcome of one fact in a recall: the stage that decided, and the explanation.
 
     Stages: `invisible`, `no-match`, `candidates`, `filters`, `overridden`, `folded`, `limit`,
     `budget`, `off`, and `returned`.
@@ -55,10 +55,10 @@ class FactExplanation(WireModel):
 
 
 class RecalledFact(Fact):
-    """A fact with its 1-based rank, its score and the score's parts.
+    """A fact with its rank (from 1), its score and the parts of the score.
 
-    Scores are comparable within one recall only. A score is the sum of its arms (`bm25`, `context`,
-    `session`, `links`, `meaning`) times its factors (`x_...`).
+    Scores are comparable within one recall only. A score is the sum of some parts (`bm25`,
+    `context`, `session`, `links`, `meaning`) times the others (`x_...`).
     """
 
     rank: int
@@ -67,7 +67,7 @@ class RecalledFact(Fact):
 
 
 class Recalled(WireModel):
-    """The answer of a recall, best first. `receipt` is absent when it could not be written."""
+    """The result of a recall, best first. `receipt` is absent when it could not be written."""
 
     receipt: str | None
     facts: tuple[RecalledFact, ...]
@@ -78,7 +78,7 @@ class Recalled(WireModel):
 
 
 class RecordedQuery(WireModel):
-    """A recall's question as it was worked out: enough to ask it again."""
+    """The parameters of a recall, complete enough to run it again."""
 
     query: str
     limit: int
@@ -94,11 +94,10 @@ class RecordedQuery(WireModel):
 
 
 class Receipt(WireModel):
-    """What one recall returned, to whom, when; never a fact's text.
+    """What one recall returned, to whom and when; never the text of a fact.
 
-    `versions` are those of the facts, in their order: a fact's history says what each said. It is
-    empty in receipts from before versions were kept. `acted_by` is the caller when it
-    recalled with the view of another `principal`.
+    `versions` are those of the facts, in their order; the history of a fact has their texts. It is
+    empty in older receipts. `acted_by` is the caller that impersonated `principal`.
     """
 
     id: str
@@ -118,7 +117,7 @@ class Receipt(WireModel):
 
 
 class RankChange(WireModel):
-    """Where one fact stood in two answers to one question; None where it was not in it."""
+    """The rank of one fact in two results of the same query; None where it is missing."""
 
     fact: str
     rank_then: int | None = None
@@ -128,10 +127,10 @@ class RankChange(WireModel):
 
 
 class ReplayResult(WireModel):
-    """A recall beside the same question asked again: as of then (`replay`) or of now (`diff`).
+    """A recall compared with the same query as of then (`replay`) or as of now (`diff`).
 
-    `equal` means the same facts in the same order with the same scores, to the bit. `reasons` says
-    what is known about why it is not, and which ranker or analyser it was when it was another.
+    `equal` means the same facts in the same order with the same scores, to the bit. `reasons`
+    explains differences, such as another version of the ranker or analyser.
     """
 
     receipt: str

@@ -42,7 +42,7 @@ class EpisodesIn(WireModel):
 
 
 class EpisodesAccepted(WireModel):
-    """How many episodes were new and how many the record had already."""
+    """How many episodes were new, and how many existed already."""
 
     accepted: int
     duplicates: int
@@ -57,7 +57,7 @@ class Episode(EpisodeIn):
 
 
 class EpisodePage(WireModel):
-    """The episodes of one run, by `seq`. `cursor` is opaque; absent on the last page."""
+    """The episodes of one run, by `seq`. `cursor` is opaque, and absent on the last page."""
 
     episodes: tuple[Episode, ...]
     cursor: str | None = None
@@ -91,7 +91,7 @@ class RunIn(WireModel):
 
 
 class Run(RunIn):
-    """A run as the ledger has it."""
+    """A run of the ledger."""
 
     run_id: str
     opened_at: UtcDatetime
@@ -99,7 +99,7 @@ class Run(RunIn):
 
 
 class RunPage(WireModel):
-    """A page of runs, newest first. `cursor` is opaque; absent on the last page."""
+    """A page of runs, newest first. `cursor` is opaque, and absent on the last page."""
 
     runs: tuple[Run, ...]
     cursor: str | None = None

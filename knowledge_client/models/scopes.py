@@ -1,4 +1,4 @@
-"""How knowledge behaves in one scope."""
+"""The configuration of scopes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Promotion(WireModel):
 
 
 class Injection(WireModel):
-    """What is put in front of a cell when a mission starts."""
+    """Which facts a cell gets when a mission starts."""
 
     enabled: bool = True
     max_facts: int = Field(default=20, ge=0, le=100)
@@ -44,13 +44,15 @@ class ExtractionConfig(WireModel):
 
 
 class ScopeConfig(WireModel):
-    """How knowledge behaves in one scope. Defaults hold for a scope that nobody declared."""
+    """The configuration of one scope; the defaults apply to undeclared scopes."""
 
     read_only: bool = False
     inherit: bool = True
     secrets: Literal["Mask", "Refuse"] = "Mask"
     many: tuple[str, ...] = Field(
-        default=(), max_length=256, description="predicates of which a subject may have many"
+        default=(),
+        max_length=256,
+        description="predicates that a subject may have several live facts for",
     )
     retention: Retention = Retention()
     promotion: Promotion = Promotion()
@@ -75,7 +77,7 @@ class ScopePage(WireModel):
 
 
 class AdoptionResult(WireModel):
-    """Which scopes of a realm that was there before are joined to the one of today."""
+    """The scopes of an earlier realm of the same name that were merged into the current one."""
 
     path: str
     scopes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Counts, rates and intervals of Blueprints, and what a scope holds."""
+"""Statistics of Blueprints and of scopes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interval(WireModel):
 
 
 class Counts(WireModel):
-    """Runs by what became of them. uses = running + succeeded + failed + excluded."""
+    """Runs by outcome; uses = running + succeeded + failed + excluded."""
 
     uses: int = 0
     running: int = 0
@@ -36,7 +36,7 @@ class Counts(WireModel):
 
 
 class RunMetrics(Counts):
-    """Counts, and what the runs took: durations and costs of those that are in the rate."""
+    """Counts, with the durations and costs of the runs that count towards the success rate."""
 
     last_used: datetime | None = None
     median_duration_s: float | None = None
@@ -59,14 +59,14 @@ class ValueStats(RunMetrics):
 
 
 class ParameterStats(WireModel):
-    """How runs went by the value of one parameter, the most used value first."""
+    """Runs by the value of one parameter, most used value first."""
 
     name: str
     values: tuple[ValueStats, ...] = ()
 
 
 class BlueprintStats(RunMetrics):
-    """What the ledger knows of one Blueprint. All zero for one that it never saw."""
+    """The statistics of one Blueprint; all zero for an unknown one."""
 
     namespace: str
     name: str
@@ -78,7 +78,7 @@ class BlueprintStats(RunMetrics):
 
 
 class ScopeStats(WireModel):
-    """What the store holds in exactly one scope; ancestors and descendants are not counted."""
+    """The contents of one scope, without the scopes above and below it."""
 
     path: str
     facts: int = 0
@@ -88,14 +88,14 @@ class ScopeStats(WireModel):
 
 
 class StatsIn(WireModel):
-    """A batch of questions for the statistics of Blueprints and scopes."""
+    """The Blueprints and scopes to return statistics for."""
 
     blueprints: tuple[BlueprintName, ...] = Field(default=(), max_length=2000)
     scopes: tuple[str, ...] = Field(default=(), max_length=2000)
 
 
 class Stats(WireModel):
-    """The answers, in the order of the questions."""
+    """The statistics, in the order of the request."""
 
     blueprints: tuple[BlueprintStats, ...] = ()
     scopes: tuple[ScopeStats, ...] = ()

@@ -1,4 +1,4 @@
-"""What became of facts that were put in front of somebody."""
+"""How facts were used after a recall."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UsageKind = Literal[
 
 
 class FactUse(WireModel):
-    """One fact, by id or alias, and what was done with it."""
+    """One fact, by id or alias, and how it was used."""
 
     fact: str = Field(min_length=1, max_length=1200)
     kind: UsageKind
@@ -22,19 +22,19 @@ class FactUse(WireModel):
 
 
 class UsageIn(WireModel):
-    """Uses to count, for the caller's home scope as the observer: all of them or none."""
+    """Uses to record atomically, with the caller's home scope as the observer."""
 
     uses: tuple[FactUse, ...] = Field(min_length=1, max_length=200)
 
 
 class UsageCounted(WireModel):
-    """How many uses were counted."""
+    """How many uses were recorded."""
 
     counted: int
 
 
 class UsageCount(WireModel):
-    """How often a fact was used in one way, as far as the reader may know, and when last."""
+    """How often a fact was used in one way, as far as the caller may see, and when last."""
 
     count: int
     last_at: UtcDatetime

@@ -107,7 +107,7 @@ class TestVerbs:
             assert answer.status_code == 422, path
             (violation,) = answer.json()["violations"]
             assert violation["path"] == "reason"
-            assert "a reason is kept with the fact; say why in words" in violation["message"]
+            assert "must not be blank: the reason is stored with the fact" in violation["message"]
 
     async def test_facts_are_read_as_they_were_known(self, connect: Connect) -> None:
         client, fact_id = connect("keeper"), await told(connect)

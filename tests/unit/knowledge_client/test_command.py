@@ -59,7 +59,7 @@ def test_recall_as_json_is_the_whole_answer():
 
 
 def test_recall_of_nothing_says_so():
-    assert run(recalled(), "recall", "image")[1] == "nothing is known about this\n"
+    assert run(recalled(), "recall", "image")[1] == "no facts match\n"
 
 
 def test_remember_prints_the_id_and_sends_where_it_comes_from():

@@ -88,7 +88,7 @@ def test_violations_are_all_in_the_message():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"fact_id": 1}'])
 def test_a_success_that_is_not_ours_is_unexpected(body):
-    with pytest.raises(errors.UnexpectedAnswer, match="is no Remembered"):
+    with pytest.raises(errors.UnexpectedAnswer, match="is not a Remembered"):
         parse(200, body)
 
 

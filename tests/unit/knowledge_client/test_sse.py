@@ -22,7 +22,7 @@ def test_lines_become_an_event_at_the_empty_line_and_comments_nothing():
 def test_what_is_no_event_is_said():
     reader = sse.SseDecoder()
     reader.decode_line("data: <html>")
-    with pytest.raises(errors.UnexpectedAnswer, match="'<html>' is no event"):
+    with pytest.raises(errors.UnexpectedAnswer, match="'<html>' is not an event"):
         reader.decode_line("")
 
 
