@@ -23,7 +23,7 @@ from knowledge_client.models import AliasIn, FactIn, RunIn, Source
 from knowledge_service.domain import facts
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.aliases import Name
-from knowledge_service.ports import Actor, Around, Reader, RunListing, Search
+from knowledge_service.ports import Actor, AuditReader, NeighbourQuery, RunListing, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 
 _REALM = "realm:demo"
@@ -101,10 +101,10 @@ def questions(store: SqliteStore, fact_id: str, view: View) -> Mapping[str, Call
         "recall": lambda: store.search(Search(view, _WORDS, 10)).hits,
         "name": lambda: store.named(_NAME, view),
         "runs": lambda: store.list_runs(RunListing(view, 50)),
-        "links": lambda: store.links(fact_id, view, types=(), before=None, limit=50),
-        "neighbours": lambda: store.neighbors(Around(fact_id, 2, 50), view),
-        "why": lambda: store.why(fact_id, Reader(view, "bench")),
-        "impact": lambda: store.impact(fact_id, Reader(view, "bench"), limit=50),
+        "links": lambda: store.links(fact_id, view, types=(), before_id=None, limit=50),
+        "neighbours": lambda: store.neighbors(NeighbourQuery(fact_id, 2, 50), view),
+        "why": lambda: store.why(fact_id, AuditReader(view, "bench")),
+        "impact": lambda: store.impact(fact_id, AuditReader(view, "bench"), limit=50),
         "stream": lambda: store.changes(position, view, limit=50),
         "audit": lambda: store.audit(reaches, None, limit=50),
     }

@@ -19,7 +19,7 @@ import apsw
 
 from knowledge_client.models import ScopeConfig
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports import Actor, Around, Reader
+from knowledge_service.ports import Actor, AuditReader, NeighbourQuery
 from knowledge_service.store.sqlite.store import SqliteStore
 
 _SCOPE = "realm:bench/formation:team"
@@ -82,7 +82,7 @@ def measure(
     for depth in (1, 2):
         times = []
         for _ in range(_ASKED):
-            around = Around(f"f-{1 + dice.randrange(facts):09}", depth, 50)
+            around = NeighbourQuery(f"f-{1 + dice.randrange(facts):09}", depth, 50)
             began = clock()
             store.neighbors(around, view)
             times.append((clock() - began) * 1000)
@@ -92,7 +92,7 @@ def measure(
             f"depth{depth}_p95": times[-_ASKED // 20],
         }
     began = clock()
-    impact = store.impact("f-000000001", Reader(view, "bench"), limit=1_000)
+    impact = store.impact("f-000000001", AuditReader(view, "bench"), limit=1_000)
     found["impact_ms"] = (clock() - began) * 1000
     found["impact_recalls"] = len(impact.recalls) if impact else 0
     store.close()

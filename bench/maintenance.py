@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.figures import table
 from bench.texts import Texts
 from knowledge_client.models import Retention, ScopeConfig
-from knowledge_service.ports import Actor, Listing, Order
+from knowledge_service.ports import ActionContext, Actor, Listing
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, new_fact
 
@@ -29,7 +29,7 @@ _ERASED = 5
 _LARGE = "realm:bench/formation:large"
 _OTHER = "realm:bench/formation:other"
 _ACTOR = Actor("bench", "system")
-_WHY = Order(_ACTOR, "measured")
+_WHY = ActionContext(_ACTOR, "measured")
 _PAUSE_S = 0.002
 
 

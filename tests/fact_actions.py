@@ -10,10 +10,10 @@ from knowledge_client.models import (
     Recalled,
     Receipt,
 )
-from knowledge_service.ports import Listing, NewReceipt, Order, Store
+from knowledge_service.ports import ActionContext, Listing, NewReceipt, Store
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 
-WHY = Order(PERSON, "because")
+WHY = ActionContext(PERSON, "because")
 
 
 def told(store: Store, content: str = "the build needs Java 21", **given: Any) -> str:

@@ -96,14 +96,14 @@ class FactErasure:
 
     def _entry(self, seq: int) -> LogEntry | None:
         """Return an event that has a payload."""
-        return next((each for each in self.log.entries(seq, seq) if each.payload), None)
+        return next((entry for entry in self.log.entries(seq, seq) if entry.payload), None)
 
     def _parts(self, entry: LogEntry) -> Iterator[tuple[int, Part]]:
         """Return the parts about the fact, by their places."""
         patterns = (self.fact.id.encode(), b'_no":%d' % self.fact.number)
-        for place, part in _parts_containing(entry, patterns):
+        for part_index, part in _parts_containing(entry, patterns):
             if self._is_about_fact(part):
-                yield place, part
+                yield part_index, part
 
     def _is_about_fact(self, part: Part) -> bool:
         if "table" in part:
@@ -115,23 +115,23 @@ class FactErasure:
         if entry is None:
             return
         parts = dict(self._parts(entry))
-        for place, part in parts.items():
-            self._remember_text(entry, place, part)
+        for part_index, part in parts.items():
+            self._remember_text(entry, part_index, part)
         if with_edits:
-            for place, part in _parts_containing(entry, (b'"edits":',)):
-                if place not in parts:
-                    parts[place] = part
+            for part_index, part in _parts_containing(entry, (b'"edits":',)):
+                if part_index not in parts:
+                    parts[part_index] = part
                     self._restate(entry, part)
         self._erase_parts(entry, parts)
 
-    def _remember_text(self, entry: LogEntry, place: int, part: Part) -> None:
+    def _remember_text(self, entry: LogEntry, part_index: int, part: Part) -> None:
         if entry.row.type == fact_events.RECORDED:
-            self._recorded = (entry.row.seq, place)
+            self._recorded = (entry.row.seq, part_index)
             self.text = fact_events.index_text(part)[1]
         elif entry.row.type == legacy_rows.TYPE:
             document = legacy_rows.index_text(part)
             if document:
-                self._recorded, self.text = (entry.row.seq, place), document[2]
+                self._recorded, self.text = (entry.row.seq, part_index), document[2]
 
     def _restate(self, entry: LogEntry, part: Part) -> None:
         row = entry.row
@@ -153,8 +153,8 @@ class FactErasure:
                 if entry is None or (entry.row.type, entry.row.scope_no) != ("alias.set", scope_no):
                     continue
                 parts = {
-                    place: part
-                    for place, part in _parts_containing(entry, (b'"namespace":',))
+                    part_index: part
+                    for part_index, part in _parts_containing(entry, (b'"namespace":',))
                     if all(part[key] == alias[key] for key in alias)
                 }
                 previous = {part["was"] for part in parts.values() if part.get("was")}
@@ -174,9 +174,9 @@ class FactErasure:
             return
         self.log.replace_payload(seq, remainder)
         ids = {fact_id for part in parts.values() for fact_id in _fact_ids(part)}
-        for other in sorted(ids - {self.fact.id}):
-            if not any(event_payloads.parts_containing(remainder, (other.encode(),))):
-                numbers = self.references.fact_numbers(other)
+        for other_id in sorted(ids - {self.fact.id}):
+            if not any(event_payloads.parts_containing(remainder, (other_id.encode(),))):
+                numbers = self.references.fact_numbers(other_id)
                 self._detached += [(seq, number) for number in numbers]
 
 

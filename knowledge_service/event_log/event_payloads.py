@@ -73,24 +73,24 @@ def parts_containing(
     payload: StoredPayload, patterns: Sequence[bytes]
 ) -> Iterator[tuple[int, Part]]:
     """Go through the parts, by their places, whose bytes have one of these: few of many."""
-    for place, (_, line) in enumerate(_lines(payload)):
+    for part_index, (_, line) in enumerate(_lines(payload)):
         if not line.startswith(_ERASED) and any(pattern in line for pattern in patterns):
-            yield place, json.loads(line)
+            yield part_index, json.loads(line)
 
 
-def without_parts(payload: StoredPayload, places: Collection[int]) -> StoredPayload | None:
+def without_parts(payload: StoredPayload, erased_indexes: Collection[int]) -> StoredPayload | None:
     """Take the parts at some places out; None when nothing would be left."""
-    salts, lines, left = [], [], 0
-    for place, (salt, line) in enumerate(_lines(payload)):
+    salts, lines, remaining = [], [], 0
+    for part_index, (salt, line) in enumerate(_lines(payload)):
         is_erased = line.startswith(_ERASED)
-        if is_erased or place in places:
+        if is_erased or part_index in erased_indexes:
             salts.append(bytes(_SALT_LENGTH))
             lines.append(line if is_erased else _ERASED + _hash(salt, line).hex().encode())
         else:
-            left += 1
+            remaining += 1
             salts.append(salt)
             lines.append(line)
-    return StoredPayload(b"".join(salts), b"\n".join(lines)) if left else None
+    return StoredPayload(b"".join(salts), b"\n".join(lines)) if remaining else None
 
 
 def _lines(payload: StoredPayload) -> list[tuple[bytes, bytes]]:

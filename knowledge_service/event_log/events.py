@@ -20,14 +20,14 @@ class Event:
     at: int
     parts: tuple[Mapping[str, Any] | None, ...]
 
-    def known(self) -> Iterator[Mapping[str, Any]]:
+    def remaining_parts(self) -> Iterator[Mapping[str, Any]]:
         """Go through the parts that were not erased."""
         return (part for part in self.parts if part is not None)
 
     @property
     def op(self) -> int:
         """Return the first event of what the call did that this is part of."""
-        return int(next((part["op"] for part in self.known() if "op" in part), self.seq))
+        return int(next((part["op"] for part in self.remaining_parts() if "op" in part), self.seq))
 
     @property
     def is_link_alone(self) -> bool:

@@ -70,6 +70,6 @@ def with_ids(lines: Sequence[bytes], fact_ids: Sequence[str], first: int) -> lis
     """Put numbers, from the first on, and ids before what `encode_without_ids` returns."""
     numbered = enumerate(zip(lines, fact_ids, strict=True), first)
     return [
-        b'{"no":%d,"fact":"%b",%b' % (no, fact_id.encode(), line[1:])
-        for no, (line, fact_id) in numbered
+        b'{"no":%d,"fact":"%b",%b' % (fact_no, fact_id.encode(), line[1:])
+        for fact_no, (line, fact_id) in numbered
     ]

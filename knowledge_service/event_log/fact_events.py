@@ -40,16 +40,16 @@ class FactChange:
     """What the scope's count of live facts gains."""
 
 
-def change_of(before: Mapping[str, Any], values: Mapping[str, Any]) -> FactChange | None:
+def compute_change(old_values: Mapping[str, Any], values: Mapping[str, Any]) -> FactChange | None:
     """Return what the values that a part sets make of a fact; None when none of them is new.
 
     Then the fact gets no new version.
     """
-    after = {**before, **values}
-    if after == before:
+    new_values = {**old_values, **values}
+    if new_values == old_values:
         return None
-    delta = (after["lifecycle"] == "live") - (before["lifecycle"] == "live")
-    return FactChange(after, delta)
+    delta = (new_values["lifecycle"] == "live") - (old_values["lifecycle"] == "live")
+    return FactChange(new_values, delta)
 
 
 def normal_tags(tags: Iterable[str]) -> set[str]:
@@ -64,7 +64,7 @@ def index_text(part: Part) -> tuple[int, str]:
 
 def index_texts(event: Event) -> Collection[tuple[int, str]]:
     """Return number and text of each fact that an event recorded."""
-    return [index_text(part) for part in event.known()]
+    return [index_text(part) for part in event.remaining_parts()]
 
 
 def key_hash_of(part: Part) -> bytes | None:

@@ -56,17 +56,17 @@ class EventAppender:
 
     def append(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
         """Append events of one type; each of their parts can be erased alone."""
-        encoded = [[msgspec.json.encode(part) for part in each.parts] for each in events]
+        encoded = [[msgspec.json.encode(part) for part in event.parts] for event in events]
         seqs = self.append_encoded(
             kind,
             [
-                EncodedEvent(each.scope_no, each.actor, lines)
-                for each, lines in zip(events, encoded, strict=True)
+                EncodedEvent(event.scope_no, event.actor, lines)
+                for event, lines in zip(events, encoded, strict=True)
             ],
         )
         return [
-            Event(seq, each.scope_no, kind, each.actor, self._at_us, tuple(each.parts))
-            for seq, each in zip(seqs, events, strict=True)
+            Event(seq, event.scope_no, kind, event.actor, self._at_us, tuple(event.parts))
+            for seq, event in zip(seqs, events, strict=True)
         ]
 
     def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:

@@ -30,7 +30,9 @@ def moved_facts(event: Event) -> Mapping[int, int]:
     """Return the new scopes of the facts that an event moved, by their numbers."""
     if event.type != SCOPE_ADOPTED or event.scope_no is None:
         return {}
-    return {number: event.scope_no for part in event.known() for number in part["numbers"]}
+    return {
+        number: event.scope_no for part in event.remaining_parts() for number in part["numbers"]
+    }
 
 
 def last_moves(log: LogReader) -> dict[int, tuple[int, int]]:
@@ -44,13 +46,15 @@ def last_moves(log: LogReader) -> dict[int, tuple[int, int]]:
 def tombstones(log: LogReader) -> Mapping[int, Mapping[int, Tombstone]]:
     """Return the tombstones by the event, and the place of the part in it, of their facts."""
     emptied = _emptied_scopes(log)
-    found: dict[int, dict[int, Tombstone]] = {}
+    tombstones_by_event: dict[int, dict[int, Tombstone]] = {}
     for event in map(event_of, log.entries_of_type(fact_events.ERASED)):
-        for part in event.known():
+        for part in event.remaining_parts():
             if "recorded" in part and emptied.get(part["scope"], 0) < event.seq:
-                seq, place = part["recorded"]
-                found.setdefault(seq, {})[place] = Tombstone(part["scope"], part["number"])
-    return found
+                seq, part_index = part["recorded"]
+                tombstones_by_event.setdefault(seq, {})[part_index] = Tombstone(
+                    part["scope"], part["number"]
+                )
+    return tombstones_by_event
 
 
 def documents(
@@ -63,10 +67,12 @@ def documents(
     """
     if event.type not in {fact_events.RECORDED, legacy_rows.TYPE}:
         return
-    for place in range(max([len(event.parts), *(each + 1 for each in erased)])):
-        part = event.parts[place] if place < len(event.parts) else None
+    for part_index in range(
+        max([len(event.parts), *(erased_index + 1 for erased_index in erased)])
+    ):
+        part = event.parts[part_index] if part_index < len(event.parts) else None
         if part is None:
-            tombstone = erased.get(place)
+            tombstone = erased.get(part_index)
             if tombstone:
                 yield tombstone.scope_no, tombstone.fact_no, tombstone
         elif event.type == legacy_rows.TYPE:
@@ -82,6 +88,6 @@ def _emptied_scopes(log: LogReader) -> dict[int, int]:
     return {
         part["from"]: event.seq
         for event in map(event_of, log.entries_of_type(SCOPE_ADOPTED))
-        for part in event.known()
+        for part in event.remaining_parts()
         if part["from"] is not None
     }

@@ -37,14 +37,14 @@ class ExportCounts:
     rows: int
 
 
-def write_export(log: LogReader, tables: ExportedTables, out: BinaryIO) -> ExportCounts:
+def write_export(log: LogReader, tables: ExportedTables, stream: BinaryIO) -> ExportCounts:
     """Write a store as it is in one snapshot."""
     digest, events, rows = hashlib.sha256(), 0, 0
 
     def write_line(value: Any) -> None:
         data = canonical(value).encode() + b"\n"
         digest.update(data)
-        out.write(data)
+        stream.write(data)
 
     write_line({"format": FORMAT, "schema": tables.schema})
     for table, row in tables.rows():
@@ -117,7 +117,7 @@ class _Import:
         if number == 1:
             self._check_header(value)
         elif "table" in value:
-            row = {name: _decoded(each) for name, each in value["row"].items()}
+            row = {name: _decoded(encoded) for name, encoded in value["row"].items()}
             self._tables.insert(value["table"], row)
             self._rows += 1
         else:

@@ -33,10 +33,10 @@ def verify_log(log: LogReader) -> Report:
     count = erased = 0
     try:
         erasable = _erased_events(log)
-        for found, is_erased in _checked_events(log, erasable):
+        for event_problems, is_erased in _checked_events(log, erasable):
             count += 1
             erased += is_erased
-            problems += found
+            problems += event_problems
             if len(problems) >= MAX_PROBLEMS:
                 break
         problems += [f"payload {seq} belongs to no event" for seq in log.stray_payloads()]

@@ -16,13 +16,13 @@ def archive(uow: FactUnitOfWork, scope: str, chosen: Sequence[Choice]) -> None:
     uow.begin()
     parts = [
         {
-            "fact": each.fact_id,
+            "fact": choice.fact_id,
             "set": {
-                "lifecycle": "archived", "closed_at": uow.at_us, "closed_reason": each.reason,
+                "lifecycle": "archived", "closed_at": uow.at_us, "closed_reason": choice.reason,
                 "closed_by": ACTOR.name,
             },
         }
-        for each in chosen
+        for choice in chosen
     ]  # fmt: skip
     if parts:
         uow.record("fact.archived", scope=scope, actor=ACTOR, parts=parts)

@@ -8,9 +8,9 @@ from typing import Literal
 from knowledge_client.models import Fact
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
-from knowledge_service.ports import Actor, Order
+from knowledge_service.ports import ActionContext, Actor
 
-ORIGIN_GONE = "origin-retracted"
+ORIGIN_RETRACTED_FLAG = "origin-retracted"
 
 
 @dataclass(frozen=True)
@@ -20,24 +20,27 @@ class Withdrawal:
     retracted: tuple[str, ...] = ()
     flagged: tuple[str, ...] = ()
 
-    def __add__(self, other: Withdrawal) -> Withdrawal:
-        return Withdrawal(self.retracted + other.retracted, self.flagged + other.flagged)
+    def __add__(self, second: Withdrawal) -> Withdrawal:
+        return Withdrawal(self.retracted + second.retracted, self.flagged + second.flagged)
 
 
-def close(
-    uow: FactUnitOfWork, fact: Fact, lifecycle: str, reason: str, actor: Actor, *, until: int | None
+def close_fact(
+    uow: FactUnitOfWork, fact: Fact, lifecycle: str, reason: str, actor: Actor,
+    *, valid_until_us: int | None,
 ) -> None:  # fmt: skip
     """End a live fact; `until` ends its validity in the world too, unless that ended before."""
-    ends = [each for each in (until, times.to_us(fact.valid_until)) if each is not None]
-    given = {
+    ends = [
+        end_us for end_us in (valid_until_us, times.to_us(fact.valid_until)) if end_us is not None
+    ]
+    changes = {
         "lifecycle": lifecycle, "closed_at": uow.at_us, "closed_reason": reason,
         "closed_by": actor.name, "valid_until": min(ends, default=None),
     }  # fmt: skip
-    parts = [{"fact": fact.id, "actor_type": actor.type, "set": given}]
+    parts = [{"fact": fact.id, "actor_type": actor.type, "set": changes}]
     uow.record("fact.closed", scope=fact.scope, actor=actor, parts=parts)
 
 
-def is_persons(actor: str, actor_type: str | None, agent: str) -> bool:
+def is_closed_by_person(actor: str, actor_type: str | None, agent: str) -> bool:
     """Tell whether an agent must treat a closing as a person's.
 
     Older versions stored no type: then an agent takes back what was done under its own name.
@@ -45,20 +48,20 @@ def is_persons(actor: str, actor_type: str | None, agent: str) -> bool:
     return actor_type == "human" if actor_type else actor != agent
 
 
-def described(actor: str, actor_type: str | None, done: str) -> str:
+def describe_action(actor: str, actor_type: str | None, action: str) -> str:
     """Say in words for a refusal that somebody did what `is_persons` treats as a person's."""
     if actor_type:
-        return f"a person {done}"
-    return f"{actor} {done}, and the log does not say whether {actor} is a person"
+        return f"a person {action}"
+    return f"{actor} {action}, and the log does not say whether {actor} is a person"
 
 
 def withdraw_copies(
     uow: FactUnitOfWork,
     origin_id: str,
-    order: Order,
+    order: ActionContext,
     *,
     cause: Literal["retracted", "corrected", "rejected", "superseded"],
-    until: int,
+    valid_until_us: int,
 ) -> Withdrawal:
     """Close the copies of a fact that was closed, level by level.
 
@@ -71,52 +74,60 @@ def withdraw_copies(
     origin = require_fact(uow, origin_id)
     lifecycle = "superseded" if cause == "superseded" else "retracted"
     withdrawal = Withdrawal()
-    for standing in uow.promotions(origin_id):
-        copy = uow.fact(standing.copy)
-        if standing.origin != origin_id or copy is None or copy.lifecycle != "live":
+    for active_promotion in uow.promotions(origin_id):
+        copy = uow.fact(active_promotion.copy)
+        if active_promotion.origin != origin_id or copy is None or copy.lifecycle != "live":
             continue
         if copy.source.type != "promoted":
             continue  # it was told there and only confirmed by the origin; it stands by itself
         # Readers of the copy may not see the origin, so they do not read why it was closed either.
         reason = f"the fact that it was copied from was {cause}"
-        if _stands_without(uow, origin, copy):
-            withdrawal += Withdrawal(flagged=flag(uow, copy, Order(order.actor, reason)))
+        if _has_evidence_beside(uow, origin, copy):
+            withdrawal += Withdrawal(
+                flagged=flag_copy(uow, copy, ActionContext(order.actor, reason))
+            )
             continue
-        close(uow, copy, lifecycle, reason, order.actor, until=until)
-        part = {"id": standing.id, "origin": standing.origin, "copy": standing.copy}
+        close_fact(uow, copy, lifecycle, reason, order.actor, valid_until_us=valid_until_us)
+        part = {
+            "id": active_promotion.id,
+            "origin": active_promotion.origin,
+            "copy": active_promotion.copy,
+        }
         uow.record("promotion.undone", scope=copy.scope, actor=order.actor, parts=[part])
         withdrawal += Withdrawal(retracted=(copy.id,))
-        withdrawal += withdraw_copies(uow, copy.id, order, cause=cause, until=until)
+        withdrawal += withdraw_copies(
+            uow, copy.id, order, cause=cause, valid_until_us=valid_until_us
+        )
     return withdrawal
 
 
-def flag(uow: FactUnitOfWork, copy: Fact, order: Order) -> tuple[str, ...]:
+def flag_copy(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
     """Keep a copy out of injection until a reviewer decides, and the copies made of it as well."""
-    if ORIGIN_GONE not in copy.flags:
-        flags = [*copy.flags, ORIGIN_GONE]
+    if ORIGIN_RETRACTED_FLAG not in copy.flags:
+        flags = [*copy.flags, ORIGIN_RETRACTED_FLAG]
         part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
         uow.record("fact.flagged", scope=copy.scope, actor=order.actor, parts=[part])
     flagged = [copy.id]
-    for standing in uow.promotions(copy.id):
-        above = uow.fact(standing.copy) if standing.origin == copy.id else None
+    for active_promotion in uow.promotions(copy.id):
+        above = uow.fact(active_promotion.copy) if active_promotion.origin == copy.id else None
         if above and above.lifecycle == "live":
-            flagged += flag(uow, above, order)
+            flagged += flag_copy(uow, above, order)
     return tuple(flagged)
 
 
-def _stands_without(uow: FactUnitOfWork, origin: Fact, copy: Fact) -> bool:
+def _has_evidence_beside(uow: FactUnitOfWork, origin: Fact, copy: Fact) -> bool:
     """Tell whether a copy is more than its origin: approved or confirmed by others.
 
     Who said the origin, and the session in which it was said, confirm nothing by saying it again.
     """
-    if copy.review == "approved" or _origins(uow, copy.id) > 1:
+    if copy.review == "approved" or _count_origins(uow, copy.id) > 1:
         return True
-    own = {ref.id for ref in origin.source.refs}
+    origin_refs = {ref.id for ref in origin.source.refs}
     return any(
-        each.actor != origin.source.actor and each.session not in own
-        for each in uow.confirmations(copy.id)
+        confirmation.actor != origin.source.actor and confirmation.session not in origin_refs
+        for confirmation in uow.confirmations(copy.id)
     )
 
 
-def _origins(uow: FactUnitOfWork, copy_id: str) -> int:
-    return sum(each.copy == copy_id for each in uow.promotions(copy_id))
+def _count_origins(uow: FactUnitOfWork, copy_id: str) -> int:
+    return sum(promotion.copy == copy_id for promotion in uow.promotions(copy_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
-Given = TypeVar("Given")
+Argument = TypeVar("Argument")
 T = TypeVar("T")
 
 
@@ -17,10 +17,10 @@ class DryRunRollback(Exception, Generic[T]):
         self.answer = answer
 
 
-def rolled_back(work: Callable[[Given], T]) -> Callable[[Given], NoReturn]:
+def roll_back_after(operation: Callable[[Argument], T]) -> Callable[[Argument], NoReturn]:
     """Make a write that always ends with `DryRunRollback`, unless it is refused."""
 
-    def run(given: Given) -> NoReturn:
-        raise DryRunRollback(work(given))
+    def run(argument: Argument) -> NoReturn:
+        raise DryRunRollback(operation(argument))
 
     return run

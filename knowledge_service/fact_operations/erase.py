@@ -5,12 +5,12 @@ from __future__ import annotations
 from knowledge_client.models import ErasureResult
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 
 _MADE_FROM = ("derived_from", "supersedes", "promoted_from")
 
 
-def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> ErasureResult:
+def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> ErasureResult:
     """Erase a fact, whatever its lifecycle, with its copies of every level.
 
     Raises:
@@ -18,13 +18,13 @@ def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> ErasureResult:
     """
     uow.begin()
     require_fact(uow, fact_id)
-    promoted = copies(uow, fact_id)
-    gone = (fact_id, *promoted)
-    derived = _derived(uow, gone)
-    links, events = uow.erase(gone, actor=order.actor, reason=order.reason)
+    promoted = find_copies(uow, fact_id)
+    erased_ids = (fact_id, *promoted)
+    derived = _find_derived(uow, erased_ids)
+    links, events = uow.erase(erased_ids, actor=order.actor, reason=order.reason)
     erased_at = times.from_us(uow.at_us)
     return ErasureResult(
-        facts=gone,
+        facts=erased_ids,
         copies=promoted,
         derived=derived,
         links=links,
@@ -37,22 +37,22 @@ def erase(uow: FactUnitOfWork, fact_id: str, order: Order) -> ErasureResult:
     )
 
 
-def copies(uow: FactUnitOfWork, fact_id: str) -> tuple[str, ...]:
+def find_copies(uow: FactUnitOfWork, fact_id: str) -> tuple[str, ...]:
     """Return the promoted copies of a fact, of every level, those taken back included.
 
     An equal fact that existed above independently is no copy: it is named as derived.
     """
-    found: list[str] = []
+    copy_ids: list[str] = []
     for copy_id in uow.copies(fact_id):
-        found += [copy_id, *copies(uow, copy_id)]
-    return tuple(dict.fromkeys(found))
+        copy_ids += [copy_id, *find_copies(uow, copy_id)]
+    return tuple(dict.fromkeys(copy_ids))
 
 
-def _derived(uow: FactUnitOfWork, gone: tuple[str, ...]) -> tuple[str, ...]:
-    found = [
+def _find_derived(uow: FactUnitOfWork, erased_ids: tuple[str, ...]) -> tuple[str, ...]:
+    derived_ids = [
         link.from_id
-        for fact_id in gone
+        for fact_id in erased_ids
         for link in uow.links(fact_id)
-        if link.type in _MADE_FROM and link.to_id == fact_id and link.from_id not in gone
+        if link.type in _MADE_FROM and link.to_id == fact_id and link.from_id not in erased_ids
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(derived_ids))

@@ -11,11 +11,11 @@ from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.fact_operations import closing, remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 
 
 def correct(
-    uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: Order
+    uow: FactUnitOfWork, fact_id: str, replacement: str | None, order: ActionContext
 ) -> CorrectionResult:
     """Close a live fact: superseded when there is a replacement, else retracted.
 
@@ -29,21 +29,25 @@ def correct(
     """
     if replacement is None:
         withdrawal = _retract(uow, fact_id, order)
-        return _corrected(fact_id, None, withdrawal)
+        return _correction_result(fact_id, None, withdrawal)
     uow.begin()
-    old = _live(uow, fact_id)
+    old = _require_live(uow, fact_id)
     new = domain.replacement(old, replacement, order.actor.name)
     if new.content_hash == domain.hash_of_fact(old):
         raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
-    closing.close(uow, old, "superseded", order.reason, order.actor, until=uow.at_us)
-    withdrawal = closing.withdraw_copies(uow, fact_id, order, cause="corrected", until=uow.at_us)
+    closing.close_fact(uow, old, "superseded", order.reason, order.actor, valid_until_us=uow.at_us)
+    withdrawal = closing.withdraw_copies(
+        uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us
+    )
     successor = remember.store_in_operation(uow, new, order.actor)
-    remember.link(uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor)
+    remember.link_facts(
+        uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor
+    )
     uow.transfer_aliases(fact_id, successor.fact_id, actor=order.actor)
-    return _corrected(fact_id, successor.fact_id, withdrawal)
+    return _correction_result(fact_id, successor.fact_id, withdrawal)
 
 
-def retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
+def retract(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
     """Say that a fact was wrong; its promoted copies go too, unless others confirmed them.
 
     Raises:
@@ -54,7 +58,7 @@ def retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     return require_fact(uow, fact_id)
 
 
-def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
+def restore(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
     """Make a closed fact live again.
 
     Raises:
@@ -72,7 +76,7 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     equal = uow.equal(fact.scope, domain.hash_of_fact(fact))
     if equal and equal.lifecycle == "live":
         raise Conflict(f"fact {equal.id} is live and says the same; confirm that one")
-    holder = _holder(uow, fact)
+    holder = _live_key_holder(uow, fact)
     if holder:
         raise Conflict(
             f"fact {holder.id} is live and holds the same subject and predicate;"
@@ -81,17 +85,17 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
     if order.actor.is_bounded:
         uow.require_room(fact.scope)
     # What ended by the closing holds on; an end that the fact was told with stays.
-    (until,) = uow.ended_live(fact_id) or (None,)
-    given = {
+    (valid_until_us,) = uow.ended_live(fact_id) or (None,)
+    changes = {
         "lifecycle": "live", "closed_at": None, "closed_reason": None, "closed_by": None,
-        "valid_until": until,
+        "valid_until": valid_until_us,
     }  # fmt: skip
-    part = {"fact": fact_id, "reason": order.reason, "set": given}
+    part = {"fact": fact_id, "reason": order.reason, "set": changes}
     uow.record("fact.restored", scope=fact.scope, actor=order.actor, parts=[part])
     return require_fact(uow, fact_id)
 
 
-def confirm(uow: FactUnitOfWork, fact_id: str, order: Order, session: str | None) -> Fact:
+def confirm(uow: FactUnitOfWork, fact_id: str, order: ActionContext, session: str | None) -> Fact:
     """Add a confirmation; one by a person lifts the flags that keep a fact out of injection.
 
     Raises:
@@ -99,23 +103,23 @@ def confirm(uow: FactUnitOfWork, fact_id: str, order: Order, session: str | None
         Conflict: it is not live.
     """
     uow.begin()
-    fact = _live(uow, fact_id)
-    given: dict[str, Any] = {"flags": []} if order.actor.type == "human" and fact.flags else {}
-    part = {"fact": fact_id, "session": session, "set": given}
+    fact = _require_live(uow, fact_id)
+    changes: dict[str, Any] = {"flags": []} if order.actor.type == "human" and fact.flags else {}
+    part = {"fact": fact_id, "session": session, "set": changes}
     if order.reason:
         part["reason"] = order.reason
     uow.record("fact.confirmed", scope=fact.scope, actor=order.actor, parts=[part])
     return require_fact(uow, fact_id)
 
 
-def _retract(uow: FactUnitOfWork, fact_id: str, order: Order) -> closing.Withdrawal:
+def _retract(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> closing.Withdrawal:
     uow.begin()
-    fact = _live(uow, fact_id)
-    closing.close(uow, fact, "retracted", order.reason, order.actor, until=uow.at_us)
-    return closing.withdraw_copies(uow, fact_id, order, cause="retracted", until=uow.at_us)
+    fact = _require_live(uow, fact_id)
+    closing.close_fact(uow, fact, "retracted", order.reason, order.actor, valid_until_us=uow.at_us)
+    return closing.withdraw_copies(uow, fact_id, order, cause="retracted", valid_until_us=uow.at_us)
 
 
-def _corrected(
+def _correction_result(
     fact_id: str, successor: str | None, withdrawal: closing.Withdrawal
 ) -> CorrectionResult:
     return CorrectionResult(
@@ -126,7 +130,7 @@ def _corrected(
     )
 
 
-def _live(uow: FactUnitOfWork, fact_id: str) -> Fact:
+def _require_live(uow: FactUnitOfWork, fact_id: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
         raise Conflict(f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')}")
@@ -144,7 +148,7 @@ def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> N
     """
     refused = f"{agent} may not restore fact {fact.id}"
     successors = _live_successors(uow, fact.id)
-    approved = next((each for each in successors if each.review == "approved"), None)
+    approved = next((successor for successor in successors if successor.review == "approved"), None)
     if approved:
         raise Forbidden(
             f"{refused}: a reviewer approved fact {approved.id} in its place;"
@@ -156,22 +160,22 @@ def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> N
             f"{refused}: a reviewer {decision.verdict} its text; remember what you know instead"
         )
     closer = uow.closer(fact.id)
-    if closer and closing.is_persons(closer.name, closer.type, agent):
-        done = f"{fact.lifecycle if closer.type else 'closed'} it"
+    if closer and closing.is_closed_by_person(closer.name, closer.type, agent):
+        action = f"{fact.lifecycle if closer.type else 'closed'} it"
         raise Forbidden(
-            f"{refused}: {closing.described(closer.name, closer.type, done)};"
+            f"{refused}: {closing.describe_action(closer.name, closer.type, action)};"
             " remember what you know instead, or have a person restore it"
         )
 
 
 def _live_successors(uow: FactUnitOfWork, fact_id: str) -> list[Fact]:
-    ends = [each for each in uow.links(fact_id) if each.type == "supersedes"]
-    facts = [uow.fact(each.from_id) for each in ends if each.to_id == fact_id]
+    supersede_links = [link for link in uow.links(fact_id) if link.type == "supersedes"]
+    facts = [uow.fact(link.from_id) for link in supersede_links if link.to_id == fact_id]
     return [fact for fact in facts if fact and fact.lifecycle == "live"]
 
 
-def _holder(uow: FactUnitOfWork, fact: Fact) -> Fact | None:
+def _live_key_holder(uow: FactUnitOfWork, fact: Fact) -> Fact | None:
     if fact.review in UNREVIEWED:
         return None
-    keyed = remember.holders(uow, fact.scope, domain.key_hash(fact.subject, fact.predicate))
-    return next((each for each in keyed if each.lifecycle == "live"), None)
+    keyed = remember.key_holders(uow, fact.scope, domain.key_hash(fact.subject, fact.predicate))
+    return next((holder for holder in keyed if holder.lifecycle == "live"), None)

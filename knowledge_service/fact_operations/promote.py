@@ -12,12 +12,12 @@ from knowledge_service.domain.access_control import PLATFORM, contains, lineage
 from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.fact_operations import remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
-from knowledge_service.ports import Actor, Order
+from knowledge_service.ports import ActionContext, Actor
 
 ACTOR = Actor("kais-promotion", "system")
 
 
-def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> PromotionResult:
+def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> PromotionResult:
     """Copy a fact one level up because somebody asked for it; a repeat returns the copy.
 
     Raises:
@@ -32,16 +32,18 @@ def promote(uow: FactUnitOfWork, fact_id: str, order: Order) -> PromotionResult:
     if refusal:
         raise Conflict(f"fact {fact_id} cannot be promoted: {refusal}")
     target = lineage(fact.scope)[1]
-    standing = _standing(uow, fact, target)
-    if standing:
-        return PromotionResult(fact_id=fact_id, copy_id=standing, scope=target, status="confirmed")
-    other = _otherwise(uow, fact, target)
-    if other:
-        raise Conflict(
-            f"fact {other.id} in {target} says otherwise about the same subject and predicate;"
-            " correct that one first"
+    live_copy_id = _find_live_copy(uow, fact, target)
+    if live_copy_id:
+        return PromotionResult(
+            fact_id=fact_id, copy_id=live_copy_id, scope=target, status="confirmed"
         )
-    return _copy(uow, fact, target, order, rule="manual", evidence={"reason": order.reason})
+    contradicting = _find_contradicting(uow, fact, target)
+    if contradicting:
+        raise Conflict(
+            f"fact {contradicting.id} in {target} says otherwise about the same subject and"
+            " predicate; correct that one first"
+        )
+    return _make_copy(uow, fact, target, order, rule="manual", evidence={"reason": order.reason})
 
 
 def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
@@ -52,31 +54,31 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
     settings = uow.config(fact.scope).promotion
     target = lineage(fact.scope)[1]
     evidence = promotion.count_evidence(
-        [(each.mission, each.outcome) for each in uow.run_exposures(fact_id)]
+        [(exposure.mission, exposure.outcome) for exposure in uow.run_exposures(fact_id)]
     )
     if target == PLATFORM or promotion.reason_against_promotion(fact):
         return None
     if not promotion.is_proven(fact, settings, evidence) or _was_copied(uow, fact, target):
         return None
-    if _contradicted(uow, fact) or _otherwise(uow, fact, target):
+    if _is_contradicted(uow, fact) or _find_contradicting(uow, fact, target):
         return None
     uow.begin()
-    order = Order(ACTOR, f"in front of {evidence.missions} succeeded missions")
+    order = ActionContext(ACTOR, f"in front of {evidence.missions} succeeded missions")
     try:
-        return _copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
+        return _make_copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
     except PreviouslyRetracted:
         return None  # somebody up there knows better
 
 
-def _copy(
-    uow: FactUnitOfWork, fact: Fact, target: str, order: Order, *,
+def _make_copy(
+    uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, *,
     rule: str, evidence: Mapping[str, Any],
 ) -> PromotionResult:  # fmt: skip
     entity = uow.fact(fact.about) if fact.about else None
-    about = fact.about if entity and contains(entity.scope, target) else None
-    new = domain.promoted_copy(fact, target, about=about, actor=order.actor.name)
+    visible_about = fact.about if entity and contains(entity.scope, target) else None
+    new = domain.promoted_copy(fact, target, about=visible_about, actor=order.actor.name)
     stored = remember.store_in_operation(uow, new, order.actor)
-    remember.link(
+    remember.link_facts(
         uow, stored.fact_id, fact.id, "promoted_from", scope=fact.scope, actor=order.actor
     )
     part = {
@@ -89,10 +91,10 @@ def _copy(
     )
 
 
-def _standing(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
-    for each in uow.promotions(fact.id):
-        if each.origin == fact.id:
-            copy = uow.fact(each.copy)
+def _find_live_copy(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
+    for promotion_record in uow.promotions(fact.id):
+        if promotion_record.origin == fact.id:
+            copy = uow.fact(promotion_record.copy)
             if copy and copy.scope == target and copy.lifecycle == "live":
                 return copy.id
     return None
@@ -100,27 +102,35 @@ def _standing(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
 
 def _was_copied(uow: FactUnitOfWork, fact: Fact, target: str) -> bool:
     """Tell whether a copy was made, whatever became of it there: who closed it knows better."""
-    copies = (uow.fact(each.copy) for each in uow.promotions(fact.id) if each.origin == fact.id)
+    copies = (
+        uow.fact(promotion_record.copy)
+        for promotion_record in uow.promotions(fact.id)
+        if promotion_record.origin == fact.id
+    )
     return any(copy.scope == target for copy in copies if copy)
 
 
-def _otherwise(uow: FactUnitOfWork, fact: Fact, target: str) -> Fact | None:
-    held = remember.holders(uow, target, domain.key_hash(fact.subject, fact.predicate))
-    said = domain.hash_of_fact(fact)
+def _find_contradicting(uow: FactUnitOfWork, fact: Fact, target: str) -> Fact | None:
+    holders = remember.key_holders(uow, target, domain.key_hash(fact.subject, fact.predicate))
+    content_hash = domain.hash_of_fact(fact)
     return next(
-        (each for each in held if each.lifecycle == "live" and domain.hash_of_fact(each) != said),
+        (
+            holder
+            for holder in holders
+            if holder.lifecycle == "live" and domain.hash_of_fact(holder) != content_hash
+        ),
         None,
     )
 
 
-def _contradicted(uow: FactUnitOfWork, fact: Fact) -> bool:
+def _is_contradicted(uow: FactUnitOfWork, fact: Fact) -> bool:
     """Tell whether something live contradicts a fact where all of its readers see it.
 
     What a cell says in a scope of its own is out of their sight, so it must not hold them up.
     """
-    for each in uow.links(fact.id):
-        if each.type == "contradicts":
-            other = uow.fact(each.to_id if each.from_id == fact.id else each.from_id)
-            if other and other.lifecycle == "live" and contains(other.scope, fact.scope):
+    for link in uow.links(fact.id):
+        if link.type == "contradicts":
+            opponent = uow.fact(link.to_id if link.from_id == fact.id else link.from_id)
+            if opponent and opponent.lifecycle == "live" and contains(opponent.scope, fact.scope):
                 return True
     return False

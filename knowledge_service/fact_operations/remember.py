@@ -15,10 +15,10 @@ from knowledge_service.errors import PreviouslyRetracted
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import Decision, FactUnitOfWork
-from knowledge_service.ports import Actor, Order
+from knowledge_service.ports import ActionContext, Actor
 
 
-def store(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
+def remember_fact(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     """Store one fact, or confirm its equal.
 
     Raises:
@@ -33,7 +33,7 @@ def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remem
     """Store one fact as part of an operation that is under way."""
     equal = uow.equal(new.scope, new.content_hash)
     if equal and equal.lifecycle == "live":
-        confirm(uow, equal, new, actor)
+        confirm_equal(uow, equal, new, actor)
         return Remembered(fact_id=equal.id, status="confirmed")
     if equal and equal.lifecycle == "retracted" and not new.force:
         raise PreviouslyRetracted(
@@ -43,10 +43,10 @@ def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remem
     # Closing a draft of the same text does not lift the rejection.
     decision = uow.decision(new.scope, new.content_hash) if equal else None
     if decision and decision.verdict != "approved":
-        new = _again(decision, new)
+        new = _as_draft(decision, new)
     stored = _create(uow, new, actor)
     if equal:
-        link(uow, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
+        link_facts(uow, stored.fact_id, equal.id, "derived_from", scope=new.scope, actor=actor)
     return stored
 
 
@@ -56,7 +56,7 @@ _NOT_APPROVED = {
 }
 
 
-def _again(decision: Decision, new: NewFact) -> NewFact:
+def _as_draft(decision: Decision, new: NewFact) -> NewFact:
     """Return a fact as a draft, because a reviewer rejected or replaced its equal.
 
     Raises:
@@ -70,7 +70,7 @@ def _again(decision: Decision, new: NewFact) -> NewFact:
     return dataclasses.replace(new, review="draft")
 
 
-def confirm(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None:
+def confirm_equal(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None:
     """Add a confirmation: tags merged, the higher confidence; review and flags stay.
 
     Tags are new text even so: those that earn a flag bring it along. Only a person may add
@@ -80,28 +80,28 @@ def confirm(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None
     earned = facts.flags_of_tags(tags) if tuple(tags) != fact.tags else ()
     if earned and fact.review == "approved" and actor.type != "human":
         tags, earned = list(fact.tags), ()
-    given: dict[str, Any] = {"tags": tags, "confidence": max(fact.confidence, new.confidence)}
+    changes: dict[str, Any] = {"tags": tags, "confidence": max(fact.confidence, new.confidence)}
     flags = facts.merged_flags(fact.flags, earned)
     if flags != fact.flags:
-        given["flags"] = list(flags)
-    part = {"fact": fact.id, "session": new.session, "set": given}
+        changes["flags"] = list(flags)
+    part = {"fact": fact.id, "session": new.session, "set": changes}
     uow.record("fact.confirmed", scope=fact.scope, actor=actor, parts=[part])
 
 
-def link(
+def link_facts(
     uow: FactUnitOfWork, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor
 ) -> None:
     """Link two facts; a link that is live already stays as it is."""
     if any(
-        (each.from_id, each.to_id, each.type) == (from_id, to_id, kind)
-        for each in uow.links(from_id)
+        (existing.from_id, existing.to_id, existing.type) == (from_id, to_id, kind)
+        for existing in uow.links(from_id)
     ):
         return
     parts = [{"id": uow.new_id(), "from": from_id, "to": to_id, "type": kind}]
     uow.record("link.made", scope=scope, actor=actor, parts=parts)
 
 
-def holders(uow: FactUnitOfWork, scope: str, key_hash: bytes | None) -> list[Fact]:
+def key_holders(uow: FactUnitOfWork, scope: str, key_hash: bytes | None) -> list[Fact]:
     """Return the live and superseded facts of a key, the oldest first.
 
     What waits for its review, or failed it, holds no key.
@@ -113,35 +113,39 @@ def holders(uow: FactUnitOfWork, scope: str, key_hash: bytes | None) -> list[Fac
 def take_key(uow: FactUnitOfWork, fact: Fact, actor: Actor) -> None:
     """Apply supersession for a live fact that was approved and held no key before."""
     key_hash = facts.key_hash(fact.subject, fact.predicate)
-    keyed = _of_its_key(uow, fact.scope, key_hash, fact.predicate)
-    others = [each for each in keyed if each.id != fact.id]
-    claim = _claim(others, times.to_us(_since(fact)), actor, is_approved=True)
-    later = claim.verdict.superseded_by
-    if later:
-        reason = f"superseded by {later}"
-        closing.close(uow, fact, "superseded", reason, actor, until=claim.until)
-    _settle(uow, fact.id, fact.scope, claim, actor)
+    keyed = _holders_of_single_value(uow, fact.scope, key_hash, fact.predicate)
+    other_holders = [holder for holder in keyed if holder.id != fact.id]
+    claim = _claim_key(other_holders, times.to_us(_valid_since(fact)), actor, is_approved=True)
+    successor_id = claim.verdict.superseded_by
+    if successor_id:
+        reason = f"superseded by {successor_id}"
+        closing.close_fact(
+            uow, fact, "superseded", reason, actor, valid_until_us=claim.valid_until_us
+        )
+    _apply_claim(uow, fact.id, fact.scope, claim, actor)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Claim:
+class _KeyClaim:
     """What a fact, true since `since`, does to those of its key; times are in microseconds."""
 
-    keyed: tuple[Fact, ...]
+    holders: tuple[Fact, ...]
     since: int
     verdict: supersession.SupersessionVerdict
 
     @property
-    def until(self) -> int:
+    def valid_until_us(self) -> int:
         """When the first of the later statements begins; there is one."""
-        starts: list[int] = [times.to_us(_since(fact)) for fact in self.keyed]
+        starts: list[int] = [times.to_us(_valid_since(fact)) for fact in self.holders]
         return min(start for start in starts if start > self.since)
 
 
-def _claim(keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool = False) -> _Claim:
+def _claim_key(
+    keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool = False
+) -> _KeyClaim:
     verdict = supersession.decide_supersession(
         [
-            supersession.Holder(fact.id, _since(fact), fact.review == "approved")
+            supersession.Holder(fact.id, _valid_since(fact), fact.review == "approved")
             for fact in keyed
             if fact.lifecycle == "live"
         ],
@@ -149,28 +153,28 @@ def _claim(keyed: Sequence[Fact], since: int, actor: Actor, *, is_approved: bool
         actor.type,
         is_approved=is_approved,
     )
-    return _Claim(tuple(keyed), since, verdict)
+    return _KeyClaim(tuple(keyed), since, verdict)
 
 
 def _create(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     since = times.to_us(new.valid_from) if new.valid_from else uow.at_us
     is_held = new.review in UNREVIEWED
-    keyed = [] if is_held else _of_its_key(uow, new.scope, new.key_hash, new.predicate)
-    claim = _claim(keyed, since, actor)
+    keyed = [] if is_held else _holders_of_single_value(uow, new.scope, new.key_hash, new.predicate)
+    claim = _claim_key(keyed, since, actor)
     verdict = claim.verdict
     fact_id = uow.new_id()
-    given: dict[str, Any] = {}
+    payload_additions: dict[str, Any] = {}
     if verdict.superseded_by:
-        ends = [claim.until, *([times.to_us(new.valid_until)] if new.valid_until else [])]
-        given = {
+        ends = [claim.valid_until_us, *([times.to_us(new.valid_until)] if new.valid_until else [])]
+        payload_additions = {
             "lifecycle": "superseded",
             "closed_reason": f"superseded by {verdict.superseded_by}",
             "valid_until": min(ends),
         }
-    if actor.is_bounded and not given and not verdict.closes:
+    if actor.is_bounded and not payload_additions and not verdict.closes:
         uow.require_room(new.scope)
-    uow.create(new, fact_id, actor=actor, given=given)
-    _settle(uow, fact_id, new.scope, claim, actor)
+    uow.create(new, fact_id, actor=actor, payload_additions=payload_additions)
+    _apply_claim(uow, fact_id, new.scope, claim, actor)
     return Remembered(
         fact_id=fact_id,
         status="created",
@@ -179,42 +183,52 @@ def _create(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
     )
 
 
-def _settle(uow: FactUnitOfWork, fact_id: str, scope: str, claim: _Claim, actor: Actor) -> None:
+def _apply_claim(
+    uow: FactUnitOfWork, fact_id: str, scope: str, claim: _KeyClaim, actor: Actor
+) -> None:
     """Close, link and bound the other facts of the key."""
-    by_id, verdict = {fact.id: fact for fact in claim.keyed}, claim.verdict
-    for older in verdict.closes:
+    by_id, verdict = {fact.id: fact for fact in claim.holders}, claim.verdict
+    for superseded_id in verdict.closes:
         reason = f"superseded by {fact_id}"
-        closing.close(uow, by_id[older], "superseded", reason, actor, until=claim.since)
-        link(uow, fact_id, older, "supersedes", scope=scope, actor=actor)
-        order = Order(actor, "the fact that it was copied from was superseded")
-        closing.withdraw_copies(uow, older, order, cause="superseded", until=claim.since)
-    for other in verdict.contradicts:
-        link(uow, fact_id, other, "contradicts", scope=scope, actor=actor)
+        closing.close_fact(
+            uow, by_id[superseded_id], "superseded", reason, actor, valid_until_us=claim.since
+        )
+        link_facts(uow, fact_id, superseded_id, "supersedes", scope=scope, actor=actor)
+        order = ActionContext(actor, "the fact that it was copied from was superseded")
+        closing.withdraw_copies(
+            uow, superseded_id, order, cause="superseded", valid_until_us=claim.since
+        )
+    for contradicted_id in verdict.contradicts:
+        link_facts(uow, fact_id, contradicted_id, "contradicts", scope=scope, actor=actor)
     if verdict.superseded_by:
-        link(uow, verdict.superseded_by, fact_id, "supersedes", scope=scope, actor=actor)
-    closed = [fact for fact in claim.keyed if fact.lifecycle == "superseded"]
-    _bound(uow, closed, claim.since, actor)
+        link_facts(uow, verdict.superseded_by, fact_id, "supersedes", scope=scope, actor=actor)
+    closed = [fact for fact in claim.holders if fact.lifecycle == "superseded"]
+    _end_closed_statements(uow, closed, claim.since, actor)
 
 
-def _of_its_key(
+def _holders_of_single_value(
     uow: FactUnitOfWork, scope: str, key_hash: bytes | None, predicate: str | None
 ) -> list[Fact]:
     if key_hash is None:
         return []
-    many = {kais_facts.normal_key(name) for name in uow.config(scope).many}
-    if kais_facts.normal_key(predicate) in many:
+    multi_value_predicates = {kais_facts.normal_key(name) for name in uow.config(scope).many}
+    if kais_facts.normal_key(predicate) in multi_value_predicates:
         return []
-    return holders(uow, scope, key_hash)
+    return key_holders(uow, scope, key_hash)
 
 
-def _bound(uow: FactUnitOfWork, closed: list[Fact], since: int, actor: Actor) -> None:
+def _end_closed_statements(
+    uow: FactUnitOfWork, closed: list[Fact], since: int, actor: Actor
+) -> None:
     """End closed statements where a late one begins, so that at any time one of them is valid."""
     for fact in closed:
-        until = times.to_us(fact.valid_until)
-        if times.to_us(_since(fact)) < since and (until is None or until > since):
+        valid_until_us = times.to_us(fact.valid_until)
+        if times.to_us(_valid_since(fact)) < since and (
+            valid_until_us is None or valid_until_us > since
+        ):
             part = {"fact": fact.id, "set": {"valid_until": since}}
             uow.record("fact.bounded", scope=fact.scope, actor=actor, parts=[part])
 
 
-def _since(fact: Fact) -> Any:
+def _valid_since(fact: Fact) -> Any:
     return fact.valid_from or fact.recorded_at

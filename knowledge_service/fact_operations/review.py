@@ -11,10 +11,12 @@ from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict
 from knowledge_service.fact_operations import closing, remember
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, require_fact
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 
 
-def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
+def approve_fact(
+    uow: FactUnitOfWork, fact_id: str, order: ActionContext, edits: ApproveIn
+) -> ApprovalResult:
     """Approve a live fact; with other words, approve a successor instead.
 
     A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
@@ -25,7 +27,7 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
         Conflict: it is not live, or approved already.
     """
     uow.begin()
-    fact = _reviewable(uow, fact_id, "approved")
+    fact = _require_reviewable(uow, fact_id, "approved")
     if edits.content is None and edits.title is None and edits.tags is None:
         _approve(uow, fact, order)
         return ApprovalResult(fact=require_fact(uow, fact_id))
@@ -33,11 +35,15 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
     new = domain.edited_successor(fact, edits, order.actor.name)
     if new.content_hash == domain.hash_of_fact(fact):
         raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
-    _review(uow, fact, order, "approved", {}, edits=changes)
-    closing.close(uow, fact, "superseded", order.reason, order.actor, until=uow.at_us)
-    withdrawal = closing.withdraw_copies(uow, fact_id, order, cause="corrected", until=uow.at_us)
+    _record_review(uow, fact, order, "approved", {}, edits=changes)
+    closing.close_fact(uow, fact, "superseded", order.reason, order.actor, valid_until_us=uow.at_us)
+    withdrawal = closing.withdraw_copies(
+        uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us
+    )
     stored = remember.store_in_operation(uow, new, order.actor)
-    remember.link(uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor)
+    remember.link_facts(
+        uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor
+    )
     uow.transfer_aliases(fact_id, stored.fact_id, actor=order.actor)
     successor = require_fact(uow, stored.fact_id)
     _approve(uow, successor, order)
@@ -49,7 +55,7 @@ def approve(uow: FactUnitOfWork, fact_id: str, order: Order, edits: ApproveIn) -
     )
 
 
-def reject(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
+def reject_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
     """Reject a live fact: it is archived, and can be restored; its copies are withdrawn.
 
     Raises:
@@ -57,28 +63,28 @@ def reject(uow: FactUnitOfWork, fact_id: str, order: Order) -> Fact:
         Conflict: it is not live, or rejected already.
     """
     uow.begin()
-    fact = _reviewable(uow, fact_id, "rejected")
-    given = {
+    fact = _require_reviewable(uow, fact_id, "rejected")
+    changes = {
         "review": "rejected", "lifecycle": "archived", "closed_at": uow.at_us,
         "closed_reason": order.reason, "closed_by": order.actor.name,
     }  # fmt: skip
-    _review(uow, fact, order, "rejected", given)
-    closing.withdraw_copies(uow, fact_id, order, cause="rejected", until=uow.at_us)
+    _record_review(uow, fact, order, "rejected", changes)
+    closing.withdraw_copies(uow, fact_id, order, cause="rejected", valid_until_us=uow.at_us)
     return require_fact(uow, fact_id)
 
 
-def _approve(uow: FactUnitOfWork, fact: Fact, order: Order) -> None:
-    _review(uow, fact, order, "approved", _approval(order))
+def _approve(uow: FactUnitOfWork, fact: Fact, order: ActionContext) -> None:
+    _record_review(uow, fact, order, "approved", _approval_changes(order))
     if fact.review in UNREVIEWED:
         remember.take_key(uow, fact, order.actor)
 
 
-def _approval(order: Order) -> dict[str, Any]:
-    given: dict[str, Any] = {"review": "approved"}
-    return given | {"flags": []} if order.actor.type == "human" else given
+def _approval_changes(order: ActionContext) -> dict[str, Any]:
+    changes: dict[str, Any] = {"review": "approved"}
+    return changes | {"flags": []} if order.actor.type == "human" else changes
 
 
-def _reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
+def _require_reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
     fact = require_fact(uow, fact_id)
     if fact.lifecycle != "live":
         raise Conflict(f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')}")
@@ -87,13 +93,13 @@ def _reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
     return fact
 
 
-def _review(
-    uow: FactUnitOfWork, fact: Fact, order: Order, decision: str, given: dict[str, Any],
+def _record_review(
+    uow: FactUnitOfWork, fact: Fact, order: ActionContext, decision: str, changes: dict[str, Any],
     *, edits: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     part = {
         "fact": fact.id, "decision": decision, "actor_type": order.actor.type,
-        "reason": order.reason, "set": given,
+        "reason": order.reason, "set": changes,
     }  # fmt: skip
     if edits is not None:
         part["edits"] = edits

@@ -10,7 +10,7 @@ from knowledge_service.errors import Conflict, Forbidden
 from knowledge_service.event_log.events import Event
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, closes, require_fact
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 
 _RECORDED = "fact.recorded"
 # The second stands in the place of the first once the words of an edit were erased.
@@ -18,7 +18,7 @@ _REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
-def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> UndoResult:
+def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> UndoResult:
     """Take back the last operation on a fact, with everything that it did to others.
 
     Raises:
@@ -38,20 +38,22 @@ def undo(uow: FactUnitOfWork, fact_id: str, order: Order) -> UndoResult:
             f"{order.actor.name} may not undo the last change of fact {fact_id}:"
             " a reviewer decided it; only people and the operator take that back"
         )
-    done = [(event, part) for event in events for part in _parts(event, fact_id)]
+    effects = [(event, part) for event in events for part in _parts(event, fact_id)]
     if order.actor.type == "agent":
-        _require_agents(done, fact_id, order.actor.name)
-    touched = _touched(uow, done)
+        _require_no_closing_by_person(effects, fact_id, order.actor.name)
+    touched = _touched_facts(uow, effects)
     _require_last(uow, touched, fact, op)
     if order.actor.type == "agent":
-        _require_not_closed_since(uow, done, fact, order.actor.name)
-    reopened = sum((event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in done)
+        _require_not_closed_since(uow, effects, fact, order.actor.name)
+    reopened = sum(
+        (event.type == "fact.closed") - (event.type == _RECORDED) for event, _ in effects
+    )
     if order.actor.is_bounded and reopened > 0:
         uow.require_room(fact.scope)
     uow.begin()
-    for event, part in reversed(done):
-        _take_back(uow, fact.scope, event, part, order, op)
-    return UndoResult(fact_id=fact_id, undone=done[0][0].type, changed=tuple(touched))
+    for event, part in reversed(effects):
+        _revert(uow, fact.scope, event, part, order, op)
+    return UndoResult(fact_id=fact_id, undone=effects[0][0].type, changed=tuple(touched))
 
 
 def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: int) -> None:
@@ -60,59 +62,63 @@ def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: i
     Raises:
         Conflict: something was.
     """
-    for other in touched:
-        if uow.operation(other) != op:
+    for touched_id in touched:
+        if uow.operation(touched_id) != op:
             # What lies elsewhere may be invisible to who asks.
-            held = uow.fact(other)
-            named = f"fact {other}" if held and held.scope == fact.scope else "a fact elsewhere"
+            touched_fact = uow.fact(touched_id)
+            description = (
+                f"fact {touched_id}"
+                if touched_fact and touched_fact.scope == fact.scope
+                else "a fact elsewhere"
+            )
             raise Conflict(
-                f"{named} was changed after what is to be undone; undo that change first"
+                f"{description} was changed after what is to be undone; undo that change first"
             )
 
 
-def _require_agents(
-    done: Sequence[tuple[Event, Mapping[str, Any]]], fact_id: str, agent: str
+def _require_no_closing_by_person(
+    effects: Sequence[tuple[Event, Mapping[str, Any]]], fact_id: str, agent: str
 ) -> None:
     """Let pass what closed nothing for a person.
 
     Raises:
         Forbidden: a person closed a fact with it.
     """
-    for event, part in done:
+    for event, part in effects:
         by = part.get("actor_type")
-        if event.type == "fact.closed" and closing.is_persons(event.actor, by, agent):
+        if event.type == "fact.closed" and closing.is_closed_by_person(event.actor, by, agent):
             raise _forbidden(fact_id, agent, event.actor, by, "closed a fact with it")
 
 
 def _require_not_closed_since(
-    uow: FactUnitOfWork, done: Sequence[tuple[Event, Mapping[str, Any]]], fact: Fact, agent: str
+    uow: FactUnitOfWork, effects: Sequence[tuple[Event, Mapping[str, Any]]], fact: Fact, agent: str
 ) -> None:
     """Let pass what makes no fact live again that a person closed since, as by an undo.
 
     Raises:
         Forbidden: it would.
     """
-    for event, part in done:
-        held = uow.fact(part["fact"]) if "fact" in part else None
-        if held is None or held.lifecycle == "live":
+    for event, part in effects:
+        closed_fact = uow.fact(part["fact"]) if "fact" in part else None
+        if closed_fact is None or closed_fact.lifecycle == "live":
             continue
-        before = uow.before(held.id, event.seq) or {}
-        closer = uow.closer(held.id)
-        if before.get("lifecycle") != "live" or closer is None:
+        old_values = uow.values_before(closed_fact.id, event.seq) or {}
+        closer = uow.closer(closed_fact.id)
+        if old_values.get("lifecycle") != "live" or closer is None:
             continue
-        if closing.is_persons(closer.name, closer.type, agent):
+        if closing.is_closed_by_person(closer.name, closer.type, agent):
             # What lies elsewhere may be invisible to who asks.
-            name = closer.name if held.scope == fact.scope else "somebody"
+            name = closer.name if closed_fact.scope == fact.scope else "somebody"
             since = "closed a fact since that it would make live again"
             raise _forbidden(fact.id, agent, name, closer.type, since)
 
 
 def _forbidden(
-    fact_id: str, agent: str, actor: str, actor_type: str | None, done: str
+    fact_id: str, agent: str, actor: str, actor_type: str | None, action: str
 ) -> Forbidden:
     return Forbidden(
         f"{agent} may not undo the last change of fact {fact_id}:"
-        f" {closing.described(actor, actor_type, done)};"
+        f" {closing.describe_action(actor, actor_type, action)};"
         " only people and the operator take that back"
     )
 
@@ -121,19 +127,23 @@ def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
     if None in event.parts and len(event.parts) == 1:
         raise Conflict(f"fact {fact_id}: a part of what is to be undone was erased")
     if len(event.parts) == 1:
-        return list(event.known())
+        return list(event.remaining_parts())
     # Facts that were told together are still each an operation of its own.
-    return [{**part, "alone": True} for part in event.known() if part.get("fact") == fact_id]
+    return [
+        {**part, "alone": True} for part in event.remaining_parts() if part.get("fact") == fact_id
+    ]
 
 
-def _touched(uow: FactUnitOfWork, done: Sequence[tuple[Event, Mapping[str, Any]]]) -> list[str]:
-    found = [
+def _touched_facts(
+    uow: FactUnitOfWork, effects: Sequence[tuple[Event, Mapping[str, Any]]]
+) -> list[str]:
+    touched_ids = [
         part[name]
-        for event, part in done
+        for event, part in effects
         for name in _ENDS
         if name in part and not (name == "to" and event.is_link_alone)
     ]
-    return [each for each in dict.fromkeys(found) if uow.fact(each)]
+    return [touched_id for touched_id in dict.fromkeys(touched_ids) if uow.fact(touched_id)]
 
 
 # What takes back an event that says nothing about a fact's own state.
@@ -144,27 +154,32 @@ _INVERSE = {
     "promotion.undone": "promotion.redone",
     "alias.set": "alias.set",
 }
-_SAID = ("fact.confirmed", "fact.reviewed")
+_STATEMENTS = ("fact.confirmed", "fact.reviewed")
 
 
-def _take_back(
-    uow: FactUnitOfWork, scope: str, event: Event, part: Mapping[str, Any], order: Order, op: int
+def _revert(
+    uow: FactUnitOfWork,
+    scope: str,
+    event: Event,
+    part: Mapping[str, Any],
+    order: ActionContext,
+    op: int,
 ) -> None:
-    given = {name: part[name] for name in (*_ENDS, "id", "alone") if name in part}
-    given |= {"undoes": op, "reason": order.reason}
+    inverse = {name: part[name] for name in (*_ENDS, "id", "alone") if name in part}
+    inverse |= {"undoes": op, "reason": order.reason}
     if event.type == "alias.set":
-        given |= {"namespace": part["namespace"], "value": part["value"], "fact": part["was"]}
+        inverse |= {"namespace": part["namespace"], "value": part["value"], "fact": part["was"]}
     elif event.type == _RECORDED:
-        given["set"] = {
+        inverse["set"] = {
             "lifecycle": "retracted", "closed_at": uow.at_us, "closed_by": order.actor.name,
             "closed_reason": f"undone: {order.reason}",
         }  # fmt: skip
     elif event.type not in _INVERSE:
-        given["set"] = dict(uow.before(part["fact"], event.seq) or {})
-        if event.type in _SAID:
-            given["unsaid"] = event.seq
-    if closes(given):
-        given["actor_type"] = order.actor.type
-    fact = uow.fact(given["fact"]) if "fact" in given else None
+        inverse["set"] = dict(uow.values_before(part["fact"], event.seq) or {})
+        if event.type in _STATEMENTS:
+            inverse["unsaid"] = event.seq
+    if closes(inverse):
+        inverse["actor_type"] = order.actor.type
+    fact = uow.fact(inverse["fact"]) if "fact" in inverse else None
     kind = _INVERSE.get(event.type, "fact.undone")
-    uow.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[given])
+    uow.record(kind, scope=fact.scope if fact else scope, actor=order.actor, parts=[inverse])

@@ -133,7 +133,9 @@ class FactUnitOfWork(Protocol):
         """Append an event and apply it."""
         ...
 
-    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
+    def create(
+        self, new: NewFact, fact_id: str, *, actor: Actor, payload_additions: Mapping[str, Any]
+    ) -> None:
         """Record a new fact, made with its scope if that is new; `given` adds to its event."""
         ...
 
@@ -157,7 +159,7 @@ class FactUnitOfWork(Protocol):
         """Return the events of an operation, in order."""
         ...
 
-    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+    def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
         """Return what an event changed on a fact as it was before; None when it was nothing."""
         ...
 

@@ -13,33 +13,33 @@ from typing import Protocol
 
 from knowledge_client.models import StoreIdentity
 from knowledge_service.ports.event_log import (
-    Acts,
-    AuditPlace,
-    Change,
-    Changes,
-    ChangeStore,
+    AuditCursor,
+    AuditRecords,
+    ChangePage,
+    ChangeRecord,
+    EventLogStore,
+    FactUsage,
     UsageStore,
-    Use,
 )
-from knowledge_service.ports.fact_lifecycle import LifeStore
+from knowledge_service.ports.fact_lifecycle import FactLifecycleStore
 from knowledge_service.ports.facts import FactStore, RecallStore
 from knowledge_service.ports.identity import Authenticator
 from knowledge_service.ports.links import (
-    Around,
+    AuditReader,
     LinkStore,
+    NeighbourQuery,
     NewLink,
     ProvenanceStore,
-    Reader,
 )
 from knowledge_service.ports.queries import (
+    ActionContext,
     Actor,
     Hit,
+    IdempotencyKey,
     Listing,
     NewReceipt,
-    Once,
-    Order,
-    Queue,
     RecallExplanation,
+    ReviewQuery,
     RunListing,
     Search,
     SearchResult,
@@ -48,30 +48,31 @@ from knowledge_service.ports.runs import ExtractionStore, RunStore
 from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
 
 __all__ = [
+    "ActionContext",
     "Actor",
-    "Acts",
-    "Around",
-    "AuditPlace",
+    "AuditCursor",
+    "AuditReader",
+    "AuditRecords",
     "Authenticator",
-    "Change",
-    "ChangeStore",
-    "Changes",
+    "ChangePage",
+    "ChangeRecord",
+    "EventLogStore",
     "ExtractionStore",
+    "FactLifecycleStore",
     "FactStore",
+    "FactUsage",
     "Hit",
-    "LifeStore",
+    "IdempotencyKey",
     "LinkStore",
     "Listing",
+    "NeighbourQuery",
     "NewLink",
     "NewReceipt",
-    "Once",
-    "Order",
     "PrincipalStore",
     "ProvenanceStore",
-    "Queue",
-    "Reader",
     "RecallExplanation",
     "RecallStore",
+    "ReviewQuery",
     "RunListing",
     "RunStore",
     "ScopeStore",
@@ -79,7 +80,6 @@ __all__ = [
     "SearchResult",
     "Store",
     "UsageStore",
-    "Use",
 ]
 
 
@@ -93,8 +93,8 @@ class Store(
     LinkStore,
     ProvenanceStore,
     UsageStore,
-    ChangeStore,
-    LifeStore,
+    EventLogStore,
+    FactLifecycleStore,
     Protocol,
 ):
     """Everything that the service keeps."""

@@ -23,7 +23,7 @@ class VectorStore(Protocol):
     """Keeps the vectors of facts beside them."""
 
     def facts_without_vector(
-        self, model: str, after: int, limit: int
+        self, model: str, after_number: int, limit: int
     ) -> list[tuple[int, int, str]]:
         """Return (fact number, scope number, text) of facts after a number, in order."""
         ...

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from knowledge_client.models import AuditEntry, UsageKind
 from knowledge_service.domain.access_control import ScopeRange, View
-from knowledge_service.ports.queries import Once
+from knowledge_service.ports.queries import IdempotencyKey
 
 
 @dataclass(frozen=True)
-class Use:
+class FactUsage:
     """So many uses of a fact."""
 
     fact_id: str
@@ -22,7 +22,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeRecord:
     """One event as a reader sees it; `position` never leaves the service unsealed."""
 
     position: int
@@ -36,15 +36,15 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangePage:
     """Visible events after a position, and up to which position was looked."""
 
-    found: tuple[Change, ...]
+    changes: tuple[ChangeRecord, ...]
     position: int
 
 
 @dataclass(frozen=True)
-class AuditPlace:
+class AuditCursor:
     """Where an audit's page begins: only events before `event`, receipts before (`at`, `id`)."""
 
     event: int
@@ -53,24 +53,29 @@ class AuditPlace:
 
 
 @dataclass(frozen=True)
-class Acts:
+class AuditRecords:
     """A page of the audit; `next` is None when nothing older is kept."""
 
     entries: tuple[AuditEntry, ...]
-    next: AuditPlace | None
+    next: AuditCursor | None
 
 
 class UsageStore(Protocol):
     """Usage by observers."""
 
     def count_usage(
-        self, uses: Sequence[Use], *, observer: str, actor: str, once: Once | None = None
+        self,
+        uses: Sequence[FactUsage],
+        *,
+        observer: str,
+        actor: str,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> int:
         """Count uses, all or none; return how many."""
         ...
 
 
-class ChangeStore(Protocol):
+class EventLogStore(Protocol):
     """The log, read."""
 
     def seal_key(self) -> bytes:
@@ -81,13 +86,13 @@ class ChangeStore(Protocol):
         """Return the positions before the first event that is kept, and of the last one."""
         ...
 
-    def changes(self, after: int, view: View, *, limit: int) -> Changes:
+    def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
         """Return visible events after a position, in order."""
         ...
 
     def audit(
-        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
-    ) -> Acts:
+        self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
+    ) -> AuditRecords:
         """Return acts in the scopes that are reached, newest first.
 
         What belongs to no scope, as registrations do, is for who reaches the whole platform.

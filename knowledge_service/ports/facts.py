@@ -16,9 +16,9 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports.queries import (
     Actor,
+    IdempotencyKey,
     Listing,
     NewReceipt,
-    Once,
     Search,
     SearchResult,
 )
@@ -28,7 +28,11 @@ class FactStore(Protocol):
     """Facts: remembered, looked up, corrected."""
 
     def remember(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
         """Store all facts or none; an equal live one in the scope is confirmed instead.
 
@@ -47,7 +51,11 @@ class FactStore(Protocol):
         ...
 
     def remembered(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[tuple[Remembered, ...]]:
         """Do what `remember` does; awaited, it does not block the event loop.
 
@@ -65,7 +73,7 @@ class FactStore(Protocol):
 
     def correct(
         self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> CorrectionResult:  # fmt: skip
         """Close a live fact: superseded when there is a replacement, else retracted.
 
@@ -98,7 +106,9 @@ class RecallStore(Protocol):
         """
         ...
 
-    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+    def record_recall(
+        self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
+    ) -> Recalled:
         """Keep the receipt of a recall bound to a run and count its usage; durable when it returns.
 
         A repeat with the same key returns the first answer.

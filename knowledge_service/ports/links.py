@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from knowledge_client.models import FactProvenance, Impact, Linked, LinkPage, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
-from knowledge_service.ports.queries import Actor, Once
+from knowledge_service.ports.queries import Actor, IdempotencyKey
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class NewLink:
 
 
 @dataclass(frozen=True)
-class Around:
+class NeighbourQuery:
     """Which neighbours to find: up to `depth` links away, over some types of links or all."""
 
     fact_id: str
@@ -37,19 +37,19 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Reader:
+class AuditReader:
     """Who asks for what names callers: the view, and the name that its own receipts carry."""
 
     view: View
     name: str
 
-    def sees_receipt(self, observer: str, principal: str) -> bool:
+    def can_read_receipt(self, observer: str, principal: str) -> bool:
         """Tell whether a receipt is the reader's own, or of a scope that it was granted."""
-        return self.is_own(observer, principal) or any(
+        return self.is_own_receipt(observer, principal) or any(
             reach.covers(observer) for reach in self.view.scope_ranges
         )
 
-    def is_own(self, observer: str, principal: str) -> bool:
+    def is_own_receipt(self, observer: str, principal: str) -> bool:
         """Tell whether a receipt is the reader's own."""
         return principal == self.name and observer == self.view.home
 
@@ -57,7 +57,14 @@ class Reader:
 class LinkStore(Protocol):
     """Links between facts, and other names of facts. Invisible ends are left out, uncounted."""
 
-    def link(self, new: NewLink, view: View, *, actor: Actor, once: Once | None = None) -> Linked:
+    def link(
+        self,
+        new: NewLink,
+        view: View,
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Linked:
         """Link two facts; a live link of the type stays as it is.
 
         Raises:
@@ -70,7 +77,7 @@ class LinkStore(Protocol):
         ...
 
     def links(
-        self, fact_id: str, view: View, *, types: Sequence[str], before: str | None, limit: int
+        self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
         """Return links from and to a fact, closed ones too, newest first, older than `before`.
 
@@ -78,7 +85,7 @@ class LinkStore(Protocol):
         """
         ...
 
-    def neighbors(self, around: Around, view: View) -> Neighborhood:
+    def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Return the live facts around one, by distance and then by age."""
         ...
 
@@ -90,10 +97,10 @@ class LinkStore(Protocol):
 class ProvenanceStore(Protocol):
     """Why a fact is there and what it has touched."""
 
-    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
+    def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
         """Return where a visible fact comes from."""
         ...
 
-    def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
+    def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
         """Return what a visible fact has touched; at most `limit` recalls, the newest first."""
         ...

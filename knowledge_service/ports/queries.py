@@ -33,7 +33,7 @@ class Actor:
 
 
 @dataclass(frozen=True)
-class Once:
+class IdempotencyKey:
     """An Idempotency-Key: a repeat with the same body gets the first answer and writes nothing.
 
     `principal` is an identity, not a name: two callers may have one name.
@@ -45,12 +45,12 @@ class Once:
 
 
 @dataclass(frozen=True)
-class Order:
+class ActionContext:
     """Who wants something done to a fact, and why; with a key, a repeat gets the first answer."""
 
     actor: Actor
     reason: str
-    once: Once | None = None
+    idempotency_key: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Listing:
     tag: str | None = None
     lifecycle: str | None = None
     source: str | None = None
-    before: str | None = None
+    before_id: str | None = None
     review: str | None = None
     valid_at: datetime | None = None
     known_at: datetime | None = None
@@ -137,7 +137,7 @@ class RunListing:
     limit: int
     namespace: str | None = None
     blueprint: str | None = None
-    before: RunKey | None = None
+    before_run: RunKey | None = None
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,9 @@ class NewReceipt:
 
 
 @dataclass(frozen=True)
-class Queue:
+class ReviewQuery:
     """A page of what waits for a reviewer in scopes that `reaches` cover, the newest first."""
 
-    reaches: tuple[ScopeRange, ...]
+    scope_ranges: tuple[ScopeRange, ...]
     limit: int
-    before: str | None = None
+    before_id: str | None = None

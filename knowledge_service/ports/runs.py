@@ -21,7 +21,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.ports.queries import (
     Actor,
-    Once,
+    IdempotencyKey,
     RunListing,
 )
 
@@ -51,7 +51,12 @@ class RunStore(Protocol):
         ...
 
     def add_episodes(
-        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self,
+        key: RunKey,
+        episodes: Sequence[EpisodeIn],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
         """Append episodes in order; equal ones of the same attempt are counted as duplicates.
 
@@ -62,7 +67,7 @@ class RunStore(Protocol):
         ...
 
     def episodes(
-        self, key: RunKey, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         """Return a run's episodes by `seq`, those after `after`, at most `limit`."""
         ...

@@ -11,7 +11,7 @@ from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, View, realm_of
 from knowledge_service.domain.seals import Seal, Unsealed
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
-from knowledge_service.ports import AuditPlace, Change
+from knowledge_service.ports import AuditCursor, ChangeRecord
 from knowledge_service.use_cases import authorization
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class EventReader:
         position = self._position
         changes = self._store.changes(position, self._principal.view, limit=limit)
         self._position = changes.position
-        return tuple(self._to_event(change) for change in changes.found)
+        return tuple(self._to_event(change) for change in changes.changes)
 
     @property
     def is_behind(self) -> bool:
@@ -150,7 +150,7 @@ class EventReader:
             )
         return position
 
-    def _to_event(self, change: Change) -> Event:
+    def _to_event(self, change: ChangeRecord) -> Event:
         return Event(
             id=self._seal.close(_format_position(change.position), secrets.token_bytes(12)),
             type=change.type,
@@ -218,17 +218,17 @@ def _format_position(position: int) -> str:
     return f"{position:020d}"
 
 
-def _format_audit_cursor(position: AuditPlace) -> str:
+def _format_audit_cursor(position: AuditCursor) -> str:
     """Write a place as long with a receipt, which may be of others, as without one."""
     receipt = position.receipt.ljust(_RECEIPT_ID_LENGTH)
     return f"{_format_position(position.event)}:{_format_position(position.at_us)}:{receipt}"
 
 
-def _audit_cursor_of(seal: Seal, cursor: str) -> AuditPlace:
+def _audit_cursor_of(seal: Seal, cursor: str) -> AuditCursor:
     try:
         event, at_us, receipt = seal.open(cursor).split(":", 2)
     except Unsealed as exc:
         raise InvalidToken(
             "invalid cursor, or one of an older version; omit it to start from the first page"
         ) from exc
-    return AuditPlace(int(event), int(at_us), receipt.rstrip())
+    return AuditCursor(int(event), int(at_us), receipt.rstrip())

@@ -26,17 +26,21 @@ from knowledge_client.models import (
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, lineage
 from knowledge_service.errors import Forbidden
-from knowledge_service.ports import Order, Queue
+from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination
 
 if TYPE_CHECKING:
-    from knowledge_service.ports import Once, Store
+    from knowledge_service.ports import IdempotencyKey, Store
 
 _REVIEWED_STATES = ("approved", "rejected")
 
 
 def correct(
-    store: Store, principal: Principal, fact_id: str, body: CorrectIn, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    body: CorrectIn,
+    idempotency_key: IdempotencyKey | None,
 ) -> CorrectionResult:
     """Close a fact that the caller may write to.
 
@@ -57,13 +61,17 @@ def correct(
         reason,
         body.replacement,
         actor=authorization.actor_of(principal),
-        once=idempotency_key,
+        idempotency_key=idempotency_key,
     )
     return result.model_copy(update=_visible_copies(store, principal, result))
 
 
 def confirm(
-    store: Store, principal: Principal, fact_id: str, body: ConfirmIn, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    body: ConfirmIn,
+    idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Add a confirmation.
 
@@ -77,7 +85,11 @@ def confirm(
 
 
 def retract(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Say that a fact is wrong."""
     fact = _get_writable_fact(store, principal, fact_id, "retract")
@@ -86,7 +98,11 @@ def retract(
 
 
 def restore(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Make a closed fact live again."""
     fact = _get_writable_fact(store, principal, fact_id, "restore")
@@ -95,7 +111,11 @@ def restore(
 
 
 def undo(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> UndoResult:
     """Take the last operation on a fact back."""
     fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
@@ -108,7 +128,11 @@ def undo(
 
 
 def promote(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> PromotionResult:
     """Copy a fact one level up; to the platform only a reviewer does."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="promote", activity="promote")
@@ -123,7 +147,11 @@ def promote(
 
 
 def approve(
-    store: Store, principal: Principal, fact_id: str, body: ApproveIn, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    body: ApproveIn,
+    idempotency_key: IdempotencyKey | None,
 ) -> ApprovalResult:
     """Approve a fact, or edited words in its place."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
@@ -136,7 +164,11 @@ def approve(
 
 
 def reject(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Reject a fact."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
@@ -145,7 +177,11 @@ def reject(
 
 
 def erase(
-    store: Store, principal: Principal, fact_id: str, reason: str, idempotency_key: Once | None
+    store: Store,
+    principal: Principal,
+    fact_id: str,
+    reason: str,
+    idempotency_key: IdempotencyKey | None,
 ) -> ErasureResult:
     """Erase a fact and its copies."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
@@ -183,7 +219,7 @@ def list_reviews(
         for grant in principal.grants
         if "review" in grant.verbs or "admin" in grant.verbs
     )
-    waiting = store.review_queue(Queue(reaches, limit + 1, position)) if reaches else ()
+    waiting = store.review_queue(ReviewQuery(reaches, limit + 1, position)) if reaches else ()
     page, next_cursor = pagination.split_page(waiting, limit, lambda fact: fact.id)
     return ReviewPage(facts=page, cursor=next_cursor)
 
@@ -209,8 +245,10 @@ def _reject_agents(principal: Principal, activity: str) -> None:
         raise Forbidden(f"{principal.name} is an agent; only people and the operator {activity}")
 
 
-def _order_of(principal: Principal, reason: str, idempotency_key: Once | None) -> Order:
-    return Order(authorization.actor_of(principal), redaction.mask(reason), idempotency_key)
+def _order_of(
+    principal: Principal, reason: str, idempotency_key: IdempotencyKey | None
+) -> ActionContext:
+    return ActionContext(authorization.actor_of(principal), redaction.mask(reason), idempotency_key)
 
 
 def _visible_copies(

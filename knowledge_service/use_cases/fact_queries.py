@@ -54,7 +54,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         tag=filters.tag,
         lifecycle=filters.lifecycle,
         source=filters.source,
-        before=pagination.decode(filters.cursor),
+        before_id=pagination.decode(filters.cursor),
         review=filters.review,
         valid_at=filters.valid_at,
         known_at=filters.known_at,

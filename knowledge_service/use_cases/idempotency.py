@@ -9,12 +9,14 @@ from pydantic import BaseModel
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import canonical
 from knowledge_service.errors import InvalidBody
-from knowledge_service.ports import Once
+from knowledge_service.ports import IdempotencyKey
 
 _MAX_KEY = 255
 
 
-def bind_key(key: str | None, principal: Principal, operation: str, body: BaseModel) -> Once | None:
+def bind_key(
+    key: str | None, principal: Principal, operation: str, body: BaseModel
+) -> IdempotencyKey | None:
     """Bind a key to its caller, operation and body; None when the caller sent no key.
 
     Raises:
@@ -25,4 +27,4 @@ def bind_key(key: str | None, principal: Principal, operation: str, body: BaseMo
     if not 0 < len(key) <= _MAX_KEY:
         raise InvalidBody(f"Idempotency-Key must have 1 to {_MAX_KEY} characters")
     text = canonical([operation, body.model_dump(mode="json", by_alias=True)])
-    return Once(principal.identity, key, hashlib.sha256(text.encode()).hexdigest())
+    return IdempotencyKey(principal.identity, key, hashlib.sha256(text.encode()).hexdigest())

@@ -13,20 +13,20 @@ from knowledge_client.models import Fact, Linked, LinkIn, LinkPage, Neighborhood
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
-from knowledge_service.ports import Around, NewLink
+from knowledge_service.ports import NeighbourQuery, NewLink
 from knowledge_service.use_cases import authorization, fact_queries, pagination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from knowledge_service.ports import Once, Store
+    from knowledge_service.ports import IdempotencyKey, Store
 
 _RESERVED_TYPES = frozenset({"supersedes", "promoted_from"})
 _MAX_DATA_BYTES = 8 * 1024
 
 
 def create_link(
-    store: Store, principal: Principal, body: LinkIn, idempotency_key: Once | None
+    store: Store, principal: Principal, body: LinkIn, idempotency_key: IdempotencyKey | None
 ) -> Linked:
     """Link two visible facts; a link to itself is ignored, and said.
 
@@ -51,7 +51,10 @@ def create_link(
         valid_until=body.valid_until,
     )
     return store.link(
-        new, principal.view, actor=authorization.actor_of(principal), once=idempotency_key
+        new,
+        principal.view,
+        actor=authorization.actor_of(principal),
+        idempotency_key=idempotency_key,
     )
 
 
@@ -87,7 +90,7 @@ def list_links(
     """
     position = pagination.decode(cursor)
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    page = store.links(fact.id, principal.view, types=types, before=position, limit=limit)
+    page = store.links(fact.id, principal.view, types=types, before_id=position, limit=limit)
     next_cursor = pagination.encode(page.cursor) if page.cursor else None
     return page.model_copy(update={"cursor": next_cursor})
 
@@ -103,7 +106,7 @@ def find_neighbors(
 ) -> Neighborhood:
     """Return the live facts up to `depth` links away from a visible one, the nearest first."""
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
-    return store.neighbors(Around(fact.id, depth, limit, tuple(types)), principal.view)
+    return store.neighbors(NeighbourQuery(fact.id, depth, limit, tuple(types)), principal.view)
 
 
 def _authorize_link_write(store: Store, principal: Principal, fact: Fact, reference: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import FactProvenance, Impact, Receipt
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import NotFound
-from knowledge_service.ports import Reader
+from knowledge_service.ports import AuditReader
 from knowledge_service.use_cases import fact_queries
 
 if TYPE_CHECKING:
@@ -50,9 +50,11 @@ def get_visible_receipt(store: Store, principal: Principal, receipt_id: str) -> 
     """
     stored = store.receipt(receipt_id)
     audit_reader = reader_of(principal)
-    if stored is None or not audit_reader.sees_receipt(stored.observer, stored.receipt.principal):
+    if stored is None or not audit_reader.can_read_receipt(
+        stored.observer, stored.receipt.principal
+    ):
         raise NotFound(f"receipt {receipt_id} does not exist or is not visible to you")
-    if audit_reader.is_own(stored.observer, stored.receipt.principal):
+    if audit_reader.is_own_receipt(stored.observer, stored.receipt.principal):
         return stored
     return replace(stored, receipt=_redact_receipt(store, principal, stored.receipt))
 
@@ -75,6 +77,6 @@ def _redact_receipt(store: Store, principal: Principal, receipt: Receipt) -> Rec
     return receipt.model_copy(update=redacted_fields)
 
 
-def reader_of(principal: Principal) -> Reader:
+def reader_of(principal: Principal) -> AuditReader:
     """Return who asks, as a store is told."""
-    return Reader(principal.view, principal.name)
+    return AuditReader(principal.view, principal.name)

@@ -36,7 +36,7 @@ from knowledge_service.domain.access_control import (
 )
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
-from knowledge_service.ports import Hit, NewReceipt, Once, Search, SearchResult
+from knowledge_service.ports import Hit, IdempotencyKey, NewReceipt, Search, SearchResult
 from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import authorization, fact_queries
@@ -63,7 +63,7 @@ def recall(
     body: RecallIn,
     *,
     now: datetime,
-    idempotency_key: Once | None,
+    idempotency_key: IdempotencyKey | None,
 ) -> Recalled:
     """Return ranked facts and leave a receipt.
 
@@ -340,7 +340,7 @@ def _to_recalled_facts(hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
 
 
 def _store_receipt(
-    store: Store, new_receipt: NewReceipt, answer: Recalled, idempotency_key: Once | None
+    store: Store, new_receipt: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
 ) -> Recalled:
     try:
         if new_receipt.receipt.run or idempotency_key:

@@ -13,14 +13,14 @@ from knowledge_service.search.text.batch_analysis import Looked
 from knowledge_service.use_cases import authorization, fact_validation
 
 if TYPE_CHECKING:
-    from knowledge_service.ports import Once, Store
+    from knowledge_service.ports import IdempotencyKey, Store
 
 
 def submit(
     store: Store,
     principal: Principal,
     bodies: Sequence[FactIn],
-    idempotency_key: Once | None,
+    idempotency_key: IdempotencyKey | None,
     *,
     analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
 ) -> Awaitable[tuple[Remembered, ...]]:
@@ -33,7 +33,9 @@ def submit(
         What `fact_validation.prepare_all` raises. Awaiting raises what `FactStore.remember` does.
     """
     facts = fact_validation.prepare_facts(store, principal, bodies, analyse)
-    return store.remembered(facts, actor=authorization.actor_of(principal), once=idempotency_key)
+    return store.remembered(
+        facts, actor=authorization.actor_of(principal), idempotency_key=idempotency_key
+    )
 
 
 def dry_run(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> tuple[Remembered, ...]:

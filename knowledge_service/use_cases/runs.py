@@ -27,7 +27,7 @@ from knowledge_service.ports import RunListing
 from knowledge_service.use_cases import authorization, pagination
 
 if TYPE_CHECKING:
-    from knowledge_service.ports import Once, Store
+    from knowledge_service.ports import IdempotencyKey, Store
 
 # What the operator sends comes from annotations, which have this many bytes at most.
 _MAX_PARAMETERS_BYTES = 256 * 1024
@@ -96,7 +96,7 @@ def get_visible_run(
 
 
 def add_episodes(
-    store: Store, principal: Principal, body: EpisodesIn, idempotency_key: Once | None
+    store: Store, principal: Principal, body: EpisodesIn, idempotency_key: IdempotencyKey | None
 ) -> EpisodesAccepted:
     """Append to the record of a run that the caller works in."""
     run = authorization.authorized_run(store, body.run_id, principal, namespace=body.namespace)
@@ -107,7 +107,10 @@ def add_episodes(
         for episode in body.episodes
     ]
     return store.add_episodes(
-        key_of(run), episodes, actor=authorization.actor_of(principal), once=idempotency_key
+        key_of(run),
+        episodes,
+        actor=authorization.actor_of(principal),
+        idempotency_key=idempotency_key,
     )
 
 
@@ -128,7 +131,7 @@ def list_episodes(
     """
     run = get_visible_run(store, principal, run_id, namespace)
     last_seq = pagination.decode_number(cursor)
-    episodes = store.episodes(key_of(run), after=last_seq, limit=limit + 1)
+    episodes = store.episodes(key_of(run), after_sequence=last_seq, limit=limit + 1)
     page, next_cursor = pagination.split_page(episodes, limit, lambda episode: str(episode.seq))
     return EpisodePage(episodes=page, cursor=next_cursor)
 
@@ -151,7 +154,7 @@ def list_runs(
     last_run = RunKey(*position.partition(" ")[::2]) if position else None
     if last_run and store.run(last_run, principal.view) is None:
         raise pagination.invalid_cursor()  # reveals nothing of another's run
-    listing = RunListing(principal.view, limit + 1, namespace, blueprint, before=last_run)
+    listing = RunListing(principal.view, limit + 1, namespace, blueprint, before_run=last_run)
     runs, next_cursor = pagination.split_page(
         store.list_runs(listing), limit, lambda run: " ".join(key_of(run))
     )

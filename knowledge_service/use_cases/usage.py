@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import UsageCounted, UsageIn
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden
-from knowledge_service.ports import Use
+from knowledge_service.ports import FactUsage
 from knowledge_service.use_cases import fact_queries
 
 if TYPE_CHECKING:
-    from knowledge_service.ports import Once, Store
+    from knowledge_service.ports import IdempotencyKey, Store
 
 # What the service counts itself: by recalls, and by the outcomes of runs.
 _COUNTED_BY_SERVICE = frozenset({"recalled", "injected", "succeeded", "failed"})
 
 
 def count_usage(
-    store: Store, principal: Principal, body: UsageIn, idempotency_key: Once | None
+    store: Store, principal: Principal, body: UsageIn, idempotency_key: IdempotencyKey | None
 ) -> UsageCounted:
     """Count uses of visible facts, all or none.
 
@@ -36,9 +36,9 @@ def count_usage(
         fact_id: fact_queries.get_visible_fact(store, principal, fact_id).id
         for fact_id in _fact_ids(body)
     }
-    uses = [Use(facts[use.fact], use.kind, use.count) for use in body.uses]
+    uses = [FactUsage(facts[use.fact], use.kind, use.count) for use in body.uses]
     counted = store.count_usage(
-        uses, observer=principal.home, actor=principal.name, once=idempotency_key
+        uses, observer=principal.home, actor=principal.name, idempotency_key=idempotency_key
     )
     return UsageCounted(counted=counted)
 

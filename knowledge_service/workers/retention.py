@@ -64,7 +64,7 @@ class RetentionWorker(BackgroundWorker):
 
     def _delete_receipts(self) -> float:
         if self._receipts_for is not None:
-            count = self._store.forget_recalls(self._clock() - self._receipts_for)
+            count = self._store.delete_old_receipts(self._clock() - self._receipts_for)
             if count:
                 _log.info("receipts deleted", extra={"fields": {"receipts": count}})
         return self._every_s

@@ -101,7 +101,7 @@ class MemoryProjections:
             self.legacy.append(event.seq)
         apply = _APPLY.get(event.type)
         if apply:
-            for part in event.known():
+            for part in event.remaining_parts():
                 apply(self, event, part)
 
     def _record(self, event: Event, part: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ class MemoryProjections:
         fact = self.facts.get(part["fact"])
         if fact is None:
             return
-        change = fact_events.change_of(fact.columns, part.get("set", {}))
+        change = fact_events.compute_change(fact.columns, part.get("set", {}))
         if change is not None:
             fact.columns = dict(change.columns)
             fact.version += 1

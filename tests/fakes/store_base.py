@@ -39,8 +39,8 @@ from knowledge_service.fact_operations.dry_run import DryRunRollback
 from knowledge_service.fact_operations.unit_of_work import RunExposure
 from knowledge_service.ports import (
     Actor,
+    IdempotencyKey,
     NewReceipt,
-    Once,
 )
 from tests.fakes.store_unit_of_work import Book
 
@@ -126,22 +126,22 @@ class Base:
         if self.problem:
             raise StoreUnavailable(self.problem)
 
-    def _once(self, once: Once | None, work: Callable[[], T]) -> T:
+    def _once(self, idempotency_key: IdempotencyKey | None, work: Callable[[], T]) -> T:
         with self._lock:
             self._check()
-            if once is None:
+            if idempotency_key is None:
                 return self._together(work)
-            key = (once.principal, once.key)
+            key = (idempotency_key.principal, idempotency_key.key)
             if key in self._answers:
                 body_hash, answer = self._answers[key]
-                if body_hash != once.body_hash:
+                if body_hash != idempotency_key.body_hash:
                     raise IdempotencyConflict(
-                        f"Idempotency-Key {once.key!r} was used with another body within 24 h;"
-                        " send a new key"
+                        f"Idempotency-Key {idempotency_key.key!r} was used with another body"
+                        " within 24 h; send a new key"
                     )
                 return answer
             answer = self._together(work)
-            self._answers[key] = (once.body_hash, answer)
+            self._answers[key] = (idempotency_key.body_hash, answer)
             return answer
 
     def _together(self, work: Callable[[], T]) -> T:

@@ -13,10 +13,10 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import Event
 from knowledge_service.ports import (
-    Acts,
-    AuditPlace,
-    Change,
-    Changes,
+    AuditCursor,
+    AuditRecords,
+    ChangePage,
+    ChangeRecord,
 )
 from tests.fakes.store_base import Base
 
@@ -33,52 +33,54 @@ class Watched(Base):
         self._check()
         return 0, len(self.book.log)
 
-    def changes(self, after: int, view: View, *, limit: int) -> Changes:
+    def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
         self._check()
-        found: list[Change] = []
-        for event in self.book.log[after:]:
+        found: list[ChangeRecord] = []
+        for event in self.book.log[after_position:]:
             change = self._change(event, view)
             if change:
                 found.append(change)
             if len(found) == limit:
-                return Changes(tuple(found), event.seq)
-        return Changes(tuple(found), len(self.book.log))
+                return ChangePage(tuple(found), event.seq)
+        return ChangePage(tuple(found), len(self.book.log))
 
     def _is_shown(self, part: Mapping[str, Any], view: View) -> bool:
         row = self.row(part["fact"]) if "fact" in part else None
         return row is None or view.can_read_fact(view.home, row.fact.review)
 
-    def _change(self, event: Event, view: View) -> Change | None:
+    def _change(self, event: Event, view: View) -> ChangeRecord | None:
         scope = self.book.scopes.get(event.seq)
         if scope is None or not view.can_read(scope):
             return None
         facts: list[str] = []
         made: list[str] = []
-        for part in event.known():
+        for part in event.remaining_parts():
             ends = [part[end] for end in _ENDS if end in part]
             if all(self.visible(end, view) for end in ends) and self._is_shown(part, view):
                 facts += [*([part["fact"]] if "fact" in part else []), *ends]
                 made += [part["id"]] if event.type.startswith("link.") else []
         if not facts:
             return None
-        return Change(
+        return ChangeRecord(
             event.seq, event.type, scope, event.actor, times.from_us(event.at),
             tuple(dict.fromkeys(facts)), tuple(made),
         )  # fmt: skip
 
     def audit(
-        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
-    ) -> Acts:
+        self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
+    ) -> AuditRecords:
         self._check()
         acts: list[tuple[datetime, int, AuditEntry]] = []
         for event in self.book.log:
             scope = self.book.scopes.get(event.seq)
             at = times.from_us(event.at)
-            if scope and any(reach.covers(scope) for reach in reaches):
-                facts = [part["fact"] for part in event.known() if "fact" in part]
-                used = [part["used"] for part in event.known() if "used" in part]
+            if scope and any(reach.covers(scope) for reach in scope_ranges):
+                facts = [part["fact"] for part in event.remaining_parts() if "fact" in part]
+                used = [part["used"] for part in event.remaining_parts() if "used" in part]
                 places = {each: self._scope_of(each) for each in used}
-                facts += [e for e, own in places.items() if any(r.covers(own) for r in reaches)]
+                facts += [
+                    e for e, own in places.items() if any(r.covers(own) for r in scope_ranges)
+                ]
                 entry = AuditEntry(
                     at=at, actor=event.actor, action=event.type, scope=scope,
                     facts=tuple(dict.fromkeys(facts)),
@@ -86,7 +88,7 @@ class Watched(Base):
                 acts.append((at, 0, entry))
         for new in self._receipts.values():
             receipt = new.receipt
-            if any(reach.covers(new.observer) for reach in reaches):
+            if any(reach.covers(new.observer) for reach in scope_ranges):
                 entry = AuditEntry(
                     at=receipt.known_at, actor=receipt.acted_by or receipt.principal,
                     action="recall", scope=new.observer, facts=receipt.facts, run=receipt.run,
@@ -95,7 +97,7 @@ class Watched(Base):
                 )  # fmt: skip
                 acts.append((receipt.known_at, 1, entry))
         acts.sort(key=lambda each: each[:2], reverse=True)
-        start = before.event if before else 0
+        start = cursor.event if cursor else 0
         entries = tuple(entry for _, _, entry in acts[start : start + limit])
         more = len(acts) > start + limit
-        return Acts(entries, AuditPlace(start + limit, 0, "") if more else None)
+        return AuditRecords(entries, AuditCursor(start + limit, 0, "") if more else None)

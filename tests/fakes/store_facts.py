@@ -22,12 +22,12 @@ from knowledge_service.domain.access_control import (
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.fact_operations import dry_run, lifecycle, remember
 from knowledge_service.ports import (
+    ActionContext,
     Actor,
     Hit,
+    IdempotencyKey,
     Listing,
     NewReceipt,
-    Once,
-    Order,
     RecallExplanation,
     Search,
     SearchResult,
@@ -43,29 +43,37 @@ class Facts(Base):
     """The `FactStore` and `RecallStore` ports."""
 
     def remember(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
         def work() -> tuple[Remembered, ...]:
-            stored = [remember.store(MemoryUnitOfWork(self), fact, actor) for fact in facts]
+            stored = [remember.remember_fact(MemoryUnitOfWork(self), fact, actor) for fact in facts]
             return self.name_all(facts, stored)
 
-        return self._once(once, work)
+        return self._once(idempotency_key, work)
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
         def work(_: None) -> tuple[Remembered, ...]:
-            stored = [remember.store(MemoryUnitOfWork(self), fact, actor) for fact in facts]
+            stored = [remember.remember_fact(MemoryUnitOfWork(self), fact, actor) for fact in facts]
             return self.name_all(facts, stored)
 
         try:
-            return self._once(None, lambda: dry_run.rolled_back(work)(None))
+            return self._once(None, lambda: dry_run.roll_back_after(work)(None))
         except dry_run.DryRunRollback as done:
             found: tuple[Remembered, ...] = done.answer
             return found
 
     async def remembered(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
-        return self.remember(facts, actor=actor, once=once)
+        return self.remember(facts, actor=actor, idempotency_key=idempotency_key)
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         self._check()
@@ -101,11 +109,12 @@ class Facts(Base):
         replacement: str | None,
         *,
         actor: Actor,
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> CorrectionResult:
-        order = Order(actor, reason, once)
+        order = ActionContext(actor, reason, idempotency_key)
         return self._once(
-            once, lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order)
+            idempotency_key,
+            lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order),
         )
 
     def search(self, search: Search) -> SearchResult:
@@ -163,12 +172,14 @@ class Facts(Base):
         self._check()
         return nearest_first(self._paths(view, scopes))
 
-    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+    def record_recall(
+        self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
+    ) -> Recalled:
         def work() -> Recalled:
             self._record(new)
             return answer
 
-        return self._once(once, work)
+        return self._once(idempotency_key, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         self._check()
@@ -204,7 +215,7 @@ def _wanted(fact: Fact, listing: Listing) -> bool:
         and listing.lifecycle in (None, fact.lifecycle)
         and listing.review in (None, fact.review)
         and listing.source in (None, fact.source.type)
-        and (listing.before is None or fact.id < listing.before)
+        and (listing.before_id is None or fact.id < listing.before_id)
         and (tag is None or tag in {kais_facts.normal_tag(t) for t in fact.tags})
         and (listing.valid_at is None or _held(fact, listing.valid_at))
     )

@@ -16,9 +16,9 @@ from knowledge_service.errors import NotFound
 from knowledge_service.event_log import times
 from knowledge_service.ports import (
     Actor,
-    Around,
+    IdempotencyKey,
+    NeighbourQuery,
     NewLink,
-    Once,
 )
 from tests.fakes.store_base import Base
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
@@ -27,7 +27,14 @@ from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 class Links(Base):
     """The `LinkStore` port but for names."""
 
-    def link(self, new: NewLink, view: View, *, actor: Actor, once: Once | None = None) -> Linked:
+    def link(
+        self,
+        new: NewLink,
+        view: View,
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Linked:
         def work() -> Linked:
             for end in (new.from_id, new.to_id):
                 if not self.visible(end, view):
@@ -46,7 +53,7 @@ class Links(Base):
             made = next(each for each in self._links_now() if each.id == said["id"])
             return Linked(status="created", link=made)
 
-        return self._once(once, work)
+        return self._once(idempotency_key, work)
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
         with self._lock:
@@ -73,36 +80,36 @@ class Links(Base):
         return sorted(found, key=lambda each: each.id, reverse=True)
 
     def links(
-        self, fact_id: str, view: View, *, types: Sequence[str], before: str | None, limit: int
+        self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
         self._check()
         found = [
             each
             for each in self.links_of(fact_id, view)
-            if (not types or each.type in types) and (before is None or each.id < before)
+            if (not types or each.type in types) and (before_id is None or each.id < before_id)
         ]
         page = tuple(found[:limit])
         return LinkPage(links=page, cursor=page[-1].id if len(found) > limit else None)
 
-    def neighbors(self, around: Around, view: View) -> Neighborhood:
+    def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         self._check()
         live = [
             each
             for each in self._links_now()
-            if (not around.types or each.type in around.types)
+            if (not query.types or each.type in query.types)
             and self._walkable(each.from_, view)
             and self._walkable(each.to, view)
         ]
-        seen, level = {around.fact_id}, [around.fact_id]
+        seen, level = {query.fact_id}, [query.fact_id]
         order: list[tuple[int, str]] = []
-        for depth in range(1, around.depth + 1):
+        for depth in range(1, query.depth + 1):
             ends = {each.to for each in live if each.from_ in level}
             ends |= {each.from_ for each in live if each.to in level}
             level = sorted(ends - seen)
             seen |= set(level)
             order += [(depth, each) for each in level]
-        chosen = order[: around.limit]
-        among = {around.fact_id, *(fact for _, fact in chosen)}
+        chosen = order[: query.limit]
+        among = {query.fact_id, *(fact for _, fact in chosen)}
         return Neighborhood(
             facts=tuple(Neighbor(depth=d, fact=self._fact(each)) for d, each in chosen),
             links=tuple(
@@ -111,7 +118,7 @@ class Links(Base):
                     key=lambda each: each.id,
                 )
             ),
-            truncated=len(order) > around.limit,
+            truncated=len(order) > query.limit,
         )
 
     def _walkable(self, fact_id: str, view: View) -> bool:
@@ -125,10 +132,10 @@ class Links(Base):
             part["id"]: times.from_us(event.at)
             for event in self.book.log
             if event.type == "link.closed"
-            for part in event.known()
+            for part in event.remaining_parts()
         }
         for event in self.book.log:
-            for part in event.known() if event.type == "link.made" else ():
+            for part in event.remaining_parts() if event.type == "link.made" else ():
                 is_live = part["id"] in self.book.links
                 if is_live or part["id"] in self.book.closed_links:
                     yield Link(

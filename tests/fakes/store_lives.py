@@ -26,7 +26,7 @@ from knowledge_service.fact_operations import (
     review,
     undo,
 )
-from knowledge_service.ports import NewReceipt, Order, Queue
+from knowledge_service.ports import ActionContext, NewReceipt, ReviewQuery
 from tests.fakes.store_base import Base
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
@@ -36,39 +36,50 @@ _OTHERS = ("from", "to", "origin", "copy")
 class Lives(Base):
     """The `LifeStore` port."""
 
-    def retract(self, fact_id: str, order: Order) -> Fact:
+    def retract(self, fact_id: str, order: ActionContext) -> Fact:
         return self._once(
-            order.once, lambda: lifecycle.retract(MemoryUnitOfWork(self), fact_id, order)
+            order.idempotency_key, lambda: lifecycle.retract(MemoryUnitOfWork(self), fact_id, order)
         )
 
-    def restore(self, fact_id: str, order: Order) -> Fact:
+    def restore(self, fact_id: str, order: ActionContext) -> Fact:
         return self._once(
-            order.once, lambda: lifecycle.restore(MemoryUnitOfWork(self), fact_id, order)
+            order.idempotency_key, lambda: lifecycle.restore(MemoryUnitOfWork(self), fact_id, order)
         )
 
-    def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
+    def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
         return self._once(
-            order.once, lambda: lifecycle.confirm(MemoryUnitOfWork(self), fact_id, order, session)
+            order.idempotency_key,
+            lambda: lifecycle.confirm(MemoryUnitOfWork(self), fact_id, order, session),
         )
 
-    def reject(self, fact_id: str, order: Order) -> Fact:
-        return self._once(order.once, lambda: review.reject(MemoryUnitOfWork(self), fact_id, order))
-
-    def promote(self, fact_id: str, order: Order) -> PromotionResult:
+    def reject(self, fact_id: str, order: ActionContext) -> Fact:
         return self._once(
-            order.once, lambda: promote.promote(MemoryUnitOfWork(self), fact_id, order)
+            order.idempotency_key,
+            lambda: review.reject_fact(MemoryUnitOfWork(self), fact_id, order),
         )
 
-    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
+    def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
         return self._once(
-            order.once, lambda: review.approve(MemoryUnitOfWork(self), fact_id, order, edits)
+            order.idempotency_key,
+            lambda: promote.promote_fact(MemoryUnitOfWork(self), fact_id, order),
         )
 
-    def undo(self, fact_id: str, order: Order) -> UndoResult:
-        return self._once(order.once, lambda: undo.undo(MemoryUnitOfWork(self), fact_id, order))
+    def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
+        return self._once(
+            order.idempotency_key,
+            lambda: review.approve_fact(MemoryUnitOfWork(self), fact_id, order, edits),
+        )
 
-    def erase(self, fact_id: str, order: Order) -> ErasureResult:
-        return self._once(order.once, lambda: erase.erase(MemoryUnitOfWork(self), fact_id, order))
+    def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
+        return self._once(
+            order.idempotency_key,
+            lambda: undo.undo_last_operation(MemoryUnitOfWork(self), fact_id, order),
+        )
+
+    def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
+        return self._once(
+            order.idempotency_key, lambda: erase.erase_fact(MemoryUnitOfWork(self), fact_id, order)
+        )
 
     def history(self, fact_id: str, view: View) -> History | None:
         self._check()
@@ -87,7 +98,7 @@ class Lives(Base):
     def _entries(self, fact_id: str, view: View) -> list[HistoryEntry]:
         found = []
         for event in self.book.log:
-            for said in event.known():
+            for said in event.remaining_parts():
                 others = [said[name] for name in _OTHERS if name in said]
                 if said.get("fact") == fact_id or fact_id in others:
                     seen = tuple(o for o in others if o != fact_id and self.visible(o, view))
@@ -106,27 +117,27 @@ class Lives(Base):
                     )
         return found
 
-    def review_queue(self, queue: Queue) -> tuple[Fact, ...]:
+    def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
         self._check()
         found = [
             row.fact
             for scope in self._scopes.values()
-            if any(reach.covers(scope.path) for reach in queue.reaches)
+            if any(reach.covers(scope.path) for reach in query.scope_ranges)
             for row in scope.rows
             if row.fact.lifecycle == "live"
             and (row.fact.review == "draft" or row.fact.flags)
-            and (queue.before is None or row.fact.id < queue.before)
+            and (query.before_id is None or row.fact.id < query.before_id)
         ]
         found.sort(key=lambda fact: fact.id, reverse=True)
-        return tuple(found[: queue.limit])
+        return tuple(found[: query.limit])
 
-    def forget_recalls(self, before: datetime) -> int:
+    def delete_old_receipts(self, cutoff: datetime) -> int:
         with self._lock:
             self._check()
             old = [
                 key
                 for key, new in self._receipts.items()
-                if new.receipt.known_at < before and not self._is_open(new)
+                if new.receipt.known_at < cutoff and not self._is_open(new)
             ]
             for key in old:
                 del self._receipts[key]
@@ -141,7 +152,7 @@ class Lives(Base):
             waiting, self._to_erase = self._to_erase, []
             for fact_id, path, actor in waiting:
                 uow = MemoryUnitOfWork(self)
-                gone = (fact_id, *erase.copies(uow, fact_id))
+                gone = (fact_id, *erase.find_copies(uow, fact_id))
                 uow.erase(gone, actor=actor, reason=f"the scope {path} was deleted")
             return len(waiting)
 

@@ -20,9 +20,9 @@ from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.event_log import times
 from knowledge_service.ports import (
     Actor,
-    Once,
-    Reader,
-    Use,
+    AuditReader,
+    FactUsage,
+    IdempotencyKey,
 )
 from tests.fakes.store_links import Links
 from tests.fakes.store_names import Names
@@ -34,7 +34,7 @@ _DERIVING = ("derived_from", "promoted_from", "supersedes")
 class Provenance(Links, Names):
     """The `ProvenanceStore` and `UsageStore` ports."""
 
-    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
+    def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
         self._check()
         if not self.visible(fact_id, reader.view):
             return None
@@ -61,7 +61,7 @@ class Provenance(Links, Names):
                 if run
                 and self._run_of(each) == run
                 and each.receipt.known_at <= fact.recorded_at
-                and reader.sees_receipt(each.observer, each.receipt.principal)
+                and reader.can_read_receipt(each.observer, each.receipt.principal)
             ),
             derivation=tuple(chain),
             origins=tuple(self._fact(each) for each in dict.fromkeys(x.to for x in chain)),
@@ -73,7 +73,7 @@ class Provenance(Links, Names):
             ),
         )
 
-    def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
+    def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
         self._check()
         if not self.visible(fact_id, reader.view):
             return None
@@ -84,7 +84,7 @@ class Provenance(Links, Names):
             )
             for each in reversed(self._receipts.values())
             if fact_id in each.receipt.facts
-            and reader.sees_receipt(each.observer, each.receipt.principal)
+            and reader.can_read_receipt(each.observer, each.receipt.principal)
         ]  # fmt: skip
         return Impact(
             fact=fact_id,
@@ -101,7 +101,12 @@ class Provenance(Links, Names):
         )
 
     def count_usage(
-        self, uses: Sequence[Use], *, observer: str, actor: str, once: Once | None = None
+        self,
+        uses: Sequence[FactUsage],
+        *,
+        observer: str,
+        actor: str,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> int:
         def work() -> int:
             self._scope(observer)
@@ -114,7 +119,7 @@ class Provenance(Links, Names):
                 )
             return sum(use.count for use in uses)
 
-        return self._once(once, work)
+        return self._once(idempotency_key, work)
 
     def _used(self, fact_id: str, observer: str, kind: str, count: int) -> None:
         self._usage[(self._scope_of(fact_id), observer, kind)] += count
@@ -158,7 +163,7 @@ class Provenance(Links, Names):
 
     def _promoted(self, fact_id: str, view: View) -> Iterator[PromotionRecord]:
         for event in self.book.log:
-            for part in event.known() if event.type == "promotion.made" else ():
+            for part in event.remaining_parts() if event.type == "promotion.made" else ():
                 ends = (part["origin"], part["copy"])
                 if fact_id in ends and all(self.visible(end, view) for end in ends):
                     yield PromotionRecord(
@@ -179,7 +184,7 @@ class Provenance(Links, Names):
                     event.actor
                     for event in self.book.log
                     if event.type == "fact.closed"
-                    and any(part["fact"] == fact.id for part in event.known())
+                    and any(part["fact"] == fact.id for part in event.remaining_parts())
                 ]
                 yield Correction(
                     lifecycle=version.lifecycle, reason=version.closed_reason,

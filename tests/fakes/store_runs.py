@@ -34,7 +34,7 @@ from knowledge_service.errors import (
 from knowledge_service.fact_operations import promote, remember
 from knowledge_service.ports import (
     Actor,
-    Once,
+    IdempotencyKey,
     RunListing,
 )
 from tests.fakes.store_base import Entry, Slot
@@ -122,7 +122,7 @@ class Runs(Facts):
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         self._check()
-        before = self._entry(listing.before) if listing.before else None
+        before = self._entry(listing.before_run) if listing.before_run else None
         found = [
             run
             for run in self._current_runs()
@@ -135,7 +135,12 @@ class Runs(Facts):
         return tuple(found[: listing.limit])
 
     def add_episodes(
-        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self,
+        key: RunKey,
+        episodes: Sequence[EpisodeIn],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
         run_id = key.run_id
 
@@ -169,14 +174,14 @@ class Runs(Facts):
                 )
             return EpisodesAccepted(accepted=len(new), duplicates=len(episodes) - len(new))
 
-        return self._once(once, work)
+        return self._once(idempotency_key, work)
 
     def episodes(
-        self, key: RunKey, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         self._check()
         entry = self._entry(key)
-        return tuple(e for e in (entry.episodes if entry else []) if e.seq > after)[:limit]
+        return tuple(e for e in (entry.episodes if entry else []) if e.seq > after_sequence)[:limit]
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         self._check()
@@ -311,11 +316,11 @@ class Runs(Facts):
         ]
         live = next((each for each in rows if each.lifecycle == "live"), None)
         if live:
-            remember.confirm(MemoryUnitOfWork(self), live, fact, actor)
+            remember.confirm_equal(MemoryUnitOfWork(self), live, fact, actor)
             return live.id
         if any(each.lifecycle == "retracted" for each in rows):
             raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
-        return remember.store(MemoryUnitOfWork(self), fact, actor).fact_id
+        return remember.remember_fact(MemoryUnitOfWork(self), fact, actor).fact_id
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:

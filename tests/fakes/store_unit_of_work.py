@@ -118,7 +118,7 @@ class MemoryUnitOfWork:
             part.get("fact") == fact.id and "edits" in part
             for event in self._book.log
             if event.seq in standing and event.type == "fact.reviewed"
-            for part in event.known()
+            for part in event.remaining_parts()
         )
         if is_edited:
             return Decision(fact, "replaced")
@@ -127,7 +127,7 @@ class MemoryUnitOfWork:
     def closer(self, fact_id: str) -> Closer | None:
         for event in reversed(self._book.log):
             if event.type in {"fact.closed", "fact.archived", "fact.undone"}:
-                for part in event.known():
+                for part in event.remaining_parts():
                     if part.get("fact") == fact_id and closes(part):
                         given = "system" if event.type == "fact.archived" else None
                         return Closer(event.actor, part.get("actor_type", given))
@@ -159,7 +159,7 @@ class MemoryUnitOfWork:
             Confirmation(event.actor, part.get("session"))
             for event in self._book.log
             if event.seq in seqs
-            for part in event.known()
+            for part in event.remaining_parts()
             if part.get("fact") == fact_id
         ]
         return list(dict.fromkeys(said))
@@ -174,28 +174,30 @@ class MemoryUnitOfWork:
         self, kind: str, *, scope: str, actor: Actor, parts: Sequence[Mapping[str, Any]]
     ) -> None:
         event = self._append(kind, actor, parts)
-        for part in event.known():
+        for part in event.remaining_parts():
             self._apply(event, part)
         if kind.startswith("fact."):
             self._store.wrote(scope, times.from_us(event.at))
         else:
             self._store.happened(scope)
 
-    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
-        event = self._append("fact.recorded", actor, [{"fact": fact_id, **given}])
+    def create(
+        self, new: NewFact, fact_id: str, *, actor: Actor, payload_additions: Mapping[str, Any]
+    ) -> None:
+        event = self._append("fact.recorded", actor, [{"fact": fact_id, **payload_additions}])
         now = times.from_us(event.at)
-        closed = given.get("lifecycle", "live") != "live"
+        closed = payload_additions.get("lifecycle", "live") != "live"
         values = {each.attribute: getattr(new, each.name) for each in STORED_FIELDS}
-        if "valid_until" in given:
-            values["valid_until"] = times.from_us(given["valid_until"])
+        if "valid_until" in payload_additions:
+            values["valid_until"] = times.from_us(payload_additions["valid_until"])
         fact = Fact(
             **values,
             id=fact_id,
             scope=new.scope,
-            lifecycle=given.get("lifecycle", "live"),
+            lifecycle=payload_additions.get("lifecycle", "live"),
             recorded_at=now,
             closed_at=now if closed else None,
-            closed_reason=given.get("closed_reason"),
+            closed_reason=payload_additions.get("closed_reason"),
         )
         self._store.add_row(fact, new.content_hash, new.key_hash, analyser.terms(new.rendering))
         self._book.changed_at[fact_id] = event.at
@@ -217,7 +219,7 @@ class MemoryUnitOfWork:
     def events(self, op: int) -> Sequence[Event]:
         return [event for event in self._book.log if event.op == op]
 
-    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+    def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
         for version in self._book.past.get(fact_id, []):
             if version.until_seq == seq:
                 plain = {name: getattr(version.fact, name) for name in _PLAIN}

@@ -17,7 +17,14 @@ from knowledge_client.models import Fact, Recalled, Receipt
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
 from knowledge_service.event_log import times
-from knowledge_service.ports import Hit, NewReceipt, Once, RecallExplanation, Search, SearchResult
+from knowledge_service.ports import (
+    Hit,
+    IdempotencyKey,
+    NewReceipt,
+    RecallExplanation,
+    Search,
+    SearchResult,
+)
 from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline
 from knowledge_service.search.pipeline import Retrieval, SearchQuery
@@ -115,14 +122,16 @@ class Recall(base.Part):
             seen = base.scopes_seen(connection, view, scopes)
         return _visible(seen.values(), view, scopes)
 
-    def record_recall(self, new: NewReceipt, answer: Recalled, once: Once | None) -> Recalled:
+    def record_recall(
+        self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
+    ) -> Recalled:
         """Commit the receipt, its usage and the answer that a repeat gets."""
 
         def work(tx: Transaction) -> Recalled:
             _record(tx, [new])
             return answer
 
-        return self._once(once, _RECALLED, work)
+        return self._once(idempotency_key, _RECALLED, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         """Leave the receipt to the writer's next commit."""

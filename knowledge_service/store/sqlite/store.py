@@ -20,7 +20,7 @@ from knowledge_service.store.sqlite.recall import Recall
 from knowledge_service.store.sqlite.repositories.audit_log import Audit
 from knowledge_service.store.sqlite.repositories.episodes import Episodes
 from knowledge_service.store.sqlite.repositories.extractions import Extractions
-from knowledge_service.store.sqlite.repositories.fact_lifecycle import Lives
+from knowledge_service.store.sqlite.repositories.fact_lifecycle import FactLifecycle
 from knowledge_service.store.sqlite.repositories.facts import Facts
 from knowledge_service.store.sqlite.repositories.links import Links
 from knowledge_service.store.sqlite.repositories.principals import Principals
@@ -51,7 +51,7 @@ class SqliteStore(
     Provenance,
     Usage,
     Audit,
-    Lives,
+    FactLifecycle,
     Adoption,
     Vectors,
 ):

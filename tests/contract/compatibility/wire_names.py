@@ -124,7 +124,7 @@ def _payload_keys(path: Path) -> Names:
     keys: defaultdict[str, set[str]] = defaultdict(set)
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     for event in replay.read_events(SqliteEventTable(db), 1):
-        keys[event.type] |= {key for part in event.known() for key in part}
+        keys[event.type] |= {key for part in event.remaining_parts() for key in part}
     db.close()
     return {name: sorted(keys[name]) for name in projections._ALL}
 

@@ -27,14 +27,14 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, View, lineage, realm_of
 from knowledge_service.domain.run_merge import key_of
 from knowledge_service.fact_operations import promote
-from knowledge_service.ports import Actor, NewReceipt, Order, Reader, RunListing, Store
+from knowledge_service.ports import ActionContext, Actor, AuditReader, NewReceipt, RunListing, Store
 from tests.knowledge_builders import episode, new_fact, run_in
 
 if TYPE_CHECKING:
     from tests.contract.isolation.worlds import Fact, Stored
 
 PERSON, OTHER = Actor("somebody", "human"), Actor("somebody else", "human")
-WHY = Order(PERSON, "because")
+WHY = ActionContext(PERSON, "because")
 _PLAIN = ("correct", "retract", "restore", "confirm", "reject", "approve", "erase", "undo")
 # What becomes of the origin of a promotion, and what the withdrawal of the copy then says.
 _WITHDRAWN = {
@@ -171,7 +171,7 @@ def do(stored: Stored, act: Act, origin: Fact | None, homes: Sequence[str]) -> N
         made = _MAKING[act.verb](store, known, act.new)
     elif act.verb.startswith(("withdraw:", "flag:")):
         verb, _, cause = act.verb.partition(":")
-        order = Order(PERSON, f"the fact that it was copied from was {cause}")
+        order = ActionContext(PERSON, f"the fact that it was copied from was {cause}")
         close = store.retract if verb == "withdraw" else store.flag
         close(known, order)
     else:
@@ -203,7 +203,7 @@ _MAKING: Mapping[str, Callable[[Store, str, int], str | None]] = {
 _CHANGING: Mapping[str, Callable[[Store, str], object]] = {
     "retract": lambda store, fact_id: store.retract(fact_id, WHY),
     "restore": _restore,
-    "confirm": lambda store, fact_id: store.confirm(fact_id, Order(OTHER, ""), "a session"),
+    "confirm": lambda store, fact_id: store.confirm(fact_id, ActionContext(OTHER, ""), "a session"),
     "reject": lambda store, fact_id: store.reject(fact_id, WHY),
     "erase": lambda store, fact_id: store.erase(fact_id, WHY),
     "undo": lambda store, fact_id: store.undo(fact_id, WHY),
@@ -241,7 +241,7 @@ def _run(stored: Stored, act: Act, home: str) -> str:
     outcome = ("Succeeded", "Failed")[act.fact % 2]
     store.put_run(run_id, run_in(**given, outcome=outcome), actor=PERSON)
     for fact, new in act.promoted:
-        impact = store.impact(stored.ids[fact], Reader(EVERYTHING, "reader"), limit=1)
+        impact = store.impact(stored.ids[fact], AuditReader(EVERYTHING, "reader"), limit=1)
         (copy,) = impact.copies if impact else ()
         stored.ids[new], stored.keys[copy] = copy, new
     store.accept_extraction(key, 3, actor=PERSON)
@@ -261,7 +261,7 @@ def record(stored: Stored, home: str) -> str:
     position, last = 0, store.bounds()[1]
     while position < last:
         changes = store.changes(position, view, limit=10_000)
-        found += [(c.type, c.scope, c.actor, c.facts, len(c.links), c.run) for c in changes.found]
+        found += [(c.type, c.scope, c.actor, c.facts, len(c.links), c.run) for c in changes.changes]
         position = changes.position
     return plain(stored, found)
 

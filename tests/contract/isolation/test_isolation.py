@@ -19,7 +19,7 @@ from knowledge_client.models import Fact, PromotionRecord, PromotionResult
 from knowledge_service.domain.access_control import EVERYTHING, View
 from knowledge_service.fact_operations import closing, promote
 from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
-from knowledge_service.ports import Actor, Listing, Order
+from knowledge_service.ports import ActionContext, Actor, Listing
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.store.sqlite import postings, recall
@@ -163,9 +163,9 @@ def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = closing.flag
+    honest = closing.flag_copy
 
-    def mutant(uow: FactUnitOfWork, copy: Fact, order: Order) -> tuple[str, ...]:
+    def mutant(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
         reason = f"{order.reason}, of {len(uow.promotions(copy.id))}"
         return honest(uow, copy, dataclasses.replace(order, reason=reason))
 
@@ -173,13 +173,13 @@ def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = promote._copy
+    honest = promote._make_copy
 
     def mutant(
-        uow: FactUnitOfWork, fact: Fact, target: str, order: Order, **given: Any
+        uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, **given: Any
     ) -> PromotionResult:
         if given["rule"] == "automatic":
-            order = Order(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
+            order = ActionContext(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
         return honest(uow, fact, target, order, **given)
 
     monkeypatch.setattr(promote, "_copy", mutant)

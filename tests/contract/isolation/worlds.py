@@ -20,7 +20,15 @@ from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.access_control import EVERYTHING, Principal, View
 from knowledge_service.fact_operations import closing
 from knowledge_service.fact_operations.unit_of_work import require_fact
-from knowledge_service.ports import Actor, Listing, NewLink, NewReceipt, Order, Reader, Use
+from knowledge_service.ports import (
+    ActionContext,
+    Actor,
+    AuditReader,
+    FactUsage,
+    Listing,
+    NewLink,
+    NewReceipt,
+)
 from knowledge_service.store.sqlite.db.write_queue import Transaction
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -259,7 +267,7 @@ class Stored:
             self.store.link(new, EVERYTHING, actor=person)
         for by, home in enumerate(made.homes):
             uses = [
-                Use(self.ids[each.fact], each.kind, each.count)  # type: ignore[arg-type]
+                FactUsage(self.ids[each.fact], each.kind, each.count)  # type: ignore[arg-type]
                 for each in made.uses
                 if each.by == by
             ]
@@ -293,13 +301,13 @@ class Unrecorded(SqliteStore):
     def record_recall_later(self, new: NewReceipt) -> None:
         """Record nothing."""
 
-    def flag(self, fact_id: str, order: Order) -> None:
+    def flag(self, fact_id: str, order: ActionContext) -> None:
         """Flag a copy as the closing of its origin does, where there is no origin."""
 
         def work(tx: Transaction) -> None:
             uow = SqliteUnitOfWork(tx)
             uow.begin()
-            closing.flag(uow, require_fact(uow, fact_id), order)
+            closing.flag_copy(uow, require_fact(uow, fact_id), order)
 
         self._writer.submit(work)
 
@@ -346,13 +354,13 @@ def recalled(stored: Stored, home: str, asked: RecallIn) -> object:
 def looked_up(stored: Stored, home: str, key: int) -> object:
     """Read one fact by every other way, and return it without made-up ids."""
     view, fact_id = View(home), stored.ids[key]
-    reader = Reader(view, "reader")
+    reader = AuditReader(view, "reader")
     impact = stored.store.impact(fact_id, reader, limit=100)
     why = stored.store.why(fact_id, reader)
     if impact is None or why is None:
         return None
     store_history = stored.store.history(fact_id, view)
-    links = stored.store.links(fact_id, view, types=(), before=None, limit=100).links
+    links = stored.store.links(fact_id, view, types=(), before_id=None, limit=100).links
     listed = stored.store.list_facts(Listing(view, 500, kind=why.fact.kind))
     return (
         [(stored.keys.get(x.from_), stored.keys.get(x.to), x.type) for x in links],

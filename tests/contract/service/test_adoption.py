@@ -17,7 +17,7 @@ from knowledge_client.models import (
     Subject,
     UsageIn,
 )
-from knowledge_service.ports import Order, Search, Store
+from knowledge_service.ports import ActionContext, Search, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -208,7 +208,7 @@ def test_fact_with_the_number_of_an_erased_adopted_one_stays_where_it_was_told(
     store.delete_scope(LEAD, actor=OPERATOR)
     (moved,) = store.remember([new_fact("rain of today", LEAD)], actor=PERSON)
     store.adopt_scope(LEAD, actor=OPERATOR)
-    store.erase(moved.fact_id, Order(PERSON, "asked for"))
+    store.erase(moved.fact_id, ActionContext(PERSON, "asked for"))
     store.remember([new_fact("wind of others", OTHER)], actor=PERSON)
     store.close()
     assert offline.rebuild(path).changed == ()

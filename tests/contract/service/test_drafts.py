@@ -132,7 +132,7 @@ async def test_stream_names_no_draft_to_an_agent(connect: Connect, store: Store)
     plain = (await connect("keeper").remember(FactIn(content="rain", scope=LEAD))).fact_id
 
     def named(name: str) -> set[str]:
-        found = store.changes(0, CALLERS[name].view, limit=100).found
+        found = store.changes(0, CALLERS[name].view, limit=100).changes
         return {fact for change in found for fact in change.facts}
 
     assert named("lead") == {plain}

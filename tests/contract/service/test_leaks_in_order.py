@@ -55,7 +55,7 @@ async def test_stream_of_events_brings_nothing_of_others(world: World, store: St
     listener = event_stream.EventReader(store, CALLERS["peer"], None)
     await world.hide()
     assert listener.read(500) == ()
-    assert store.changes(0, View(PEER), limit=500).found
+    assert store.changes(0, View(PEER), limit=500).changes
     everything = [*event_stream.EventReader(store, CALLERS["peer"], "start").read(500)]
     assert world.says_nothing(str(everything))
 

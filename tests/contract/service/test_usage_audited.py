@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
 from knowledge_service.domain.access_control import ScopeRange, View
-from knowledge_service.ports import Reader, Store, Use
+from knowledge_service.ports import AuditReader, FactUsage, Store
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import CALLERS, Connect
@@ -54,7 +54,7 @@ async def test_stream_tells_of_uses_to_who_sees_the_observer_and_the_facts(
     ids = await used(connect, "applied")
 
     def told(view: View) -> list[tuple[str, ...]]:
-        found = store.changes(0, view, limit=100).found
+        found = store.changes(0, view, limit=100).changes
         return [change.facts for change in found if change.type == "usage.applied"]
 
     assert told(CALLERS["keeper"].view) == told(CALLERS["lead"].view) == [tuple(ids)]
@@ -65,13 +65,13 @@ def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     with contextlib.closing(SqliteStore(path)) as store:
         (stored,) = store.remember([new_fact()], actor=AGENT)
-        use = Use(stored.fact_id, "applied", 2)
+        use = FactUsage(stored.fact_id, "applied", 2)
         store.count_usage([use], observer=LEAD, actor=AGENT.name)
         before = audited(store, "realm:demo")
     assert offline.rebuild(path).changed == ()
     assert offline.verify(path).problems == ()
     with contextlib.closing(SqliteStore(path)) as store:
         assert audited(store, "realm:demo") == before != []
-        found = store.impact(stored.fact_id, Reader(ALL, "ada"), limit=1)
+        found = store.impact(stored.fact_id, AuditReader(ALL, "ada"), limit=1)
         assert found is not None
         assert found.usage["applied"].count == 2

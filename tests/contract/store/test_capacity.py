@@ -13,7 +13,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.extraction import job
-from knowledge_service.ports import Listing, Order, Store
+from knowledge_service.ports import ActionContext, Listing, Store
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.fakes.store import MemoryStore
 from tests.knowledge_builders import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in, run_key
@@ -93,7 +93,7 @@ def test_another_scope_has_room_of_its_own(store: Store) -> None:
 
 def test_retracted_facts_make_room_and_do_not_come_back_beyond_the_bound(store: Store) -> None:
     first, *_ = store.remember(facts(BOUND), actor=AGENT)
-    order = Order(AGENT, "wrong")
+    order = ActionContext(AGENT, "wrong")
     store.retract(first.fact_id, order)
     store.remember(facts(1, BOUND), actor=AGENT)
     for bring_back in (store.restore, store.undo):

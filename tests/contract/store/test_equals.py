@@ -18,7 +18,7 @@ from knowledge_client.models import Remembered
 from knowledge_service import clock
 from knowledge_service.errors import PreviouslyRetracted, StoreUnavailable
 from knowledge_service.migrations import m008_equality
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 from knowledge_service.search.postings import hash_index
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import migrate, offline
@@ -81,7 +81,7 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
 ) -> None:
     store = SqliteStore(path)
     (old,) = store.remember([new_fact("rain")], actor=PERSON)
-    store.retract(old.fact_id, Order(PERSON, "it is dry"))
+    store.retract(old.fact_id, ActionContext(PERSON, "it is dry"))
     calls = [["sun", "rain"], ["sun"], ["sun", "wind"], ["wind", "rain"], ["wind"]]
     told = await asyncio.gather(
         *(store.remembered([new_fact(c) for c in call], actor=PERSON) for call in calls),
@@ -121,7 +121,7 @@ def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
     told = store.remember([new_fact(f"number {n}") for n in range(150)], actor=PERSON)
     begin = new_fact("number 70").content_hash[:8]
     assert begin in b"".join(data for _, data in rows(path))
-    store.erase(told[70].fact_id, Order(PERSON, "asked for"))
+    store.erase(told[70].fact_id, ActionContext(PERSON, "asked for"))
     assert begin not in b"".join(data for _, data in rows(path))
     assert [status(store, f"number {n}") for n in (69, 70, 71, 149)] == [
         "confirmed", "created", "confirmed", "confirmed",

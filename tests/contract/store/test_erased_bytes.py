@@ -12,13 +12,13 @@ import apsw
 import pytest
 
 from knowledge_service.metrics import Metrics
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 from knowledge_service.store.sqlite.db import wal_checkpoint, wal_truncation
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_erasing import bytes_of
 from tests.knowledge_builders import PERSON, TEAM, new_fact
 
-WHY = Order(PERSON, "because")
+WHY = ActionContext(PERSON, "because")
 WORD = b"xylophon"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import AliasIn, ApproveIn, Fact
 from knowledge_service.errors import Conflict, PreviouslyRetracted
-from knowledge_service.ports import Listing, Once, Order
+from knowledge_service.ports import ActionContext, IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import exports, offline, projection_rebuild
@@ -24,7 +24,7 @@ from tests.contract.store.conftest import Time
 from tests.contract.store.test_recall import receipt
 from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM, new_fact
 
-WHY = Order(PERSON, "because")
+WHY = ActionContext(PERSON, "because")
 VERBS = (
     "tell", "tell", "tell keyed", "name", "correct", "retract", "restore", "confirm", "promote",
     "approve", "approve with edits", "approve with edits", "reject", "undo",
@@ -187,19 +187,19 @@ def test_name_goes_from_the_answers_that_are_kept_for_a_repeat(
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
     name = (AliasIn(namespace="name", value="xylophone"),)
-    once, elsewhere = Once("ada", "key", "body"), Once("eve", "key", "body")
+    once, elsewhere = IdempotencyKey("ada", "key", "body"), IdempotencyKey("eve", "key", "body")
     named = [new_fact("it rains", aliases=name), new_fact("snow")]
-    first = store.remember(named, actor=PERSON, once=once)
+    first = store.remember(named, actor=PERSON, idempotency_key=once)
     other = [new_fact("hail", scope="realm:other", aliases=name)]
-    (stays,) = store.remember(other, actor=PERSON, once=elsewhere)
+    (stays,) = store.remember(other, actor=PERSON, idempotency_key=elsewhere)
     holders = [first[0].fact_id]
     for words in ("it pours", "it drips"):
         holders.append(store.correct(holders[-1], "old", words, actor=PERSON).replacement_id or "")
     for fact_id in holders if erases_the_first else holders[2:]:
         store.erase(fact_id, WHY)
-    again = store.remember(named, actor=PERSON, once=once)
+    again = store.remember(named, actor=PERSON, idempotency_key=once)
     assert again == (first[0].model_copy(update={"aliases": ()}), first[1])
-    assert store.remember(other, actor=PERSON, once=elsewhere) == (stays,)
+    assert store.remember(other, actor=PERSON, idempotency_key=elsewhere) == (stays,)
     store.erase(stays.fact_id, WHY)
     assert b"xylophone" not in bytes_of(path)
     store.close()
@@ -211,7 +211,7 @@ def test_data_that_looks_like_a_name_in_a_kept_answer_stays(tmp_path: Path) -> N
     data = {"aliases": [{"namespace": "name", "value": "xylophone"}]}
     facts = [new_fact("it rains", aliases=(name,)), new_fact("it snows", data=data)]
     named, alike = store.remember(facts, actor=PERSON)
-    order = Order(PERSON, "it does", Once("ada", "key", "body"))
+    order = ActionContext(PERSON, "it does", IdempotencyKey("ada", "key", "body"))
     confirmed = store.confirm(alike.fact_id, order, None)
     store.erase(named.fact_id, WHY)
     assert store.confirm(alike.fact_id, order, None) == confirmed

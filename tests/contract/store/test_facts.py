@@ -6,7 +6,7 @@ import pytest
 
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, IdempotencyConflict, NotFound, PreviouslyRetracted
-from knowledge_service.ports import Listing, Once, Store
+from knowledge_service.ports import IdempotencyKey, Listing, Store
 from tests.contract.store.conftest import Time
 from tests.knowledge_builders import AGENT, ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
@@ -167,7 +167,7 @@ class TestListing:
         ids = [each.fact_id for each in told][::-1]
         first = store.list_facts(Listing(VIEW, 3))
         assert [fact.id for fact in first] == ids[:3]
-        rest = store.list_facts(Listing(VIEW, 3, before=first[-1].id))
+        rest = store.list_facts(Listing(VIEW, 3, before_id=first[-1].id))
         assert [fact.id for fact in rest] == ids[3:]
 
     def test_filters_narrow(self, store: Store) -> None:
@@ -202,26 +202,34 @@ class TestListing:
 
 class TestRepeats:
     def test_same_key_and_body_get_the_first_answer(self, store: Store) -> None:
-        once = Once("ada", "key-1", "body-a")
-        first = store.remember([new_fact("a")], actor=PERSON, once=once)
-        assert store.remember([new_fact("a")], actor=PERSON, once=once) == first
+        once = IdempotencyKey("ada", "key-1", "body-a")
+        first = store.remember([new_fact("a")], actor=PERSON, idempotency_key=once)
+        assert store.remember([new_fact("a")], actor=PERSON, idempotency_key=once) == first
         assert first[0].status == "created"
 
     def test_same_key_with_another_body_is_refused(self, store: Store) -> None:
-        store.remember([new_fact("a")], actor=PERSON, once=Once("ada", "key-1", "body-a"))
+        store.remember(
+            [new_fact("a")], actor=PERSON, idempotency_key=IdempotencyKey("ada", "key-1", "body-a")
+        )
         with pytest.raises(IdempotencyConflict, match="used with another body within 24 h"):
-            store.remember([new_fact("b")], actor=PERSON, once=Once("ada", "key-1", "body-b"))
+            store.remember(
+                [new_fact("b")],
+                actor=PERSON,
+                idempotency_key=IdempotencyKey("ada", "key-1", "body-b"),
+            )
 
     def test_keys_are_each_principals_own(self, store: Store) -> None:
-        store.remember([new_fact("a")], actor=PERSON, once=Once("ada", "key-1", "body-a"))
+        store.remember(
+            [new_fact("a")], actor=PERSON, idempotency_key=IdempotencyKey("ada", "key-1", "body-a")
+        )
         (other,) = store.remember(
-            [new_fact("b")], actor=PERSON, once=Once("bob", "key-1", "body-b")
+            [new_fact("b")], actor=PERSON, idempotency_key=IdempotencyKey("bob", "key-1", "body-b")
         )
         assert other.status == "created"
 
     def test_refused_write_leaves_its_key_free(self, store: Store) -> None:
-        once = Once("ada", "key-1", "body")
+        once = IdempotencyKey("ada", "key-1", "body")
         with pytest.raises(NotFound):
-            store.correct("nobody", "why", None, actor=PERSON, once=once)
+            store.correct("nobody", "why", None, actor=PERSON, idempotency_key=once)
         (told,) = store.remember([new_fact()], actor=PERSON)
-        assert store.correct(told.fact_id, "why", None, actor=PERSON, once=once).fact_id
+        assert store.correct(told.fact_id, "why", None, actor=PERSON, idempotency_key=once).fact_id

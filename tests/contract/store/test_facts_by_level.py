@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.metrics import FACT_COUNTS_MAX_AGE_S, Metrics
-from knowledge_service.ports import Order
+from knowledge_service.ports import ActionContext
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
@@ -22,7 +22,7 @@ def test_live_facts_are_counted_by_the_level_of_their_scope(tmp_path: Path) -> N
     facts = [new_fact(f"fact {number}", scope=scope) for number, scope in enumerate(places)]
     *_, last = store.remember(facts, actor=PERSON)
     assert store.facts_by_level() == {"platform": 1, "realm": 2, "formation": 2, "cell": 3}
-    store.retract(last.fact_id, Order(PERSON, "because"))
+    store.retract(last.fact_id, ActionContext(PERSON, "because"))
     store.delete_scope(TEAM, actor=PERSON)
     assert store.facts_by_level() == {"platform": 1, "realm": 2, "formation": 0, "cell": 2}
     store.close()

@@ -16,15 +16,15 @@ from knowledge_client.models import AliasIn, BlueprintName, Receipt
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports import (
-    Around,
+    ActionContext,
+    AuditReader,
+    FactUsage,
     Listing,
+    NeighbourQuery,
     NewLink,
     NewReceipt,
-    Order,
-    Reader,
     RunListing,
     Search,
-    Use,
 )
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.repositories import base
@@ -67,7 +67,7 @@ class Town:
             for kind in ("related", "derived_from", "supersedes"):
                 link = NewLink(*ends, kind)
                 store.link(link, everything, actor=OPERATOR)
-        uses = [Use(self.famous, "consulted", 1), Use(self.famous, "applied", 1)]
+        uses = [FactUsage(self.famous, "consulted", 1), FactUsage(self.famous, "applied", 1)]
         store.count_usage(uses, observer=home, actor="x")
         namespace = home.split("/", maxsplit=1)[0].removeprefix("realm:")
         run = run_in(scope=home, namespace=namespace)
@@ -104,15 +104,15 @@ READS: dict[str, Callable[[Town, View], object]] = {
     "statistics of a scope": lambda town, view: town.store.scope_stats(("platform",), view),
     "a name": lambda town, view: town.store.named(SHOP, view),
     "links": lambda town, view: town.store.links(
-        town.famous, view, types=(), before=None, limit=50
+        town.famous, view, types=(), before_id=None, limit=50
     ),
     "history": lambda town, view: town.store.history(town.famous, view),
     "neighbours": lambda town, view: town.store.neighbors(
-        Around(town.famous, depth=3, limit=50, types=()), view
+        NeighbourQuery(town.famous, depth=3, limit=50, types=()), view
     ),
-    "why": lambda town, view: town.store.why(town.famous, Reader(view, "demo/lead-0")),
+    "why": lambda town, view: town.store.why(town.famous, AuditReader(view, "demo/lead-0")),
     "impact": lambda town, view: town.store.impact(
-        town.famous, Reader(view, "demo/lead-0"), limit=50
+        town.famous, AuditReader(view, "demo/lead-0"), limit=50
     ),
 }
 
@@ -207,11 +207,11 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
     town.strangers(1, 4)
     own = new_fact("The kettle whistles", scope=LEAD)
     (made,) = store.remember([own], actor=OPERATOR)
-    store.promote(made.fact_id, Order(OPERATOR, "proven"))
+    store.promote(made.fact_id, ActionContext(OPERATOR, "proven"))
     views = (CELL, GRANTED, View("platform", (ScopeRange("platform", subtree=True),)))
     reads = [(read, view) for read in READS.values() for view in views]
     before = [read(town, view) for read, view in reads]
-    why = store.why(made.fact_id, Reader(CELL, "demo/lead-0"))
+    why = store.why(made.fact_id, AuditReader(CELL, "demo/lead-0"))
     store.close()
     db = apsw.Connection(str(path))
     db.execute(BEFORE)
@@ -221,7 +221,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
         assert [read(town, view) for read, view in reads] == before
         assert why is not None
         assert why.promotions
-        assert store.why(made.fact_id, Reader(CELL, "demo/lead-0")) == why
+        assert store.why(made.fact_id, AuditReader(CELL, "demo/lead-0")) == why
     assert offline.rebuild(path).changed == ()
 
 

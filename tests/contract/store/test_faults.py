@@ -250,7 +250,7 @@ def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(
         with pytest.raises(StoreUnavailable):
             store._writer.submit(full)
     store.remember([new_fact("snow")], actor=PERSON)
-    told = [r for r in caplog.records if r.name.endswith("writer")]
+    told = [r for r in caplog.records if r.name.endswith("write_queue")]
     assert [r.message for r in told] == [
         "the store takes no writes",
         "the store takes writes again",

@@ -12,7 +12,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.ports import Listing, Order, Search, Store
+from knowledge_service.ports import ActionContext, Listing, Search, Store
 from tests.contract.store.conftest import Time
 from tests.fact_actions import WHY, known, live, shown, told
 from tests.knowledge_builders import ALL, LEAD, PERSON, TEAM
@@ -96,7 +96,7 @@ class TestErasing:
         fact_id, other = told(store, "rain falls"), told(store, "sun shines")
         then = time.now
         time.pass_(hours=1)
-        erased = store.erase(fact_id, Order(PERSON, "asked to"))
+        erased = store.erase(fact_id, ActionContext(PERSON, "asked to"))
         assert erased.facts == (fact_id,)
         assert erased.erased_at == time.now
         assert "made before 2026-03-01T13:00:00+00:00 still hold the text" in erased.backups

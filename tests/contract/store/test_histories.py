@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import ApproveIn, Fact
 from knowledge_service.errors import Conflict, PreviouslyRetracted
-from knowledge_service.ports import Listing, Order, Store
+from knowledge_service.ports import ActionContext, Listing, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -24,7 +24,7 @@ from tests.knowledge_builders import AGENT, ALL, PERSON, TEAM, new_fact
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONTENTS = ("Java 17", "Java 21", "Java 25")
-WHY = Order(PERSON, "because")
+WHY = ActionContext(PERSON, "because")
 
 Step = tuple[str, int, int]
 STEP = st.tuples(
@@ -98,7 +98,7 @@ def observable(store: Store) -> dict[str, Any]:
 
 
 def _links(store: Store, fact_id: str, live: set[str]) -> list[tuple[str, str, str]]:
-    page = store.links(fact_id, ALL, types=(), before=None, limit=500)
+    page = store.links(fact_id, ALL, types=(), before_id=None, limit=500)
     return sorted(
         (link.from_, link.to, link.type)
         for link in page.links
@@ -112,7 +112,7 @@ def assert_no_false_invalidation(store: Store) -> None:
     for fact in every.values():
         if fact.lifecycle != "superseded":
             continue
-        page = store.links(fact.id, ALL, types=("supersedes",), before=None, limit=500)
+        page = store.links(fact.id, ALL, types=("supersedes",), before_id=None, limit=500)
         causes = [every[link.from_] for link in page.links if link.to == fact.id]
         assert causes, fact
         by_key = [cause for cause in causes if _same_key(cause, fact)]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports import Hit, Order, Search
+from knowledge_service.ports import ActionContext, Hit, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
 WORDS = [f"word{n}" for n in range(30)]
-WHY = Order(PERSON, "asked to")
+WHY = ActionContext(PERSON, "asked to")
 
 
 def asked(store: SqliteStore, query: str) -> list[tuple[str, float, dict[str, float]]]:

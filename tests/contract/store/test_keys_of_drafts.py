@@ -9,7 +9,7 @@ import pytest
 
 from knowledge_client.models import ApproveIn, Remembered
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports import Order, Search, Store
+from knowledge_service.ports import ActionContext, Search, Store
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
@@ -32,7 +32,7 @@ def served(store: Store) -> list[str]:
 
 
 def links(store: Store, fact_id: str, kind: str) -> list[tuple[str, str]]:
-    page = store.links(fact_id, ALL, types=(kind,), before=None, limit=9)
+    page = store.links(fact_id, ALL, types=(kind,), before_id=None, limit=9)
     return [(each.from_, each.to) for each in page.links if each.closed_at is None]
 
 
@@ -152,7 +152,7 @@ def test_draft_above_blocks_no_promotion(store: Store, time: Time) -> None:
     remembered(store, "Java 25", review="draft", scope=TEAM)
     time.pass_(days=1)
     origin = told(store, "Java 21", scope=LEAD, **KEYED)
-    copy = store.promote(origin, Order(PERSON, "useful")).copy_id
+    copy = store.promote(origin, ActionContext(PERSON, "useful")).copy_id
     assert known(store, copy).lifecycle == "live"
 
 

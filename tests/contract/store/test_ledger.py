@@ -18,7 +18,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Conflict, NotFound, QuotaExceeded, RunOutcomeConflict
-from knowledge_service.ports import Listing, Once, RunListing, Store
+from knowledge_service.ports import IdempotencyKey, Listing, RunListing, Store
 from tests.contract.store.conftest import Time
 from tests.knowledge_builders import (
     AGENT,
@@ -83,7 +83,7 @@ class TestRuns:
 
         assert names(View(LEAD)) == ["c", "b", "a"]
         assert names(ALL, namespace="other") == ["d"]
-        assert names(ALL, blueprint="review", before=run_key("c")) == ["b", "a"]
+        assert names(ALL, blueprint="review", before_run=run_key("c")) == ["b", "a"]
         assert store.run(run_key("d"), View(LEAD)) is None
 
 
@@ -106,7 +106,7 @@ class TestEpisodes:
             (4, 1, "c"),
         ]
         assert {e.actor for e in found} == {AGENT.name}
-        assert [e.seq for e in store.episodes(run_key("r"), after=1, limit=2)] == [2, 3]
+        assert [e.seq for e in store.episodes(run_key("r"), after_sequence=1, limit=2)] == [2, 3]
 
     def test_secrets_are_masked(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
@@ -349,9 +349,12 @@ class TestScopesAndPrincipals:
 
     def test_repeated_episodes_call_gets_its_first_answer(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
-        once = Once("demo/lead-0", "k", "h")
-        first = store.add_episodes(run_key("r"), [episode()], actor=AGENT, once=once)
-        assert store.add_episodes(run_key("r"), [episode()], actor=AGENT, once=once) == first
+        once = IdempotencyKey("demo/lead-0", "k", "h")
+        first = store.add_episodes(run_key("r"), [episode()], actor=AGENT, idempotency_key=once)
+        assert (
+            store.add_episodes(run_key("r"), [episode()], actor=AGENT, idempotency_key=once)
+            == first
+        )
         assert first.accepted == 1
 
 

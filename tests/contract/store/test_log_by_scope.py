@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_client.models import Receipt
 from knowledge_service.domain.access_control import ScopeRange, View
-from knowledge_service.ports import AuditPlace, NewReceipt
+from knowledge_service.ports import AuditCursor, NewReceipt
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_famous_fact import Steps
@@ -19,7 +19,7 @@ from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact
 OWN = (ScopeRange(TEAM, subtree=True),)
 READS: dict[str, Callable[[SqliteStore], object]] = {
     "bounds": lambda store: bool(store.bounds()),
-    "stream": lambda store: store.changes(0, View(LEAD), limit=50).found,
+    "stream": lambda store: store.changes(0, View(LEAD), limit=50).changes,
     "audit": lambda store: store.audit(OWN, None, limit=50),
     "audit of a scope": lambda store: store.audit(
         (ScopeRange(LEAD, subtree=False),), None, limit=5
@@ -74,15 +74,15 @@ def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStor
     for number in range(240):
         scope = (LEAD, TEAM, "realm:demo", "realm:other/cell:c")[number % 7 % 4]
         store.remember([new_fact(f"fact {number}", scope=scope)], actor=OPERATOR)
-    whole = [each.position for each in store.changes(0, view, limit=1000).found]
+    whole = [each.position for each in store.changes(0, view, limit=1000).changes]
     assert len(whole) > 150
     assert whole == sorted(whole)
     paged, position = list[int](), 0
     while True:
         page = store.changes(position, view, limit=7)
-        if not page.found:
+        if not page.changes:
             break
-        paged += [each.position for each in page.found]
+        paged += [each.position for each in page.changes]
         position = page.position
     assert paged == whole
     assert position == store.bounds()[1]
@@ -100,7 +100,7 @@ def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: Sqli
     by_log = [store.changes(position, view, limit=10_000) for position in (last - 500, last - 20)]
     for found in by_log:
         start = last - 500 if found is by_log[0] else last - 20
-        assert found.found == tuple(each for each in by_scope.found if each.position > start)
+        assert found.changes == tuple(each for each in by_scope.changes if each.position > start)
         assert found.position == by_scope.position == last
 
 
@@ -118,7 +118,7 @@ def test_pages_of_the_audit_merge_changes_and_recalls_of_several_scopes(
     )
     assert sum(each.action == "recall" for each in whole.entries) == 180
     paged: list[object] = []
-    place: AuditPlace | None = None
+    place: AuditCursor | None = None
     while True:
         page = store.audit(reaches, place, limit=11)
         paged += page.entries

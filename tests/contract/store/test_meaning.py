@@ -16,7 +16,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.embeddings import settings
 from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
-from knowledge_service.ports import Order, Search
+from knowledge_service.ports import ActionContext, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.embeddings import EmbeddingBackfill
 from tests.knowledge_builders import AGENT, LEAD, OTHER, new_fact
@@ -230,7 +230,7 @@ def test_vector_of_an_erased_fact_is_not_kept_for_another_scopes_with_its_number
     store = SqliteStore(tmp_path / "knowledge.db")
     (told,) = store.remember([new_fact("lyre", LEAD)], actor=AGENT)
     ((number, scope_no, _),) = store.facts_without_vector("m", 0, 10)
-    store.erase(told.fact_id, Order(AGENT, "asked for"))
+    store.erase(told.fact_id, ActionContext(AGENT, "asked for"))
     store.remember([new_fact("truck", OTHER)], actor=AGENT)
     store.keep_vectors("m", [(number, scope_no, b"data")])
     assert [text for _, _, text in store.facts_without_vector("m", 0, 10)] == ["truck"]

@@ -15,7 +15,7 @@ from knowledge_client.models import ApproveIn, Fact, Retention, ScopeConfig
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import Forbidden
 from knowledge_service.event_log import event_payloads
-from knowledge_service.ports import Actor, Order, Store
+from knowledge_service.ports import ActionContext, Actor, Store
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact
 
@@ -36,7 +36,7 @@ def read(store: Store, fact_id: str) -> Fact:
 
 def retract(store: Store, actor: Actor) -> str:
     fact_id = stored(store, f"the build of {actor.name} needs Java 21")
-    store.retract(fact_id, Order(actor, WHY))
+    store.retract(fact_id, ActionContext(actor, WHY))
     return fact_id
 
 
@@ -48,7 +48,7 @@ def correct_away(store: Store, actor: Actor) -> str:
 
 def undo_recording(store: Store, actor: Actor) -> str:
     fact_id = stored(store)
-    store.undo(fact_id, Order(actor, WHY))
+    store.undo(fact_id, ActionContext(actor, WHY))
     return fact_id
 
 
@@ -65,7 +65,7 @@ def test_agent_does_not_restore_what_a_person_retracted(
         " remember what you know instead, or have a person restore it"
     )
     with pytest.raises(Forbidden, match=words):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "retracted"
 
 
@@ -75,28 +75,28 @@ def test_agent_restores_what_no_person_retracted(
     store: Store, close: Callable[[Store, Actor], str], closer: Actor
 ) -> None:
     fact_id = close(store, closer)
-    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
+    assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
 
 
 def test_person_restores_what_a_person_retracted(store: Store) -> None:
     fact_id = retract(store, PERSON)
-    assert store.restore(fact_id, Order(PERSON, "it was right")).lifecycle == "live"
+    assert store.restore(fact_id, ActionContext(PERSON, "it was right")).lifecycle == "live"
 
 
 def test_agent_restores_what_an_agent_retracted_after_a_person_had_restored_it(
     store: Store,
 ) -> None:
     fact_id = retract(store, PERSON)
-    store.restore(fact_id, Order(PERSON, "it was right"))
-    store.retract(fact_id, Order(AGENT, WHY))
-    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
+    store.restore(fact_id, ActionContext(PERSON, "it was right"))
+    store.retract(fact_id, ActionContext(AGENT, WHY))
+    assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
 
 
 def test_agent_does_not_restore_what_a_person_corrected(store: Store) -> None:
     fact_id = stored(store)
     store.correct(fact_id, WHY, "the build needs Java 25", actor=PERSON)
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a person superseded it"):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
 
 NEW = "the build needs Java 25"
@@ -113,7 +113,7 @@ def correct(store: Store) -> tuple[str, str]:
 def approve_with_edits(store: Store) -> tuple[str, str]:
     fact_id = stored(store)
     edits = ApproveIn(reason=WHY, content=NEW)
-    return fact_id, store.approve(fact_id, Order(PERSON, WHY), edits).fact.id
+    return fact_id, store.approve(fact_id, ActionContext(PERSON, WHY), edits).fact.id
 
 
 def supersede_by_key(store: Store) -> tuple[str, str]:
@@ -126,7 +126,7 @@ def supersede_by_key(store: Store) -> tuple[str, str]:
 
 
 def retract_new(store: Store, successor: str, actor: Actor) -> None:
-    store.retract(successor, Order(actor, WHY))
+    store.retract(successor, ActionContext(actor, WHY))
 
 
 def correct_new(store: Store, successor: str, actor: Actor) -> None:
@@ -145,24 +145,24 @@ def test_agent_does_not_restore_what_a_person_replaced_once_the_successor_is_clo
     fact_id, successor = replace(store)
     end(store, successor, actor)
     with pytest.raises(Forbidden, match=f"may not restore fact {fact_id}: a "):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "superseded"
 
 
 def test_agent_does_not_restore_what_the_operator_replaced_in_review(store: Store) -> None:
     fact_id = stored(store)
     edits = ApproveIn(reason=WHY, content=NEW)
-    successor = store.approve(fact_id, Order(OPERATOR, WHY), edits).fact.id
-    store.retract(successor, Order(AGENT, WHY))
+    successor = store.approve(fact_id, ActionContext(OPERATOR, WHY), edits).fact.id
+    store.retract(successor, ActionContext(AGENT, WHY))
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer replaced its text"):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
 
 def test_agent_does_not_restore_what_a_reviewer_rejected(store: Store) -> None:
     fact_id = stored(store)
-    store.reject(fact_id, Order(PERSON, WHY))
+    store.reject(fact_id, ActionContext(PERSON, WHY))
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer rejected its text"):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
 
 def test_agent_restores_what_an_agent_superseded_once_the_successor_is_closed(
@@ -171,8 +171,8 @@ def test_agent_restores_what_an_agent_superseded_once_the_successor_is_closed(
     fact_id = stored(store)
     successor = store.correct(fact_id, WHY, NEW, actor=AGENT).replacement_id
     assert successor is not None
-    store.retract(successor, Order(PERSON, WHY))
-    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
+    store.retract(successor, ActionContext(PERSON, WHY))
+    assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
 
 
 def test_agent_restores_what_was_archived_for_room_unless_a_person_took_that_back(
@@ -183,11 +183,11 @@ def test_agent_restores_what_was_archived_for_room_unless_a_person_took_that_bac
     store.put_scope(TEAM, config, actor=PERSON)
     store.remember([new_fact("strong", confidence=0.9)], actor=AGENT)
     assert store.retain() == 1
-    assert store.restore(fact_id, Order(AGENT, "it was right")).lifecycle == "live"
-    store.undo(fact_id, Order(PERSON, WHY))
+    assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
+    store.undo(fact_id, ActionContext(PERSON, WHY))
     assert read(store, fact_id).lifecycle == "archived"
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a person archived it"):
-        store.restore(fact_id, Order(AGENT, "it was right"))
+        store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
 
 @pytest.mark.parametrize("replacement", [None, "the build needs Java 25"])
@@ -198,14 +198,14 @@ def test_agent_does_not_undo_a_correction_by_a_person(
     store.correct(fact_id, WHY, replacement, actor=PERSON)
     words = "a person closed a fact with it; only people and the operator take that back"
     with pytest.raises(Forbidden, match=words):
-        store.undo(fact_id, Order(AGENT, "it was right"))
-    store.undo(fact_id, Order(PERSON, "it was right"))
+        store.undo(fact_id, ActionContext(AGENT, "it was right"))
+    store.undo(fact_id, ActionContext(PERSON, "it was right"))
     assert read(store, fact_id).lifecycle == "live"
 
 
 def test_agent_undoes_its_own_correction(store: Store) -> None:
     fact_id = correct_away(store, AGENT)
-    store.undo(fact_id, Order(AGENT, "it was right"))
+    store.undo(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "live"
 
 
@@ -232,10 +232,10 @@ def test_agent_restores_only_its_own_in_a_log_without_types(tmp_path: Path) -> N
         own, other = retract(store, AGENT), retract(store, PERSON)
     forget_types(path)
     with contextlib.closing(SqliteStore(path)) as store:
-        assert store.restore(own, Order(AGENT, "it was right")).lifecycle == "live"
-        store.retract(own, Order(AGENT, WHY))
+        assert store.restore(own, ActionContext(AGENT, "it was right")).lifecycle == "live"
+        store.retract(own, ActionContext(AGENT, WHY))
         with pytest.raises(Forbidden, match=f"fact {other}: ada closed it, {UNKNOWN}; remember"):
-            store.restore(other, Order(AGENT, "it was right"))
+            store.restore(other, ActionContext(AGENT, "it was right"))
 
 
 @pytest.mark.parametrize("close", [retract, correct_away])
@@ -248,17 +248,17 @@ def test_agent_undoes_only_its_own_in_a_log_without_types(
         own = retract(store, AGENT)
     forget_types(path)
     with contextlib.closing(SqliteStore(path)) as store:
-        store.undo(own, Order(AGENT, "it was right"))
+        store.undo(own, ActionContext(AGENT, "it was right"))
         assert read(store, own).lifecycle == "live"
         with pytest.raises(Forbidden, match=f"ada closed a fact with it, {UNKNOWN}; only people"):
-            store.undo(other, Order(AGENT, "it was right"))
+            store.undo(other, ActionContext(AGENT, "it was right"))
         assert read(store, other).lifecycle == "retracted"
 
 
 def undo_restoring(store: Store, actor: Actor) -> str:
     fact_id = retract(store, AGENT)
-    store.restore(fact_id, Order(AGENT, "it was right"))
-    store.undo(fact_id, Order(actor, WHY))
+    store.restore(fact_id, ActionContext(AGENT, "it was right"))
+    store.undo(fact_id, ActionContext(actor, WHY))
     return fact_id
 
 
@@ -267,18 +267,18 @@ def test_agent_does_not_get_around_a_persons_undo_by_undoing_what_was_before(sto
     words = "a person closed a fact since that it would make live again; only people"
     for take_back in (store.restore, store.undo):
         with pytest.raises(Forbidden, match="a person"):
-            take_back(fact_id, Order(AGENT, "it was right"))
+            take_back(fact_id, ActionContext(AGENT, "it was right"))
     with pytest.raises(Forbidden, match=words):
-        store.undo(fact_id, Order(AGENT, "it was right"))
+        store.undo(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "retracted"
-    store.undo(fact_id, Order(PERSON, "it was right"))
+    store.undo(fact_id, ActionContext(PERSON, "it was right"))
     assert read(store, fact_id).lifecycle == "live"
 
 
 @pytest.mark.parametrize("actor", [AGENT, OPERATOR], ids=["agent", "operator"])
 def test_agent_undoes_what_was_before_an_undo_by_no_person(store: Store, actor: Actor) -> None:
     fact_id = undo_restoring(store, actor)
-    store.undo(fact_id, Order(AGENT, "it was right"))
+    store.undo(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "live"
 
 
@@ -287,5 +287,5 @@ def test_agent_undoes_an_archiving_for_room(store: Store) -> None:
     store.put_scope(TEAM, ScopeConfig(retention=Retention(max_facts=1)), actor=PERSON)
     store.remember([new_fact("strong", confidence=0.9)], actor=AGENT)
     assert store.retain() == 1
-    store.undo(fact_id, Order(AGENT, "it was right"))
+    store.undo(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "live"

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from knowledge_service.errors import StartupError, StoreUnavailable
-from knowledge_service.ports import Listing, Once
+from knowledge_service.ports import IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -79,9 +79,9 @@ def _write(store: SqliteStore, rng: random.Random, story: Story) -> None:
             store.put_run(run_id, run_in(), actor=OPERATOR)
             story.runs.append(run_id)
         contents = [f"fact {number} {part}: {rng.random()}" for part in range(rng.randint(1, 3))]
-        once = Once("ada", f"key-{number}", "0") if number % 2 else None
+        once = IdempotencyKey("ada", f"key-{number}", "0") if number % 2 else None
         facts = [new_fact(content) for content in contents]
-        found = store.remember(facts, actor=PERSON, once=once)
+        found = store.remember(facts, actor=PERSON, idempotency_key=once)
         story.told |= {one.fact_id: content for one, content in zip(found, contents, strict=True)}
 
 

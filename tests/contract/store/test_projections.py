@@ -136,7 +136,7 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
     # The analyser before read nothing of data.
     told = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
     with monkeypatch.context() as older:
-        older.setattr(conversation_metadata, "of", lambda _: conversation_metadata.NO_METADATA)
+        older.setattr(conversation_metadata, "parse", lambda _: conversation_metadata.NO_METADATA)
         older.setattr(postings, "VERSION", "segments-2 en-2")
         store = SqliteStore(path)
         new = [new_fact(f"{word} here", data={"speaker": who}) for word, who in told.items()]

@@ -18,7 +18,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import Conflict
-from knowledge_service.ports import NewLink, NewReceipt, Order, Queue, Store
+from knowledge_service.ports import ActionContext, NewLink, NewReceipt, ReviewQuery, Store
 from tests.contract.store.conftest import Time
 from tests.fact_actions import WHY, known, live, shown, told
 from tests.knowledge_builders import AGENT, ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
@@ -199,7 +199,7 @@ class TestPromoting:
         copy = store.promote(fact_id, WHY).copy_id
         for _ in range(3):
             store.confirm(copy, WHY)
-            store.confirm(copy, Order(AGENT, ""), "session-1")
+            store.confirm(copy, ActionContext(AGENT, ""), "session-1")
         store.retract(fact_id, WHY)
         assert known(store, copy).lifecycle == "retracted"
 
@@ -218,7 +218,7 @@ class TestPromoting:
         store.retract(fact_id, WHY)
         found = known(store, copy)
         assert (found.lifecycle, found.flags) == ("live", ("origin-retracted",))
-        queue = store.review_queue(Queue((ScopeRange("platform", subtree=True),), 9))
+        queue = store.review_queue(ReviewQuery((ScopeRange("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
 
@@ -228,7 +228,7 @@ class TestUndoing:
         before = known(store, old)
         time.pass_(days=1)
         new = told(store, "Java 25", **KEYED)
-        undone = store.undo(new, Order(PERSON, "a mistake"))
+        undone = store.undo(new, ActionContext(PERSON, "a mistake"))
         assert undone.undone == "fact.recorded"
         assert set(undone.changed) == {old, new}
         assert known(store, old).model_copy(update={"version": 1}) == before

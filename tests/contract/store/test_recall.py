@@ -11,7 +11,15 @@ from knowledge_client.models import Recalled, Receipt, Ref, Source
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import IdempotencyConflict
-from knowledge_service.ports import Listing, NewLink, NewReceipt, Once, Reader, Search, Store
+from knowledge_service.ports import (
+    AuditReader,
+    IdempotencyKey,
+    Listing,
+    NewLink,
+    NewReceipt,
+    Search,
+    Store,
+)
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
 from tests.knowledge_builders import (
@@ -235,13 +243,13 @@ def receipt(name: str, *facts: str, run: str | None = None) -> tuple[NewReceipt,
 
 class TestReceipts:
     def test_repeat_with_the_same_key_gives_the_same_receipt(self, store: Store) -> None:
-        once = Once("operator", "recall-1", "body")
+        once = IdempotencyKey("operator", "recall-1", "body")
         first = store.record_recall(*receipt("r-1"), once)
         again = store.record_recall(*receipt("r-2"), once)
         assert (first.receipt, again) == ("r-1", first)
         assert store.receipt("r-2") is None
         with pytest.raises(IdempotencyConflict):
-            store.record_recall(*receipt("r-3"), Once("operator", "recall-1", "other"))
+            store.record_recall(*receipt("r-3"), IdempotencyKey("operator", "recall-1", "other"))
 
     def test_receipt_holds_what_was_returned(self, store: Store) -> None:
         (told,) = store.remember([new_fact()], actor=PERSON)
@@ -285,7 +293,7 @@ class TestReceipts:
             store.put_run(run_id, run_in(), actor=OPERATOR)
             store.record_recall(*receipt(f"r-{run_id}", told.fact_id, run=run_id), None)
             store.put_run(run_id, run_in(outcome="Succeeded"), actor=OPERATOR)
-            impact = store.impact(told.fact_id, Reader(ALL, "x"), limit=9)
+            impact = store.impact(told.fact_id, AuditReader(ALL, "x"), limit=9)
             assert impact is not None
             assert ("succeeded" in impact.usage) == (run_id == "run-2")
 
@@ -305,10 +313,10 @@ class TestReceipts:
         store.record_recall(*receipt("r-2", told.fact_id, run="open"), None)
         time.pass_(days=40)
         before = time.now - timedelta(days=30)
-        assert store.forget_recalls(before) == 1
+        assert store.delete_old_receipts(before) == 1
         assert store.receipt("r-1") is None
         assert store.receipt("r-2") is not None
-        assert store.forget_recalls(before) == 0
-        touched = store.impact(told.fact_id, Reader(VIEW, "demo/lead-0"), limit=9)
+        assert store.delete_old_receipts(before) == 0
+        touched = store.impact(told.fact_id, AuditReader(VIEW, "demo/lead-0"), limit=9)
         assert touched is not None
         assert [one.receipt for one in touched.recalls] == ["r-2"]

@@ -7,7 +7,7 @@ import pytest
 from knowledge_client.models import ApproveIn
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import PreviouslyRetracted
-from knowledge_service.ports import Actor, Order, Search, Store
+from knowledge_service.ports import ActionContext, Actor, Search, Store
 from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
@@ -16,7 +16,7 @@ WORDS = "rain falls up"
 
 def reject(store: Store) -> str:
     (stored,) = store.remember([new_fact(WORDS)], actor=AGENT)
-    store.reject(stored.fact_id, Order(PERSON, "it falls down"))
+    store.reject(stored.fact_id, ActionContext(PERSON, "it falls down"))
     return stored.fact_id
 
 
@@ -42,7 +42,7 @@ def test_forced_words_are_a_draft_until_a_reviewer_approves_them(store: Store) -
     assert (found.review, again.fact_id != before) == ("draft", True)
     assert served(store) == []
     edits = ApproveIn(reason="it does, in a storm")
-    store.approve(again.fact_id, Order(PERSON, edits.reason), edits)
+    store.approve(again.fact_id, ActionContext(PERSON, edits.reason), edits)
     assert served(store) == [again.fact_id]
 
 
@@ -54,7 +54,7 @@ def test_closing_the_forced_draft_does_not_lift_the_rejection(
     reject(store)
     (draft,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
     if verb == "retract":
-        store.retract(draft.fact_id, Order(AGENT, "x"))
+        store.retract(draft.fact_id, ActionContext(AGENT, "x"))
     else:
         store.correct(draft.fact_id, "x", "rain is wet", actor=AGENT)
     if not force:
@@ -74,7 +74,9 @@ def test_words_that_a_reviewer_approved_since_are_rejected_no_longer(
 ) -> None:
     reject(store)
     (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
-    store.approve(again.fact_id, Order(PERSON, "in a storm"), ApproveIn(reason="in a storm"))
+    store.approve(
+        again.fact_id, ActionContext(PERSON, "in a storm"), ApproveIn(reason="in a storm")
+    )
     store.correct(again.fact_id, "the storm is over", "rain falls down", actor=PERSON)
     (third,) = store.remember([new_fact(WORDS)], actor=actor)
     found = store.fact(third.fact_id, VIEW)
@@ -89,7 +91,7 @@ def replace(store: Store) -> str:
     """Have a person approve a statement with other text; return the id of the original."""
     (stored,) = store.remember([new_fact(WORDS)], actor=AGENT)
     edits = ApproveIn(reason="it falls down", content=EDITED)
-    store.approve(stored.fact_id, Order(PERSON, edits.reason), edits)
+    store.approve(stored.fact_id, ActionContext(PERSON, edits.reason), edits)
     return stored.fact_id
 
 
@@ -128,7 +130,7 @@ def test_forced_text_that_an_approval_replaced_is_a_draft(store: Store) -> None:
 def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
     replace(store)
     (successor,) = served(store)
-    store.erase(successor, Order(PERSON, "x"))
+    store.erase(successor, ActionContext(PERSON, "x"))
     with pytest.raises(PreviouslyRetracted, match="replaced the text of an equal fact"):
         store.remember([new_fact(WORDS)], actor=AGENT)
 
@@ -136,6 +138,6 @@ def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
 def test_text_whose_approval_was_undone_is_confirmed(store: Store) -> None:
     original = replace(store)
     (successor,) = served(store)
-    store.undo(successor, Order(PERSON, "x"))
+    store.undo(successor, ActionContext(PERSON, "x"))
     (again,) = store.remember([new_fact(WORDS)], actor=AGENT)
     assert (again.fact_id, again.status) == (original, "confirmed")

@@ -12,7 +12,7 @@ from knowledge_client.models import Recalled, Receipt, Ref, Source
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import Conflict
-from knowledge_service.ports import Listing, NewReceipt, Reader, RunListing, Store
+from knowledge_service.ports import AuditReader, Listing, NewReceipt, RunListing, Store
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -77,7 +77,7 @@ class TestTwoRealms:
         open_both(store)
         (newest, oldest) = store.list_runs(RunListing(ALL, 9))
         key = RunKey("realm:" + newest.namespace, "nightly")
-        assert store.list_runs(RunListing(ALL, 9, before=key)) == (oldest,)
+        assert store.list_runs(RunListing(ALL, 9, before_run=key)) == (oldest,)
 
     def test_each_has_its_own_episodes(self, store: Store) -> None:
         open_both(store)
@@ -104,8 +104,8 @@ class TestTwoRealms:
         store.put_run(
             "nightly", run_in(namespace="other", scope=OTHER, outcome="Succeeded"), actor=OPERATOR
         )
-        ours = store.impact(shared, Reader(MEMBER, "p"), limit=9)
-        every = store.impact(shared, Reader(ALL, "p"), limit=9)
+        ours = store.impact(shared, AuditReader(MEMBER, "p"), limit=9)
+        every = store.impact(shared, AuditReader(ALL, "p"), limit=9)
         assert ours is not None
         assert every is not None
         assert "succeeded" not in ours.usage
@@ -116,12 +116,12 @@ class TestTwoRealms:
         shared = told(store, scope="platform")
         recalled(store, shared, LEAD)
         store.put_run("nightly", run_in(outcome="Succeeded"), actor=OPERATOR)
-        assert store.forget_recalls(time.pass_(days=400)) == 1
+        assert store.delete_old_receipts(time.pass_(days=400)) == 1
 
     def test_fact_names_the_run_of_its_own_realm(self, store: Store) -> None:
         open_both(store)
         fact_id = told(store, source=Source(refs=(Ref(type="run", id="nightly"),)))
-        why = store.why(fact_id, Reader(View(LEAD, (ScopeRange(OTHER, subtree=True),)), "p"))
+        why = store.why(fact_id, AuditReader(View(LEAD, (ScopeRange(OTHER, subtree=True),)), "p"))
         assert why is not None
         assert why.run is not None
         assert why.run.namespace == "demo"
@@ -187,7 +187,7 @@ def test_file_of_schema_8_keeps_runs_episodes_extractions_and_receipts(tmp_path:
     (fact,) = store.list_facts(Listing(ALL, 9))
     # The receipt still belongs to its run: the run's facts were learnt in front of it.
     other = told(store, "needs Java 25", source=Source(refs=(Ref(type="run", id="nightly"),)))
-    why = store.why(other, Reader(ALL, "p"))
+    why = store.why(other, AuditReader(ALL, "p"))
     assert why is not None
     assert [receipt.facts for receipt in why.receipts] == [(fact.id,)]
     store.close()

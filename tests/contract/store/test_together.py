@@ -15,7 +15,7 @@ from knowledge_client.models import Remembered
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import Conflict, PreviouslyRetracted
-from knowledge_service.ports import Actor, Order
+from knowledge_service.ports import ActionContext, Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.repositories import base
@@ -72,7 +72,7 @@ async def test_equals_that_come_at_once_are_one_fact_and_its_confirmations(
 
 async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> None:
     (old,) = store.remember([new_fact("rain")], actor=PERSON)
-    store.retract(old.fact_id, Order(PERSON, "it is dry"))
+    store.retract(old.fact_id, ActionContext(PERSON, "it is dry"))
     words = ("sun", "rain", "wind", "rain", "fog")
     told = await tell(store, *((new_fact(word), PERSON) for word in words))
     refused = PreviouslyRetracted.__name__
@@ -121,7 +121,7 @@ async def test_new_scopes_are_made_by_who_told_first_in_them(
 async def test_one_of_them_is_undone_alone(store: SqliteStore) -> None:
     told = await tell(store, *((new_fact(f"rain {n}", LEAD), PERSON) for n in range(5)))
     ids = [each.fact_id for each in told if isinstance(each, Remembered)]
-    store.undo(ids[2], Order(PERSON, "not so"))
+    store.undo(ids[2], ActionContext(PERSON, "not so"))
     states = {each: found.lifecycle for each in ids if (found := store.fact(each, View(LEAD)))}
     assert [each for each in ids if states[each] != "live"] == [ids[2]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports import Search, Use
+from knowledge_service.ports import FactUsage, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, OTHER, TEAM, new_fact
 
@@ -32,8 +32,8 @@ def told(store: SqliteStore) -> list[str]:
 
 def test_fact_that_helped_comes_before_its_like_that_did_not(store: SqliteStore) -> None:
     red, blue = told(store)
-    store.count_usage([Use(blue, "succeeded", 6)], observer=TEAM, actor="x")
-    store.count_usage([Use(red, "failed", 6)], observer=TEAM, actor="x")
+    store.count_usage([FactUsage(blue, "succeeded", 6)], observer=TEAM, actor="x")
+    store.count_usage([FactUsage(red, "failed", 6)], observer=TEAM, actor="x")
     found = scores(store)
     assert list(found) == ["the blue gate", "the red gate"]
     # (6 + 4/2) / (6 + 4) and (0 + 4/2) / (6 + 4), both around the scope's own rate of one half.
@@ -44,7 +44,7 @@ def test_fact_that_helped_comes_before_its_like_that_did_not(store: SqliteStore)
 def test_uses_of_observers_out_of_sight_move_nothing(store: SqliteStore) -> None:
     _, blue = told(store)
     before = scores(store)
-    store.count_usage([Use(blue, "succeeded", 50)], observer=OTHER, actor="x")
+    store.count_usage([FactUsage(blue, "succeeded", 50)], observer=OTHER, actor="x")
     assert scores(store) == before
     assert scores(store, OTHER)["the blue gate"] != before["the blue gate"]
 
@@ -52,5 +52,5 @@ def test_uses_of_observers_out_of_sight_move_nothing(store: SqliteStore) -> None
 def test_uses_that_say_nothing_of_an_outcome_do_not_weigh(store: SqliteStore) -> None:
     _, blue = told(store)
     before = scores(store)
-    store.count_usage([Use(blue, "consulted", 50)], observer=TEAM, actor="x")
+    store.count_usage([FactUsage(blue, "consulted", 50)], observer=TEAM, actor="x")
     assert scores(store) == before

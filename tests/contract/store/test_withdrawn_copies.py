@@ -9,7 +9,7 @@ import pytest
 from knowledge_client.models import ApproveIn, Fact, Promotion, ScopeConfig
 from knowledge_service.domain.access_control import ScopeRange
 from knowledge_service.errors import PreviouslyRetracted
-from knowledge_service.ports import Listing, Order, Queue, Store
+from knowledge_service.ports import ActionContext, Listing, ReviewQuery, Store
 from tests.contract.store.conftest import Time
 from tests.fact_actions import WHY, known, live, shown, told
 from tests.knowledge_builders import AGENT, ALL, LEAD, PERSON, TEAM
@@ -47,13 +47,13 @@ class TestCorrected:
     ) -> None:
         fact_id = told(store)
         copy = store.promote(fact_id, WHY).copy_id
-        store.confirm(copy, Order(AGENT, ""), "another-session")
+        store.confirm(copy, ActionContext(AGENT, ""), "another-session")
         corrected = store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
         assert (corrected.copies_retracted, corrected.copies_flagged) == ((), (copy,))
         found = known(store, copy)
         assert (found.lifecycle, found.content) == ("live", "the build needs Java 21")
         assert found.flags == ("origin-retracted",)
-        queue = store.review_queue(Queue((ScopeRange("platform", subtree=True),), 9))
+        queue = store.review_queue(ReviewQuery((ScopeRange("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
     def test_history_of_a_flagged_copy_does_not_repeat_why_its_origin_was_closed(
@@ -61,7 +61,7 @@ class TestCorrected:
     ) -> None:
         fact_id = told(store)
         copy = store.promote(fact_id, WHY).copy_id
-        store.confirm(copy, Order(AGENT, ""), "another-session")
+        store.confirm(copy, ActionContext(AGENT, ""), "another-session")
         store.correct(fact_id, "the secret is elsewhere", "Java 25", actor=AGENT)
         text = repr(store.history(copy, ALL))
         assert "the fact that it was copied from was corrected" in text
@@ -71,7 +71,7 @@ class TestCorrected:
         fact_id = told(store, scope=LEAD)
         first = store.promote(fact_id, WHY).copy_id
         second = store.promote(first, WHY).copy_id
-        store.confirm(first, Order(AGENT, ""), "another-session")
+        store.confirm(first, ActionContext(AGENT, ""), "another-session")
         corrected = store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
         assert corrected.copies_flagged == (first, second)
         assert known(store, second).flags == ("origin-retracted",)
@@ -84,7 +84,7 @@ class TestCorrected:
         copy = store.promote(fact_id, WHY).copy_id
         store.approve(copy, WHY, APPROVAL)
         if verb == "retract":
-            store.retract(fact_id, Order(AGENT, "wrong"))
+            store.retract(fact_id, ActionContext(AGENT, "wrong"))
         else:
             store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
         found = known(store, copy)

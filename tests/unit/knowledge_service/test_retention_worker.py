@@ -49,17 +49,17 @@ def test_task_that_fails_is_logged_and_counted_and_neither_ends_the_thread_nor_t
     store.put_scope(TEAM, ScopeConfig(retention=Retention(max_facts=1)), actor=PERSON)
     store.remember([new_fact("one"), new_fact("two")], actor=PERSON)
     rounds, ran_again = [], threading.Event()
-    forget_recalls = store.forget_recalls
+    delete_old_receipts = store.delete_old_receipts
 
     def broken(before: datetime) -> int:
         rounds.append(before)
         if len(rounds) < 3:
             raise ValueError("unexpected error")
-        count = forget_recalls(before)
+        count = delete_old_receipts(before)
         ran_again.set()
         return count
 
-    monkeypatch.setattr(store, "forget_recalls", broken)
+    monkeypatch.setattr(store, "delete_old_receipts", broken)
     worker = RetentionWorker(
         store, every_s=0.001, receipts_for=timedelta(days=1), on_run=metrics.record_task_run
     )

@@ -37,7 +37,7 @@ _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE 
 
 
 def _erased(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         rows: Any = connection.execute(_FIND, (part["fact"],)).fetchall()
         for fact_no, scope_no, is_live in rows:
             _untag(connection, fact_no)

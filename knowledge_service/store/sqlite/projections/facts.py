@@ -50,7 +50,7 @@ def recorded(connection: apsw.Connection, event: Event) -> None:
     record(
         connection,
         event,
-        [(content_hash(part), fact_events.key_hash_of(part)) for part in event.known()],
+        [(content_hash(part), fact_events.key_hash_of(part)) for part in event.remaining_parts()],
     )
 
 
@@ -73,7 +73,7 @@ def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]
     tagged = [
         (event.scope_no, part["no"], part["tags"])
         for event, _ in told
-        for part in event.known()
+        for part in event.remaining_parts()
         if part["tags"]
     ]
     insert(connection, rows)
@@ -115,7 +115,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
     scope_no, at, seq = event.scope_no, event.at, event.seq
     rows: list[tuple[Any, ...]] = []
     sources: dict[int, str] = {}  # facts of one call mostly share the object
-    for part, (content, key) in zip(event.known(), hashes, strict=True):
+    for part, (content, key) in zip(event.remaining_parts(), hashes, strict=True):
         source, lifecycle = part["source"], part.get("lifecycle", "live")
         source_json = sources.get(id(source))
         if source_json is None:
@@ -132,7 +132,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
 def changed(connection: apsw.Connection, event: Event) -> None:
     """Set what each part sets; a part that sets nothing new makes no version."""
     counts: Counter[int] = Counter()
-    for part in event.known():
+    for part in event.remaining_parts():
         row = _change(connection, event, part)
         if row:
             fact_no, scope_no, delta = row
@@ -172,7 +172,7 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
     fact_no, scope_no = int(row[0]), int(row[1])
     old = dict(zip(CHANGEABLE, row[2:], strict=True))
     values = {k: canonical(v) if k in LISTS else v for k, v in part.get("set", {}).items()}
-    change = fact_events.change_of(old, values)
+    change = fact_events.compute_change(old, values)
     if change is None:
         return fact_no, scope_no, 0
     new = change.columns
@@ -200,7 +200,7 @@ def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:
 
 def restated(connection: apsw.Connection, event: Event) -> None:
     """Write a review again, without the text of its edits: that fact was erased."""
-    for part in event.known():
+    for part in event.remaining_parts():
         numbers = connection.execute(_NUMBER, (part["fact"],)).fetchall()
         for (fact_no,) in numbers:
             # It is a part of the fact's history, and nothing that an undo takes back.

@@ -36,7 +36,7 @@ _HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
 
 def _apply(connection: apsw.Connection, event: Event) -> None:
-    for each in event.known():
+    for each in event.remaining_parts():
         table, row = each["table"], legacy_rows.decode(each)
         if table not in TABLES:
             raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")

@@ -31,7 +31,7 @@ _TAKE = """INSERT INTO sequence(scope_no, namespace, prefix, last) VALUES(?, ?, 
 
 
 def _linked(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         data = part.get("data")
         connection.execute(
             _LINK,
@@ -45,13 +45,13 @@ def _linked(connection: apsw.Connection, event: Event) -> None:
 
 
 def _unlinked(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_UNLINK, (event.at, part["id"]))
         _enter(connection, event, part)
 
 
 def _relinked(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_RELINK, (part["id"],))
         _enter(connection, event, part)
 
@@ -65,19 +65,19 @@ def _enter(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -
 
 
 def _named(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         key = (event.scope_no, part["namespace"], part["value"])
         connection.execute(_ALIAS, (*key, part["fact"]))
         connection.execute(_ALIAS_EVENT, (event.seq, event.op, part["fact"]))
 
 
 def _unnamed(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_UNALIAS, (event.scope_no, part["namespace"], part["value"]))
 
 
 def _taken(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         key = (event.scope_no, part["namespace"], part["prefix"])
         connection.execute(_TAKE, (*key, part["last"]))
 

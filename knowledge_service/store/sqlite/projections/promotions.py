@@ -22,7 +22,7 @@ _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_sc
 
 
 def _made(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(
             _MADE,
             (
@@ -34,13 +34,13 @@ def _made(connection: apsw.Connection, event: Event) -> None:
 
 
 def _undone(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_UNDONE, (event.at, part["id"]))
         _enter(connection, event, part)
 
 
 def _redone(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_REDONE, (part["id"],))
         _enter(connection, event, part)
 

@@ -29,7 +29,7 @@ _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 
 
 def _recorded(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         run = Run.model_validate(part["run"])
         duration_s = run_merge.duration_s(run)
         connection.execute(
@@ -44,7 +44,7 @@ def _recorded(connection: apsw.Connection, event: Event) -> None:
 
 
 def _appended(connection: apsw.Connection, event: Event) -> None:
-    realms = {part["run"]: _key(connection, part)[0] for part in event.known()}
+    realms = {part["run"]: _key(connection, part)[0] for part in event.remaining_parts()}
     connection.executemany(
         _EPISODE,
         [
@@ -53,31 +53,31 @@ def _appended(connection: apsw.Connection, event: Event) -> None:
                 part["type"], part["content"], part.get("error_signature"), canonical(part["refs"]),
                 part.get("at"), event.at, event.actor, identity_hash(part),
             )
-            for part in event.known()
+            for part in event.remaining_parts()
         ],
     )  # fmt: skip
 
 
 def _accepted(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         row = (*_key(connection, part), part["max_facts"], event.actor, event.at, event.at)
         connection.execute(_ACCEPT, row)
 
 
 def _begun(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_BEGIN, (event.at, *_key(connection, part)))
 
 
 def _done(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         facts = canonical(part["facts"])
         said = ("done", facts, part.get("reason"), event.at)
         connection.execute(_FINISH, (*said, *_key(connection, part)))
 
 
 def _failed(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         state = "pending" if part["retry"] else "failed"
         said = (state, "[]", part["reason"], event.at)
         connection.execute(_FINISH, (*said, *_key(connection, part)))

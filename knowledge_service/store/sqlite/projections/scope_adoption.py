@@ -51,7 +51,7 @@ _RESET = "UPDATE scope SET config = NULL WHERE scope_no = ?"
 
 
 def _adopted(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         now, number = part["from"], event.scope_no
         if now is not None:
             connection.execute(_TAKE_OVER, (number, now))

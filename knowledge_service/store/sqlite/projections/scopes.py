@@ -20,29 +20,29 @@ _REMOVE = "DELETE FROM principal WHERE username = ?"
 
 
 def _created(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         row = (event.scope_no, part["path"], part["realm"], event.at)
         connection.execute(_CREATE, row)
 
 
 def _configured(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         text = ScopeConfig.model_validate(part["config"]).model_dump_json()
         connection.execute(_CONFIGURE, (text, event.scope_no))
 
 
 def _retired(connection: apsw.Connection, event: Event) -> None:
-    erases = any(part.get("erase") for part in event.known())
+    erases = any(part.get("erase") for part in event.remaining_parts())
     connection.execute(_RETIRE, (event.at, event.actor if erases else None, event.scope_no))
 
 
 def _realm_named(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_NAME_REALM, (part["realm_uid"], event.scope_no))
 
 
 def _registered(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         subject = part["subject"]
         connection.execute(
             _REGISTER,
@@ -55,7 +55,7 @@ def _registered(connection: apsw.Connection, event: Event) -> None:
 
 
 def _removed(connection: apsw.Connection, event: Event) -> None:
-    for part in event.known():
+    for part in event.remaining_parts():
         connection.execute(_REMOVE, (part["username"],))
 
 

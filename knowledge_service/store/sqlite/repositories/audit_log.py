@@ -12,7 +12,7 @@ import apsw
 from knowledge_client.models import AuditEntry
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View
 from knowledge_service.event_log import times
-from knowledge_service.ports import Acts, AuditPlace
+from knowledge_service.ports import AuditCursor, AuditRecords
 from knowledge_service.store.sqlite.repositories import base, event_stream
 from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
 
@@ -48,14 +48,14 @@ class Audit(event_stream.ChangeLog):
     """The `ChangeStore` port."""
 
     def audit(
-        self, reaches: Sequence[ScopeRange], before: AuditPlace | None, *, limit: int
-    ) -> Acts:
+        self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
+    ) -> AuditRecords:
         """Read both backwards and merge by time."""
-        place = before or AuditPlace(_END, _END, "")
+        place = cursor or AuditCursor(_END, _END, "")
         with self._readers.browsing() as connection:
-            scopes = base.scopes_reached(connection, reaches)
-            acts = _Rows(_changes(connection, place, scopes, reaches))
-            recalls = _Rows(_recalls(connection, place, scopes, reaches))
+            scopes = base.scopes_reached(connection, scope_ranges)
+            acts = _Rows(_changes(connection, place, scopes, scope_ranges))
+            recalls = _Rows(_recalls(connection, place, scopes, scope_ranges))
             return _merge(acts, recalls, place, limit)
 
 
@@ -94,7 +94,7 @@ class _Rows:
 
 def _changes(
     connection: apsw.Connection,
-    place: AuditPlace,
+    place: AuditCursor,
     scopes: dict[int, str],
     reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
@@ -131,7 +131,7 @@ def _change(
 
 def _recalls(
     connection: apsw.Connection,
-    place: AuditPlace,
+    place: AuditCursor,
     scopes: dict[int, str],
     reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
@@ -160,7 +160,7 @@ def _recall(
     )  # fmt: skip
 
 
-def _merge(acts: _Rows, recalls: _Rows, place: AuditPlace, limit: int) -> Acts:
+def _merge(acts: _Rows, recalls: _Rows, place: AuditCursor, limit: int) -> AuditRecords:
     """Take the newer of both until the page is full or one of them is cut."""
     entries: list[AuditEntry] = []
     while len(entries) < limit:
@@ -170,11 +170,11 @@ def _merge(acts: _Rows, recalls: _Rows, place: AuditPlace, limit: int) -> Acts:
         act, recall = acts.next, recalls.next
         if act and (recall is None or act.at >= recall.at):
             taken = act
-            place = AuditPlace(act.id, place.at_us, place.receipt)
+            place = AuditCursor(act.id, place.at_us, place.receipt)
             acts.take()
         elif recall:
             taken = recall
-            place = AuditPlace(place.event, recall.at, recall.id)
+            place = AuditCursor(place.event, recall.at, recall.id)
             recalls.take()
         else:
             break
@@ -182,4 +182,4 @@ def _merge(acts: _Rows, recalls: _Rows, place: AuditPlace, limit: int) -> Acts:
             entries.append(taken.tell())
     # What the caller does not see is nothing to go on for.
     is_more = acts.has_visible() or recalls.has_visible()
-    return Acts(tuple(entries), place if is_more else None)
+    return AuditRecords(tuple(entries), place if is_more else None)

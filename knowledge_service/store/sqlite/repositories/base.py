@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, lineage, realm_of
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.event_log.events import PendingEvent
-from knowledge_service.ports import Once
+from knowledge_service.ports import IdempotencyKey
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import Writer
 from knowledge_service.store.sqlite.readers import Readers
@@ -45,33 +45,47 @@ class Part:
         self._writer = writer
 
     def _once(
-        self, once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+        self,
+        idempotency_key: IdempotencyKey | None,
+        answer: TypeAdapter[T],
+        work: Callable[[Transaction], T],
     ) -> T:
         """Run a write, or return what it answered before under the same key."""
-        return self._writer.submit(repeatable(once, answer, work))
+        return self._writer.submit(repeatable(idempotency_key, answer, work))
 
 
 def repeatable(
-    once: Once | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+    idempotency_key: IdempotencyKey | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
 ) -> Callable[[Transaction], T]:
     """Make a write that, under a key it was answered for before, returns that answer again."""
-    if once is None:
+    if idempotency_key is None:
         return work
 
     def run(tx: Transaction) -> T:
         tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
-        before = recall_answer(tx.one(_ANSWERED, (once.principal, once.key)), once)
+        before = recall_answer(
+            tx.one(_ANSWERED, (idempotency_key.principal, idempotency_key.key)), idempotency_key
+        )
         if before is not None:
             return answer.validate_json(before)
         result = work(tx)
         text = answer.dump_json(result).decode()
-        tx.execute(_ANSWER, (once.principal, once.key, once.body_hash, text, tx.at_us))
+        tx.execute(
+            _ANSWER,
+            (
+                idempotency_key.principal,
+                idempotency_key.key,
+                idempotency_key.body_hash,
+                text,
+                tx.at_us,
+            ),
+        )
         return result
 
     return run
 
 
-def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
+def recall_answer(row: tuple[Any, ...] | None, idempotency_key: IdempotencyKey) -> str | None:
     """Return the stored answer of a key.
 
     Raises:
@@ -79,9 +93,10 @@ def recall_answer(row: tuple[Any, ...] | None, once: Once) -> str | None:
     """
     if row is None:
         return None
-    if row[0] != once.body_hash:
+    if row[0] != idempotency_key.body_hash:
         raise IdempotencyConflict(
-            f"Idempotency-Key {once.key!r} was used with another body within 24 h; send a new key"
+            f"Idempotency-Key {idempotency_key.key!r} was used with another body"
+            " within 24 h; send a new key"
         )
     return str(row[1])
 

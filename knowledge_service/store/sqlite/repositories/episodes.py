@@ -18,7 +18,7 @@ from knowledge_service.domain.episodes import identity_hash
 from knowledge_service.domain.run_merge import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded
 from knowledge_service.event_log import times
-from knowledge_service.ports import Actor, Once
+from knowledge_service.ports import Actor, IdempotencyKey
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, runs
 
@@ -35,22 +35,27 @@ class Episodes(base.Part):
     """The episodes' half of the `RunStore` port."""
 
     def add_episodes(
-        self, key: RunKey, episodes: Sequence[EpisodeIn], *, actor: Actor, once: Once | None = None
+        self,
+        key: RunKey,
+        episodes: Sequence[EpisodeIn],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
         """Append what is new."""
         # Masking takes time for each word; the writer has none to lose.
         masked = [_masked(each) for each in episodes]
-        return self._once(once, _ACCEPTED, lambda tx: _append(tx, key, masked, actor))
+        return self._once(idempotency_key, _ACCEPTED, lambda tx: _append(tx, key, masked, actor))
 
     def episodes(
-        self, key: RunKey, *, after: int = 0, limit: int | None = None
+        self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
         """Read the record."""
         with self._readers.snapshot() as connection:
             columns = runs.numbered(connection, key)
             if columns is None:
                 return ()
-            page = (*columns, after, MAX_EPISODES if limit is None else limit)
+            page = (*columns, after_sequence, MAX_EPISODES if limit is None else limit)
             return tuple(_episode(key.run_id, row) for row in connection.execute(_EPISODES, page))
 
 

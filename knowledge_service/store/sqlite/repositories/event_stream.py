@@ -11,7 +11,7 @@ import apsw
 
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import event_payloads, times
-from knowledge_service.ports import Change, Changes
+from knowledge_service.ports import ChangePage, ChangeRecord
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
 
@@ -64,15 +64,15 @@ class ChangeLog(base.Part):
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
             return int(bounds[0][0]), int(bounds[0][1])
 
-    def changes(self, after: int, view: View, *, limit: int) -> Changes:
+    def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
         """Read the events of the visible scopes, as many as one call may."""
-        found: list[Change] = []
-        read, position = 0, after
+        found: list[ChangeRecord] = []
+        read, position = 0, after_position
         with self._readers.browsing() as connection:
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
-            last = max(after, int(bounds[0][1]))
+            last = max(after_position, int(bounds[0][1]))
             scopes = base.scopes_seen(connection, view, None)
-            events = _events(connection, view, scopes, after, last)
+            events = _events(connection, view, scopes, after_position, last)
             for row in islice(events, _LOOKED_THROUGH):
                 read, position = read + 1, row[0]
                 if row[2] in OF_WHO_CAME_FIRST and not view.can_read_subtree(
@@ -83,8 +83,8 @@ class ChangeLog(base.Part):
                 if change:
                     found.append(change)
                     if len(found) == limit:
-                        return Changes(tuple(found), position)
-        return Changes(tuple(found), position if read == _LOOKED_THROUGH else last)
+                        return ChangePage(tuple(found), position)
+        return ChangePage(tuple(found), position if read == _LOOKED_THROUGH else last)
 
 
 def _events(
@@ -125,14 +125,14 @@ def names(
 
 def _change(
     connection: apsw.Connection, row: tuple[Any, ...], scopes: Mapping[int, str], *, drafts: bool
-) -> Change | None:
+) -> ChangeRecord | None:
     seq, scope_no, kind, actor, at = row
     if scope_no not in scopes:
         return None
     named = names(connection, row, scopes, drafts=drafts)
     if named.is_hidden:
         return None
-    return Change(
+    return ChangeRecord(
         position=seq,
         type=kind,
         scope=scopes[scope_no],

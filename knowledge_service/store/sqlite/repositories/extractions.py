@@ -141,9 +141,9 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
     if known:
         if known[1] != "live":
             raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
-        remember.confirm(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
+        remember.confirm_equal(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
         return str(known[0])
-    return remember.store(uow, fact, actor).fact_id
+    return remember.remember_fact(uow, fact, actor).fact_id
 
 
 def _say(reason: str | None, left_out: Mapping[str, int]) -> str | None:

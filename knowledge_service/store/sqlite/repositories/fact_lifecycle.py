@@ -26,7 +26,7 @@ from knowledge_service.fact_operations import (
     review,
     undo,
 )
-from knowledge_service.ports import Order, Queue
+from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.store.sqlite.db.write_queue import Writer
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.repositories import (
@@ -53,57 +53,63 @@ _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each
   AND (?2 IS NULL OR f.id < ?2) ORDER BY f.id DESC LIMIT ?3"""
 
 
-class Lives(base.Part):
+class FactLifecycle(base.Part):
     """The `LifeStore` port."""
 
     def __init__(self, readers: Readers, writer: Writer) -> None:
         super().__init__(readers, writer)
         self._retention = Retention(readers, writer)
 
-    def retract(self, fact_id: str, order: Order) -> Fact:
+    def retract(self, fact_id: str, order: ActionContext) -> Fact:
         """Close as wrong."""
         return self._changed(order, lambda uow: lifecycle.retract(uow, fact_id, order))
 
-    def restore(self, fact_id: str, order: Order) -> Fact:
+    def restore(self, fact_id: str, order: ActionContext) -> Fact:
         """Make live again."""
         return self._changed(order, lambda uow: lifecycle.restore(uow, fact_id, order))
 
-    def confirm(self, fact_id: str, order: Order, session: str | None = None) -> Fact:
+    def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
         """Add a confirmation."""
         return self._changed(order, lambda uow: lifecycle.confirm(uow, fact_id, order, session))
 
-    def reject(self, fact_id: str, order: Order) -> Fact:
+    def reject(self, fact_id: str, order: ActionContext) -> Fact:
         """Reject."""
-        return self._changed(order, lambda uow: review.reject(uow, fact_id, order))
+        return self._changed(order, lambda uow: review.reject_fact(uow, fact_id, order))
 
-    def promote(self, fact_id: str, order: Order) -> PromotionResult:
+    def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
         """Copy one level up."""
         return self._once(
-            order.once, _COPIED, lambda tx: promote.promote(SqliteUnitOfWork(tx), fact_id, order)
+            order.idempotency_key,
+            _COPIED,
+            lambda tx: promote.promote_fact(SqliteUnitOfWork(tx), fact_id, order),
         )
 
-    def approve(self, fact_id: str, order: Order, edits: ApproveIn) -> ApprovalResult:
+    def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
         """Approve."""
         return self._once(
-            order.once,
+            order.idempotency_key,
             _APPROVED,
-            lambda tx: review.approve(SqliteUnitOfWork(tx), fact_id, order, edits),
+            lambda tx: review.approve_fact(SqliteUnitOfWork(tx), fact_id, order, edits),
         )
 
-    def undo(self, fact_id: str, order: Order) -> UndoResult:
+    def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
         """Take back."""
         return self._once(
-            order.once, _UNDONE, lambda tx: undo.undo(SqliteUnitOfWork(tx), fact_id, order)
+            order.idempotency_key,
+            _UNDONE,
+            lambda tx: undo.undo_last_operation(SqliteUnitOfWork(tx), fact_id, order),
         )
 
-    def erase(self, fact_id: str, order: Order) -> ErasureResult:
+    def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
         """Erase; return when no read, including those under way, can see the text any more."""
         with self._readers.snapshot() as connection:
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):
             pass
         erased = self._once(
-            order.once, _ERASED, lambda tx: erase.erase(SqliteUnitOfWork(tx), fact_id, order)
+            order.idempotency_key,
+            _ERASED,
+            lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, order),
         )
         self._readers.wait_for_open()
         return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
@@ -113,16 +119,16 @@ class Lives(base.Part):
         with self._readers.snapshot() as connection:
             return fact_history.history(connection, fact_id, view)
 
-    def review_queue(self, queue: Queue) -> tuple[Fact, ...]:
+    def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
         """List a page."""
         with self._readers.browsing() as connection:
-            everything = View("platform", queue.reaches)
+            everything = View("platform", query.scope_ranges)
             scopes = [
                 number
                 for number, path in base.scopes_seen(connection, everything, None).items()
-                if any(reach.covers(path) for reach in queue.reaches)
+                if any(reach.covers(path) for reach in query.scope_ranges)
             ]
-            asked = (json.dumps(scopes), queue.before, queue.limit)
+            asked = (json.dumps(scopes), query.before_id, query.limit)
             return tuple(fact_rows.facts(connection, _QUEUE, asked))
 
     def retain(self) -> int:
@@ -144,12 +150,12 @@ class Lives(base.Part):
         with self._readers.snapshot() as connection:
             return scope_erasure.count(connection)
 
-    def forget_recalls(self, before: datetime) -> int:
+    def delete_old_receipts(self, cutoff: datetime) -> int:
         """Let go of old receipts, a portion to a commit, so that no write waits for long."""
-        moment, count = times.to_us(before), 0
+        moment, count = times.to_us(cutoff), 0
         while went := self._writer.submit(lambda tx: receipt_retention.forget_recalls(tx, moment)):
             count += went
         return count
 
-    def _changed(self, order: Order, work: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
-        return self._once(order.once, _FACT, lambda tx: work(SqliteUnitOfWork(tx)))
+    def _changed(self, order: ActionContext, work: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
+        return self._once(order.idempotency_key, _FACT, lambda tx: work(SqliteUnitOfWork(tx)))

@@ -150,7 +150,7 @@ def store_all(
             known.add(key)
             _write(tx, waiting, scopes, actor)
             waiting = []
-            answers.append(remember.store(SqliteUnitOfWork(tx), new, actor))
+            answers.append(remember.remember_fact(SqliteUnitOfWork(tx), new, actor))
     _write(tx, waiting, scopes, actor)
     return tuple(answers)
 

@@ -16,7 +16,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import dry_run, lifecycle
-from knowledge_service.ports import Actor, Listing, Once, Order
+from knowledge_service.ports import ActionContext, Actor, IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import aliases, base, fact_rows, fact_writes
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
@@ -50,24 +50,32 @@ class Facts(base.Part):
     """The `FactStore` port."""
 
     def remember(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
         """Store all or none."""
-        return self._writer.submit(_remembering(facts, actor, once))
+        return self._writer.submit(_remembering(facts, actor, idempotency_key))
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
         """Store all or none, and take it back."""
         try:
-            return self._writer.submit(dry_run.rolled_back(_remembering(facts, actor, None)))
+            return self._writer.submit(dry_run.roll_back_after(_remembering(facts, actor, None)))
         except dry_run.DryRunRollback as done:
             found: tuple[Remembered, ...] = done.answer
             return found
 
     def remembered(
-        self, facts: Sequence[NewFact], *, actor: Actor, once: Once | None = None
+        self,
+        facts: Sequence[NewFact],
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[tuple[Remembered, ...]]:
         """Work out what is known of them, to be stored all or none."""
-        return self._writer.submitted(_remembering(facts, actor, once))
+        return self._writer.submitted(_remembering(facts, actor, idempotency_key))
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
         """Look one up."""
@@ -85,7 +93,7 @@ class Facts(base.Part):
         with self._readers.browsing() as connection:
             scopes = base.scopes_seen(connection, listing.view, listing.scopes)
             bindings = (
-                json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before,
+                json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before_id,
                 listing.lifecycle, listing.review, times.to_us(listing.valid_at),
                 listing.view.drafts,
             )  # fmt: skip
@@ -100,29 +108,29 @@ class Facts(base.Part):
 
     def correct(
         self, fact_id: str, reason: str, replacement: str | None, *, actor: Actor,
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> CorrectionResult:  # fmt: skip
         """Close a fact and link its successor."""
-        order = Order(actor, reason, once)
+        order = ActionContext(actor, reason, idempotency_key)
         return self._once(
-            once,
+            idempotency_key,
             _CORRECTED,
             lambda tx: lifecycle.correct(SqliteUnitOfWork(tx), fact_id, replacement, order),
         )
 
 
 def _remembering(
-    facts: Sequence[NewFact], actor: Actor, once: Once | None
+    facts: Sequence[NewFact], actor: Actor, idempotency_key: IdempotencyKey | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
     worked_out = fact_writes.work_out(facts)
-    if once is None and facts and all(map(fact_writes.is_plain, facts)):
+    if idempotency_key is None and facts and all(map(fact_writes.is_plain, facts)):
         return fact_writes.Telling(facts, actor, worked_out)
 
     def work(tx: Transaction) -> tuple[Remembered, ...]:
         stored = fact_writes.store_all(tx, facts, actor, worked_out)
         return aliases.name_all(tx, facts, stored, actor)
 
-    return base.repeatable(once, _REMEMBERED, work)
+    return base.repeatable(idempotency_key, _REMEMBERED, work)
 
 
 def _tagged(fact: Fact, tag: str) -> bool:

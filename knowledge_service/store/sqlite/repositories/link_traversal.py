@@ -15,7 +15,7 @@ import apsw
 from knowledge_client import base_model
 from knowledge_client.models import Neighbor, Neighborhood
 from knowledge_service.domain.access_control import View
-from knowledge_service.ports import Around
+from knowledge_service.ports import NeighbourQuery
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_rows
 
 # Beyond this many facts nobody reads on; it bounds a walk from a hub.
@@ -97,7 +97,7 @@ def _walkable(
     return found[:wanted]
 
 
-def neighborhood(connection: apsw.Connection, around: Around, view: View) -> Neighborhood:
+def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View) -> Neighborhood:
     """Find the facts around one that the caller has seen; by distance, then the oldest first."""
     start = number_of(connection, around.fact_id)
     if start is None:

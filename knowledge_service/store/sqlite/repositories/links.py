@@ -13,7 +13,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.errors import NotFound
 from knowledge_service.event_log import times
-from knowledge_service.ports import Actor, Around, NewLink, Once
+from knowledge_service.ports import Actor, IdempotencyKey, NeighbourQuery, NewLink
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import aliases, base, link_rows, link_traversal
 
@@ -40,9 +40,16 @@ _PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, a.review, sb.path, b.review {li
 class Links(base.Part):
     """The `LinkStore` port."""
 
-    def link(self, new: NewLink, view: View, *, actor: Actor, once: Once | None = None) -> Linked:
+    def link(
+        self,
+        new: NewLink,
+        view: View,
+        *,
+        actor: Actor,
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Linked:
         """Make a link, unless it is live."""
-        return self._once(once, _LINKED, lambda tx: _link(tx, new, view, actor))
+        return self._once(idempotency_key, _LINKED, lambda tx: _link(tx, new, view, actor))
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
         """Close a live link."""
@@ -59,13 +66,13 @@ class Links(base.Part):
         return self._writer.submit(work)
 
     def links(
-        self, fact_id: str, view: View, *, types: Sequence[str], before: str | None, limit: int
+        self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
         """List a page."""
         found: list[Link] = []
         named = json.dumps(list(types)) if types else None
         with self._readers.browsing() as connection:
-            asked: tuple[Any, ...] = (fact_id, before, named)
+            asked: tuple[Any, ...] = (fact_id, before_id, named)
             scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None)).scopes
             sql = _PAGE
             if scopes is not None:
@@ -77,10 +84,10 @@ class Links(base.Part):
                     found.append(link_rows.link_of(row))
         return LinkPage(links=tuple(found))
 
-    def neighbors(self, around: Around, view: View) -> Neighborhood:
+    def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Go out level by level in one snapshot."""
         with self._readers.browsing() as connection:
-            return link_traversal.neighborhood(connection, around, view)
+            return link_traversal.neighborhood(connection, query, view)
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:
         """Look a name up."""

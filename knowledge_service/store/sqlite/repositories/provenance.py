@@ -25,7 +25,7 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.domain.run_merge import RunKey, key_of
 from knowledge_service.event_log import times
-from knowledge_service.ports import Reader
+from knowledge_service.ports import AuditReader
 from knowledge_service.store.sqlite.repositories import (
     aliases,
     base,
@@ -113,13 +113,13 @@ _SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MANY.format("served WHERE f
 class Provenance(base.Part):
     """The `ProvenanceStore` port."""
 
-    def why(self, fact_id: str, reader: Reader) -> FactProvenance | None:
+    def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
         """Put together what leads to a fact."""
         with self._readers.browsing() as connection:
             found = _visible(connection, fact_id, reader.view)
             return _why(connection, *found, reader) if found else None
 
-    def impact(self, fact_id: str, reader: Reader, *, limit: int) -> Impact | None:
+    def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
         """Put together what came of a fact."""
         with self._readers.browsing() as connection:
             found = _visible(connection, fact_id, reader.view)
@@ -187,7 +187,9 @@ def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int
     return number, fact
 
 
-def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -> FactProvenance:
+def _why(
+    connection: apsw.Connection, number: int, fact: Fact, reader: AuditReader
+) -> FactProvenance:
     scopes = _Scopes(connection, reader.view)
     chain, origins = _derivation(connection, number, scopes)
     run = _run(connection, fact, reader.view)
@@ -216,7 +218,7 @@ def _why(connection: apsw.Connection, number: int, fact: Fact, reader: Reader) -
 
 
 def _served(
-    connection: apsw.Connection, number: int, reader: Reader, scopes: _Scopes, limit: int
+    connection: apsw.Connection, number: int, reader: AuditReader, scopes: _Scopes, limit: int
 ) -> tuple[tuple[RecallExposure, ...], tuple[str, ...], bool]:
     """Return the newest visible recalls, the runs of all of them, and whether there are more."""
     paths = scopes.paths
@@ -229,7 +231,7 @@ def _served(
         key = (observer_no, principal)
         if key not in told:
             path = paths.get(observer_no)
-            told[key] = path is not None and reader.sees_receipt(path, principal)
+            told[key] = path is not None and reader.can_read_receipt(path, principal)
         if not told[key]:
             continue
         if run_id:
@@ -277,7 +279,7 @@ def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: Vi
 
 
 def _receipts(
-    connection: apsw.Connection, run: Run, fact: Fact, reader: Reader
+    connection: apsw.Connection, run: Run, fact: Fact, reader: AuditReader
 ) -> tuple[Receipt, ...]:
     """Return what had been put in front of the run when the fact was made."""
     columns = runs.numbered(connection, key_of(run)) or ()
@@ -287,7 +289,9 @@ def _receipts(
         for body, observer in connection.execute(_RECEIPTS, asked)
     ]
     return tuple(
-        receipt for receipt, observer in found if reader.sees_receipt(observer, receipt.principal)
+        receipt
+        for receipt, observer in found
+        if reader.can_read_receipt(observer, receipt.principal)
     )
 
 

@@ -76,7 +76,9 @@ class Runs(base.Part):
         """List a page."""
         view = listing.view
         with self._readers.browsing() as connection:
-            before = numbered(connection, listing.before) if listing.before else (None, None)
+            before = (
+                numbered(connection, listing.before_run) if listing.before_run else (None, None)
+            )
             asked = (listing.namespace, listing.blueprint, *(before or (None, "")), listing.limit)
             if view.can_read_subtree(PLATFORM):
                 found = connection.execute(_RUNS, asked)

@@ -28,7 +28,7 @@ def erase_some(tx: Transaction) -> int:
     uow = SqliteUnitOfWork(tx)
     for fact_id, path, actor in rows:
         reason = f"the scope {path} was deleted"
-        fact_ids = (fact_id, *erase.copies(uow, fact_id))
+        fact_ids = (fact_id, *erase.find_copies(uow, fact_id))
         uow.erase(fact_ids, actor=Actor(actor, "system"), reason=reason)
     return len(rows)
 

@@ -161,11 +161,15 @@ class SqliteUnitOfWork:
         event = self._tx.record(kind, scope_no=number, actor=actor.name, parts=self._of_op(parts))
         self._op = self._op or event.seq
 
-    def create(self, new: NewFact, fact_id: str, *, actor: Actor, given: Mapping[str, Any]) -> None:
+    def create(
+        self, new: NewFact, fact_id: str, *, actor: Actor, payload_additions: Mapping[str, Any]
+    ) -> None:
         """Record a new fact and index it."""
         number = base.ensure_scope(self._tx, new.scope, actor.name)
         fact_no = int((self._tx.one(_NEXT) or (1,))[0])
-        said = self._of_op([{"no": fact_no, **fact_event_json.fields(new, fact_id), **given}])
+        said = self._of_op(
+            [{"no": fact_no, **fact_event_json.fields(new, fact_id), **payload_additions}]
+        )
         event = self._tx.append(fact_events.RECORDED, scope_no=number, actor=actor.name, parts=said)
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
         self._tx.equals.add(number, [new.content_hash], [fact_no])
@@ -205,7 +209,7 @@ class SqliteUnitOfWork:
                 found.append(event)
         return found
 
-    def before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
+    def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
         """Read the version that an event ended."""
         row = self._tx.one(_BEFORE, (fact_id, seq))
         if row is None:

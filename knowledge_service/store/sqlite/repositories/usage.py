@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from knowledge_client.models import UsageCount, UsageKind
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
-from knowledge_service.ports import Once, Use
+from knowledge_service.ports import FactUsage, IdempotencyKey
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.projections import usage as projected
 from knowledge_service.store.sqlite.repositories import base
@@ -37,7 +37,12 @@ class Usage(base.Part):
     """The `UsageStore` port."""
 
     def count_usage(
-        self, uses: Sequence[Use], *, observer: str, actor: str, once: Once | None = None
+        self,
+        uses: Sequence[FactUsage],
+        *,
+        observer: str,
+        actor: str,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> int:
         """Count in one transaction, and tell the log of it."""
 
@@ -47,7 +52,7 @@ class Usage(base.Part):
             _record(tx, [use for use, count in counted if count], observer_no, actor)
             return sum(count for _, count in counted)
 
-        return self._once(once, _COUNTED, work)
+        return self._once(idempotency_key, _COUNTED, work)
 
 
 def of_fact(
@@ -70,7 +75,7 @@ def of_fact(
     return found
 
 
-def _record(tx: Transaction, uses: Sequence[Use], observer_no: int, actor: str) -> None:
+def _record(tx: Transaction, uses: Sequence[FactUsage], observer_no: int, actor: str) -> None:
     by_kind: dict[UsageKind, list[dict[str, Any]]] = {}
     for use in uses:
         said = {"used": use.fact_id, "count": use.count}
@@ -79,7 +84,7 @@ def _record(tx: Transaction, uses: Sequence[Use], observer_no: int, actor: str) 
         tx.record(projected.type_of(kind), scope_no=observer_no, actor=actor, parts=parts)
 
 
-def _count(tx: Transaction, use: Use, observer_no: int) -> int:
+def _count(tx: Transaction, use: FactUsage, observer_no: int) -> int:
     row = tx.one(_FACT, (use.fact_id,))
     if row is None:
         return 0

@@ -31,11 +31,11 @@ class Vectors(base.Part):
     """The `VectorStore` port."""
 
     def facts_without_vector(
-        self, model: str, after: int, limit: int
+        self, model: str, after_number: int, limit: int
     ) -> list[tuple[int, int, str]]:
         """Look for facts that no vector was made for yet."""
         with self._readers.browsing() as connection:
-            found: Any = connection.execute(_WITHOUT, (model, after, limit))
+            found: Any = connection.execute(_WITHOUT, (model, after_number, limit))
             return list(found)
 
     def keep_vectors(self, model: str, vectors: Sequence[tuple[int, int, bytes]]) -> None:
