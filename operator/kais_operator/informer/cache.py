@@ -1,12 +1,12 @@
-"""What the watches told of the cluster, in memory: objects by name, and by labels.
+"""The informer's cache: objects of the watched kinds, by name and by labels.
 
-    watch events, lists ──> put, gone, retain ──┐
-    answers to our own writes ──> put, deleted ─┴─> get, find   (bytes inside, a new dict each time)
+    watch events, lists ──> put, record_deletion, complete_list ──┐
+    responses to our own writes ──> put, remove ──────────────────┴─> get, find   (a new dict each)
 
-An object is replaced by a newer one only: the answer to a write may come before or after the watch
-event that tells of it, and an event may be late. What is gone stays gone, however late an older
-event or answer of it comes. Objects are kept as packed JSON without `managedFields`, which takes a
-small part of the memory of dicts, and lets nobody change what others read.
+Only a newer version replaces an object: the response to a write can arrive before or after its
+watch event, and events can be late. Deleted objects stay deleted, however late an older event
+arrives. Objects are stored as compressed JSON without `managedFields`, which takes a small part of
+the memory of dicts, and no reader can change what others read.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ INDEXED = (
     labels.CELL,
     labels.MISSION,
 )
-"""Labels that lists ask for; a list by another label looks at every object of the namespace."""
-_MAX_TOMBSTONES = 10_000  # an arbitrary size: far more deletions than a watch can be late by
+"""Labels that lists select by; other labels scan every object of the namespace."""
+_MAX_TOMBSTONES = 10_000  # arbitrary: far more deletions than a watch can be late by
 _ANY_VERSION = ""
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -52,9 +52,9 @@ class _Entry:
 
 
 def is_newer(version: str, reference: str) -> bool:
-    """Whether a resourceVersion is later than another of the same kind.
+    """Return whether a resourceVersion is later than another of the same kind.
 
-    Kubernetes promises that they can be compared as numbers; of others the last one heard wins.
+    Kubernetes guarantees that they compare as numbers; otherwise any other version counts as newer.
     """
     if version.isdigit() and reference.isdigit():
         return int(version) > int(reference)
@@ -62,15 +62,15 @@ def is_newer(version: str, reference: str) -> bool:
 
 
 class Cache:
-    """Objects of the watched kinds, as last heard.
+    """Objects of the watched kinds in their last known version.
 
     `labelled` names the kinds of which only objects with our managed-by label are watched. Of the
     kinds in `owned` only objects controlled by an object of ours are cached, because every user can
-    set the label and such an object may be large. In the namespace `home` all with the label are
-    cached.
+    set the label and such an object may be large. In `operator_namespace` all with the label
+    are cached.
 
     Attributes:
-        accounts: which cells borrow which account.
+        accounts: index of the cells that borrow accounts.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Cache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, as at the begin of a term."""
+        """Forget everything, for a new leader session."""
         self._listed: set[tuple[str, str | None]] = set()
         self._names: dict[tuple[str, str], _Names] = {}
         self._by_label: dict[_Key, str | set[str]] = {}
@@ -93,25 +93,25 @@ class Cache:
         self._dictionaries: dict[str, bytes] = {}
         self.accounts = AccountIndex()
 
-    # What is asked
+    # Reads
 
     def covers(self, kind: str, namespace: str | None) -> bool:
-        """Whether the first list of a kind is in, there or everywhere."""
+        """Return whether a kind has been listed, in the namespace or everywhere."""
         return (kind, None) in self._listed or (kind, namespace) in self._listed
 
     def is_complete(self, kind: str) -> bool:
-        """Whether every object of a kind is watched, not only those with our label."""
+        """Return whether all objects of a kind are watched, not only those with our label."""
         return kind not in self._labelled
 
     def is_watched(self, body: Body) -> bool:
-        """Whether the watches tell of this object, so that it may be kept here."""
+        """Return whether the watches report this object, so that it may be cached."""
         metadata = body["metadata"]
         if not self.covers(body["kind"], metadata.get("namespace") or ""):
             return False
         return self.is_cacheable(body)
 
     def is_cacheable(self, body: Body) -> bool:
-        """Whether an object that is watched is kept here too."""
+        """Return whether an object that is watched is cached too."""
         metadata = body["metadata"]
         object_labels = metadata.get("labels") or {}
         if (
@@ -124,7 +124,7 @@ class Cache:
         return self.is_cacheable_child(_ref(body), is_controlled=is_controlled)
 
     def is_cacheable_child(self, ref: ObjectRef, *, is_controlled: bool) -> bool:
-        """Whether an object with our label is kept, which one of ours controls or not."""
+        """Return whether an object with our label is cached."""
         return (
             is_controlled
             or ref.kind not in self._owned
@@ -132,21 +132,21 @@ class Cache:
         )
 
     def get(self, ref: ObjectRef) -> Body | None:
-        """Read one object; None when nothing was heard of it."""
+        """Return an object; None if it is not cached."""
         entry = self._entry(ref)
         return None if entry is None else _decode(entry)
 
     def version(self, ref: ObjectRef) -> str | None:
-        """Give the resourceVersion last heard."""
+        """Return the cached resourceVersion; None if the object is not cached."""
         entry = self._entry(ref)
         return None if entry is None else entry.version
 
     def is_deleted(self, ref: ObjectRef) -> bool:
-        """Whether an object of that name was heard to go, and nothing of a successor."""
+        """Return whether an object was deleted and not created again since."""
         return self.is_complete(ref.kind) and ref in self._deleted
 
     def find(self, kind: str, namespace: str | None, selector: Mapping[str, str]) -> list[Body]:
-        """Read the objects that carry all of these labels, in the order of their names."""
+        """Return the objects with all of these labels, ordered by namespace and name."""
         if namespace is None:
             namespaces = sorted(
                 cached_namespace
@@ -168,26 +168,26 @@ class Cache:
         return [body for body in bodies if _has_labels(body, selector)] if selector else bodies
 
     def has_new_objects(self, namespace: str) -> bool:
-        """Whether objects of ours came whose owner was not known; asking forgets it.
+        """Return whether objects with an unknown owner have appeared since the last call.
 
-        Such an object may belong to a successor of the namespace that was there before.
+        Such objects may belong to a namespace that was deleted and created again.
         """
         is_new = namespace in self._changed_realms
         self._changed_realms.discard(namespace)
         return is_new
 
-    # What is heard
+    # Updates
 
     def evict(self, body: Body) -> bool:
-        """Forget an object that is not kept any more; gives whether it was here."""
+        """Drop an object that is no longer cacheable; return whether it was cached."""
         entry = self._entry(_ref(body))
         self._drop(_ref(body))
         return entry is not None
 
     def put(self, body: Body, *, is_confirmed: bool) -> bool:
-        """Take in a state of an object; gives False for one that is not newer than what is here.
+        """Store a version of an object; return False if it is not newer than the cached one.
 
-        `is_told` says that it came over the watch, as it does for each state in the end.
+        `is_confirmed` is true if a watch or list delivered it, false for the response to a write.
         """
         ref = _ref(body)
         metadata = body["metadata"]
@@ -224,7 +224,7 @@ class Cache:
         return True
 
     def record_deletion(self, body: Body) -> None:
-        """Take in that an object went, or left what is watched, in the state that the event has."""
+        """Record a watch event that an object was deleted, or is no longer watched."""
         ref = _ref(body)
         metadata = body["metadata"]
         self._add_tombstone(metadata["uid"], metadata["resourceVersion"])
@@ -238,7 +238,7 @@ class Cache:
             self._record_deleted(ref)
 
     def remove(self, ref: ObjectRef, uid: str) -> None:
-        """Take in that the API server has no object of that uid any more."""
+        """Record that the API server no longer has the object with this UID."""
         self._add_tombstone(uid, _ANY_VERSION)
         cached = self._entry(ref)
         if cached is not None and cached.uid == uid:
@@ -246,13 +246,13 @@ class Cache:
             self._record_deleted(ref)
 
     def is_confirmed(self, body: Body) -> bool:
-        """Whether the watch has told the very state of this object."""
+        """Return whether a watch or list has delivered exactly this version."""
         cached = self._entry(_ref(body))
         version = body["metadata"]["resourceVersion"]
         return cached is not None and cached.version == version and cached.is_confirmed
 
     def has_version(self, ref: ObjectRef, version: str) -> bool:
-        """Whether this state of an object was told, or memory has a later one."""
+        """Return whether this version was delivered, or the cache has a later one."""
         cached = self._entry(ref)
         if cached is None or cached.version == version:
             return cached is not None and cached.is_confirmed
@@ -261,10 +261,10 @@ class Cache:
     def complete_list(
         self, kind: str, namespace: str | None, *, uids: set[str], version: str
     ) -> list[Body]:
-        """End a list: keep the objects with these uids, and those that came after it.
+        """Complete a list: keep the objects with these UIDs, and those that are newer than it.
 
         Returns:
-            What went since the last list without a word.
+            The objects that were dropped: no event reported their deletion.
         """
         self._listed.add((kind, namespace))
         deleted: list[Body] = []
@@ -303,7 +303,7 @@ class Cache:
         return (label_names,) if isinstance(label_names, str) else label_names
 
     def _index(self, key: _Key, name: str) -> None:
-        """Add a name to a label's; most labels name one object of a kind, kept without a set."""
+        """Add a name to a label; most labels have one object of a kind, stored without a set."""
         label_names = self._by_label.setdefault(key, name)
         if isinstance(label_names, set):
             label_names.add(name)

@@ -1,12 +1,12 @@
-"""The Cluster port that reads from memory, and asks the API server where a decision needs it.
+"""The Cluster port on top of the cache; reads from the API server where a decision needs it.
 
-Read from memory: objects that the watches told of, and lists of them. Asked for: what memory has
-not (`get` never takes its silence for absence), what the watches do not tell of, and whatever is
-read with `fresh`. Only `get_child` takes silence for absence, because the create that follows
-tells: a name that is taken by somebody's unlabelled object is asked for from then on.
+From the cache: watched objects and lists of them. From the API server: what the cache lacks (`get`
+never takes that for absence), what is not watched, and whatever is read with `fresh`. Only
+`get_child` takes a miss for absence, because the create that follows would find an object of that
+name; if it is not watched, its name is read from the API server from then on.
 
-What we write is in memory before the write returns, so a pass always sees its own writes; a write
-that is refused because memory was late has the object read anew.
+Our own writes are in the cache before they return, so a reconcile always observes them. After a
+write that failed because the cache was late, the object is read again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kais_operator.ports import Cluster
 
 _W = TypeVar("_W")
 _EQUALS = re.compile(r"[A-Za-z0-9./_-]+==?[A-Za-z0-9._-]*")
-_MAX_FOREIGN_NAMES = 1_000  # names of children that others have; an arbitrary bound
+_MAX_FOREIGN_NAMES = 1_000  # names that objects of others have; an arbitrary bound
 _OWNER_CONFIRMED_KINDS = frozenset({"Job"})
-"""Kinds whose creation starts something that cannot be taken back: their owner is read first."""
+"""Their creation starts something that cannot be undone, so their owner is read first."""
 _STALE = (errors.AlreadyExists, errors.Conflict, errors.NotFound)
 
 
 class CachedCluster:
-    """Stands before another Cluster; `cache` is fed by whoever watches."""
+    """Wraps another Cluster; the informer fills `cache`."""
 
     def __init__(self, live: Cluster, cache: Cache) -> None:
         self._live = live
@@ -40,7 +40,7 @@ class CachedCluster:
         self._namespaces: dict[str, Body] = {}
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
-        """Read one object; None when it is missing, which is never said from memory alone."""
+        """Read an object; None if it does not exist, which the API server confirms."""
         if fresh:
             return await self._fetch(ref)
         if ref.kind == "Namespace":
@@ -51,7 +51,7 @@ class CachedCluster:
         return await self._fetch(ref)
 
     async def get_child(self, ref: ObjectRef) -> Body | None:
-        """Read what bears the name of a child of ours."""
+        """Read the object that has the name of a child."""
         body = self._cached(ref)
         is_authoritative = (
             self._cache.covers(ref.kind, ref.namespace) and ref not in self._foreign_names
@@ -66,7 +66,7 @@ class CachedCluster:
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = False
     ) -> Sequence[Body]:
-        """List objects; of kinds that are watched by our label only those that carry it."""
+        """List objects; of kinds that are watched by our label, only those that have it."""
         selector = _equality_selector(labels)
         if not fresh and selector is not None and self._cache.covers(kind, namespace):
             return self._cache.find(kind, namespace, selector)
@@ -78,13 +78,13 @@ class CachedCluster:
     async def scopes_of_borrowers(
         self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
-        """Give scopes of the cells that borrow an account."""
+        """Return scopes of the cells that borrow an account."""
         if all(self._cache.covers(kind, namespace) for kind in ("Cell", "Formation")):
             return self._cache.accounts.scopes(namespace, account, excluding=excluding)
         return await self._live.scopes_of_borrowers(namespace, account, excluding=excluding)
 
     async def create(self, body: Body) -> Body:
-        """Create an object; raises AlreadyExists, and NotReady when its owner is not as read."""
+        """Create an object; raises AlreadyExists, and NotReady if its owner has changed."""
         ref = _ref(body)
         if ref.kind in _OWNER_CONFIRMED_KINDS:
             await self._confirm_owner(body)
@@ -127,7 +127,7 @@ class CachedCluster:
         )
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
-        """Delete with a UID precondition; gives what finalizers hold, None when it is gone."""
+        """Delete with a UID precondition; returns what finalizers hold, None if it is gone."""
         remaining = await self._fetch_on_conflict(ref, self._live.delete(ref, uid=uid))
         if remaining is None:
             self._cache.remove(ref, uid)
@@ -136,7 +136,7 @@ class CachedCluster:
         return remaining
 
     async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
-        """Read the Events about exactly this object; no watch tells of Events."""
+        """Read the Events about exactly this object; Events are not watched."""
         return await self._live.events_about(ref, uid=uid)
 
     async def emit(self, involved: Body, *, severity: str, reason: str, message: str) -> None:
@@ -159,7 +159,7 @@ class CachedCluster:
             self._foreign_names.popitem(last=False)
 
     async def _fetch(self, ref: ObjectRef) -> Body | None:
-        """Read from the API server, and remember what it says."""
+        """Read from the API server, and cache the result."""
         cached = self._cache.get(ref)
         body = await self._live.get(ref)
         if body is not None:
@@ -169,7 +169,7 @@ class CachedCluster:
         return None
 
     async def _fetch_on_conflict(self, ref: ObjectRef, write: Awaitable[_W]) -> _W:
-        """Await a write; one that met another state than decided upon has the object read anew."""
+        """Await a write; if it met another state than it was decided for, read the object."""
         try:
             return await write
         except _STALE:
@@ -177,7 +177,7 @@ class CachedCluster:
             raise
 
     async def _namespace(self, ref: ObjectRef) -> Body | None:
-        """Read a namespace again only when objects came that may belong to a successor of it."""
+        """Read a namespace again only if it may have been deleted and created again."""
         is_current = self._cache.covers("Cell", ref.name) and not self._cache.has_new_objects(
             ref.name
         )
@@ -190,7 +190,7 @@ class CachedCluster:
         return namespace
 
     async def _confirm_owner(self, body: Body) -> None:
-        """Read the owner of what is created; decide again when it is not as memory had it."""
+        """Read the owner of a new object; raises NotReady if the cached version is old."""
         ref = _controller(body)
         if ref is None or not self._cache.covers(ref.kind, ref.namespace):
             return
@@ -202,7 +202,7 @@ class CachedCluster:
 
 
 def _is_finalized(metadata: Body) -> bool:
-    """Whether an object is gone with the last finalizer that held it."""
+    """Return whether an object is deleted with its last finalizer."""
     is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     return "deletionTimestamp" in metadata and not is_held
 
@@ -216,7 +216,7 @@ def _controller(body: Body) -> ObjectRef | None:
 
 
 def _equality_selector(selector: str) -> Mapping[str, str] | None:
-    """Read a selector of equalities; None for one that says more."""
+    """Parse a selector of equalities; None if it has other terms."""
     equalities = {}
     for term in filter(None, selector.split(",")):
         if not _EQUALS.fullmatch(term):

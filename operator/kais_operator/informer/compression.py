@@ -1,22 +1,22 @@
-"""Packs the JSON text of objects: those of one kind are much alike.
+"""Compresses the JSON of objects with a dictionary, since objects of one kind are much alike.
 
-Each text is packed against a pattern, the first text of its kind. That leaves a fifth of it, for
-15 µs to pack and 4 µs to unpack.
+The dictionary is the first object of the kind. That leaves a fifth of the size; an object takes
+15 µs to compress and 4 µs to decompress.
 """
 
 from __future__ import annotations
 
 import zlib
 
-_WINDOW = -12  # 4 KiB without header: as long as the texts of most objects
+_WINDOW = -12  # 4 KiB without header: as long as most objects
 _MEMORY = 5
 _FASTEST = 1
 DICTIONARY_BYTES = 4096
-"""What is before the last so many bytes of a pattern is out of the window."""
+"""Earlier bytes of a dictionary would be outside of the window."""
 
 
 def compress(text: bytes, dictionary: bytes) -> bytes:
-    """Pack a text against a pattern."""
+    """Compress a text with a dictionary."""
     compressor = zlib.compressobj(
         _FASTEST, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, dictionary
     )
@@ -24,5 +24,5 @@ def compress(text: bytes, dictionary: bytes) -> bytes:
 
 
 def decompress(compressed: bytes, dictionary: bytes) -> bytes:
-    """Give the text back; the pattern must be the one that it was packed against."""
+    """Decompress a text; needs the dictionary that it was compressed with."""
     return zlib.decompressobj(_WINDOW, dictionary).decompress(compressed)

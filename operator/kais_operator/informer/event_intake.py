@@ -1,7 +1,7 @@
-"""Passes on what the watches and lists deliver: to memory first, then to who makes keys of it.
+"""Takes in what watches and lists deliver: updates the cache, then reports the changes.
 
-kopf's watches ──> happened ──────────┐
-lists, sweeps ──> listed, list_ended ─┴─> cache, Freshness -> told
+watches of kopf ──> on_watch_event ────────┐
+lists, relists ──> on_listed, on_list_end ─┴─> Cache, WatchHealth -> on_change
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import Body
 
 ChangeCallback = Callable[[str, Body, bool], None]
-"""Takes kind, body and whether the object is gone."""
+"""Takes kind, body, and whether the object was deleted."""
 
 
 class EventIntake:
-    """Hears watches and lists, in the main event loop."""
+    """Takes in watch events and listed objects, in the main event loop."""
 
     def __init__(self, cache: Cache, watch_health: WatchHealth, on_change: ChangeCallback) -> None:
         self._cache = cache
@@ -26,10 +26,10 @@ class EventIntake:
         self._on_change = on_change
 
     def on_listed(self, kind: str, body: Body) -> None:
-        """Tell of an object whose state was not told before.
+        """Take in an object, and report it unless a watch or list delivered this version before.
 
-        One that is not kept is told of when it was kept before, for its owner must look for it, or
-        when its kind is watched whole.
+        An object that is not cached is reported if it was cached before, because its owner must
+        read it, or if its kind is watched without our label.
         """
         if not self._cache.is_cacheable(body):
             if self._cache.evict(body) or kind in watch_targets.WATCHED_WITHOUT_LABEL:
@@ -43,16 +43,16 @@ class EventIntake:
     def on_list_end(
         self, kind: str, namespace: str | None, *, uids: set[str], version: str
     ) -> None:
-        """Tell of what went without a word; from now on memory answers for the kind."""
+        """Report objects that a list lacks as deleted; from now on the cache covers the kind."""
         for body in self._cache.complete_list(kind, namespace, uids=uids, version=version):
             self._on_change(kind, body, True)
         self._watch_health.record_list(kind, namespace)
 
     def is_up_to_date(self, kind: str, body: Body) -> bool:
-        """Whether `happened` would find nothing new; the watches' thread may ask.
+        """Return whether an event has nothing new; may be called in the thread of the watches.
 
-        What kopf lists when it begins is in memory from our own list already. Handed over, every
-        object would be held once more, whole, until the loop comes to it.
+        What kopf lists at its start is in the cache already. Handed over to the loop, every object
+        would be in memory once more, whole, until the loop processes it.
         """
         if kind == watch_targets.HEARTBEAT_KIND or not self._cache.is_confirmed(body):
             return False
@@ -60,7 +60,7 @@ class EventIntake:
         return True
 
     def on_watch_event(self, kind: str, body: Body, *, is_deleted: bool) -> None:
-        """Take in an event, then tell of it, unless a list told it before."""
+        """Take in a watch event, and report it unless a list delivered it before."""
         self._watch_health.record_event(kind)
         if kind == watch_targets.HEARTBEAT_KIND:
             self._on_change(kind, body, is_deleted)

@@ -1,8 +1,8 @@
-"""Lists of one kind: whole, to begin with; then only names and versions, to compare with memory.
+"""Lists objects of one kind: in full for the first time, then only names and versions.
 
-A watch tells what happens, and neither that it has fallen silent nor what went while it was cut.
-A list tells both. Names and versions are cheap: the API server leaves out everything else, and of
-what is left only a few fields are decoded.
+A watch reports neither that it is silent nor what was deleted while it was disconnected; a list
+shows both. Names and versions are cheap: the API server leaves out everything else, and only a few
+of the remaining fields are decoded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True)
 class WatchTarget:
-    """What one list is about; the namespace is None for all, the selector may be empty."""
+    """What a list or watch covers; None means all namespaces, an empty selector all objects."""
 
     kind: str
     namespace: str | None
@@ -37,7 +37,7 @@ class WatchTarget:
 
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """One object's name and state, and whether an object of ours controls it."""
+    """The name and version of an object, and whether an object of our kinds controls it."""
 
     ref: ObjectRef
     uid: str
@@ -47,7 +47,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True)
 class ObjectVersions:
-    """All objects of a subject at one version of the cluster."""
+    """The versions of all objects of a target, at one version of the list."""
 
     version: str
     objects: tuple[ObjectVersion, ...]
@@ -84,13 +84,13 @@ _DECODER = msgspec.json.Decoder(_Page)
 
 
 class ListClient:
-    """Lists over a connection; every method raises ClusterError."""
+    """Lists through an API client; every method raises ClusterError."""
 
     def __init__(self, api_client: ApiClient) -> None:
         self._api_client = api_client
 
     async def pages(self, target: WatchTarget) -> AsyncIterator[tuple[list[Body], str]]:
-        """Give whole objects, page by page, each with the version that the list is of."""
+        """Yield whole objects page by page, each page with the version of the list."""
         kind, path = target.kind, api_paths.collection(target.kind, target.namespace)
         type_meta = {"apiVersion": api_paths.RESOURCES[kind].api_version, "kind": kind}
         query = _query(target, PAGE_SIZE)
@@ -104,7 +104,7 @@ class ListClient:
             query["continue"] = following
 
     async def versions(self, target: WatchTarget) -> ObjectVersions:
-        """Give the names and states of all objects."""
+        """Return the names and versions of all objects."""
         path = api_paths.collection(target.kind, target.namespace)
         query = _query(target, _METADATA_PAGE_SIZE)
         objects: list[ObjectVersion] = []
@@ -129,7 +129,7 @@ class ListClient:
             query["continue"] = page.metadata.following
 
     async def read(self, ref: ObjectRef) -> Body | None:
-        """Read one object as it is now; None when it is gone."""
+        """Read an object from the API server; None if it does not exist."""
         try:
             return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:

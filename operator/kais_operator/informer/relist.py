@@ -1,11 +1,11 @@
-"""Keeps memory right where watches cannot: first lists at the begin of a term, sweeps after them.
+"""Corrects the cache where watches cannot: full lists at the start of a session, then relists.
 
-    first list -> memory answers -> sweep -> sweep ...
-                                      |-> in memory, not in the cluster: dropped, told as a deletion
-                                      '-> newer in the cluster for a while: read, put, told
+    full list -> cache is complete -> relist -> relist ...
+                                        |-> cached, not in the cluster: dropped, reported as deleted
+                                        '-> newer in the cluster for a while: read, cached, reported
 
-kopf tells what happens; what went while it was cut it does not tell, and a silent watch it notices
-after more than a minute. See docs/decisions/0022-cache-watches-and-relists.md.
+kopf does not report what was deleted while it was disconnected, and notices a silent watch only
+after a minute. See docs/decisions/0022-cache-watches-and-relists.md.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ logger = logging.getLogger(__name__)
 
 RELIST_PERIOD_S = 45.0
 FIRST_RELIST_S = 5.0
-"""The first sweep closes the gap between our first list and the begin of the watch."""
+"""The first relist closes the gap between our full list and the start of the watch."""
 WATCH_GRACE_S = 5.0
-"""A watch may be late by this; then what it did not tell is asked for."""
+"""A watch may be late by this; changes that it has not reported by then are read."""
 MAX_CONCURRENT_LISTS = 2
-"""So many kinds are listed at a time: a page of objects takes some MiB until it is read."""
+"""A page of objects takes some MiB until it is processed."""
 _RETRY_RANGE_S = (0.5, 10.0)
-"""The first and the longest pause before what failed is tried again."""
+"""The first and the longest delay before a failed list is repeated."""
 _FULL_LIST_THRESHOLD = 50
-"""From so many late objects on, the kind is listed anew instead of reading each."""
+"""With more missed changes, the kind is listed in full instead of reading each object."""
 
 
 class Relister:
-    """Lists and sweeps every subject; `run` it in a task."""
+    """Lists and relists every target; `run` it in a task."""
 
     def __init__(self, list_client: ListClient, cache: Cache, event_intake: EventIntake) -> None:
         self._list_client = list_client
@@ -45,16 +45,16 @@ class Relister:
         self._logged: dict[WatchTarget, str] = {}
 
     async def run(self, targets: tuple[WatchTarget, ...]) -> None:
-        """Keep memory right until it is cancelled."""
+        """Keep the cache correct until cancelled."""
         async with asyncio.TaskGroup() as group:
             for target in targets:
                 group.create_task(self._relist_loop(target))
 
     async def load(self, target: WatchTarget) -> None:
-        """Tell every object of a subject, and what is no longer among them.
+        """List a target in full; report every object, and those that are missing as deleted.
 
         Raises:
-            ClusterError: The list was refused or broke; what it gave so far is told.
+            ClusterError: The list failed; the objects of earlier pages have been reported.
         """
         uids: set[str] = set()
         version = ""
@@ -66,10 +66,10 @@ class Relister:
         self._event_intake.on_list_end(target.kind, target.namespace, uids=uids, version=version)
 
     async def verify(self, target: WatchTarget) -> None:
-        """Compare memory with the cluster, and tell what no watch told.
+        """Compare the cache with the cluster by versions, and report what no watch reported.
 
         Raises:
-            ClusterError: A list or a read was refused, or broke.
+            ClusterError: A list or a read failed.
         """
         async with self._list_slots:
             listed = await self._list_client.versions(target)
@@ -120,7 +120,7 @@ class Relister:
             pause_s = RELIST_PERIOD_S if await self._try_list(target, is_first=False) else longest_s
 
     async def _try_list(self, target: WatchTarget, *, is_first: bool) -> bool:
-        """List or sweep; a failure is logged once, however often it comes."""
+        """List or relist; an error that repeats is logged once."""
         try:
             await (self.load(target) if is_first else self.verify(target))
         except errors.ClusterError as exc:
@@ -133,5 +133,5 @@ class Relister:
 
 
 def _with_jitter(pause_s: float) -> float:
-    """Shorten a pause a little, so that not all kinds are listed at once again."""
+    """Shorten a delay a little, so that not all kinds are listed at the same time."""
     return pause_s * random.uniform(0.8, 1)  # noqa: S311 (a spread)

@@ -1,9 +1,9 @@
-"""Whether the watches tell us what happens: first lists done, and no silence since.
+"""Whether the watches are complete and alive: first lists done, and no silence since.
 
-A watch can die without a word. A Lease of our own is touched every 30 s and watched like all
-the rest: when its echo stays away, events of other objects may stay away too. Besides, each kind is
-compared with the cluster again and again; one that could not be is told here. Readiness fails then,
-liveness does not, for a restart would not mend the network.
+A watch can die silently. The operator therefore writes a Lease of its own every 30 s and watches it
+like everything else: without its events, events of other objects may be missing too. Each kind is
+also relisted regularly; kinds that cannot be listed are reported here. Readiness fails then, but
+not liveness, because a restart does not repair the network.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HEARTBEAT_PERIOD_S = 30.0
 STALE_S = 180.0
 HeartbeatWriter = Callable[[], Awaitable[None]]
 Watch = tuple[str, str | None]
-"""A kind and where; None for all namespaces."""
+"""A kind and a namespace; None for all namespaces."""
 
 
 class WatchHealth:
-    """What came over the watches, and when."""
+    """Records when watches and lists last delivered something."""
 
     def __init__(self, clock: Clock, *, watches: Iterable[Watch]) -> None:
         self._clock = clock
@@ -36,27 +36,27 @@ class WatchHealth:
         self._all_listed = asyncio.Event()
 
     def record_event(self, kind: str) -> None:
-        """Note an event of a kind."""
+        """Record an event of a kind."""
         self._last_event_at[kind] = self._clock.monotonic()
 
     def record_list(self, kind: str, namespace: str | None) -> None:
-        """Note that a list is whole, the first or one that memory was compared with."""
+        """Record that a list or relist of a kind is complete."""
         self._listed_at[kind, namespace] = self._clock.monotonic()
         self._unlisted.discard((kind, namespace))
         if not self._unlisted:
             self._all_listed.set()
 
     def record_heartbeat(self) -> None:
-        """Note an event of our own Lease."""
+        """Record an event of the heartbeat's Lease."""
         self._heartbeat_at = self._clock.monotonic()
 
     def event_age_s(self, kind: str) -> float:
-        """Say how long ago the last event of a kind came; -1 before the first."""
+        """Return the age of a kind's last event in seconds; -1 before the first."""
         last = self._last_event_at.get(kind)
         return -1.0 if last is None else self._clock.monotonic() - last
 
     def problem(self) -> str | None:
-        """Say in words why the watches are not to be trusted; None when they are."""
+        """Return why the watches cannot be trusted; None if they can."""
         if self._unlisted:
             kinds = sorted({kind for kind, _ in self._unlisted})
             return f"the first list is missing: {', '.join(kinds)}"
@@ -74,11 +74,11 @@ class WatchHealth:
 
     @property
     def is_listed(self) -> bool:
-        """Whether all first lists are whole."""
+        """Whether all first lists are complete."""
         return self._all_listed.is_set()
 
     async def wait_listed(self, *, timeout_s: float | None = None) -> None:
-        """Wait for all first lists, but not for longer than this."""
+        """Wait for all first lists, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._all_listed.wait()
@@ -86,7 +86,7 @@ class WatchHealth:
             logger.warning("%s; working without it", self.problem())
 
     async def run(self, write_heartbeat: HeartbeatWriter) -> None:
-        """Touch the Lease, again and again."""
+        """Write the heartbeat every `HEARTBEAT_PERIOD_S`."""
         while True:
             await _write_or_log(write_heartbeat)
             await asyncio.sleep(HEARTBEAT_PERIOD_S)

@@ -1,4 +1,4 @@
-"""What the watch probe writes: it touches a Lease, whose event shows that watches are heard."""
+"""Writes a heartbeat into a Lease; its watch events prove that the watches are alive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE = f"{labels.LEASE}-watch"
 
 
 class WatchHeartbeat:
-    """Stands beside the Cluster port, for what no controller needs."""
+    """Writes the heartbeat's Lease; no part of the Cluster port, as no controller needs it."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class WatchHeartbeat:
         self._clock = clock
 
     async def write(self) -> None:
-        """Write the time into the Lease; raises NotLeading and ClusterError."""
+        """Write the current time into the Lease; raises NotLeading and ClusterError."""
         if not self._is_leader():
             raise errors.NotLeading(f"the Lease is lost; {self._ref} was not touched")
         body = {

@@ -26,16 +26,16 @@ CHILD_KINDS = (
     "PersistentVolumeClaim",
 )
 WATCHED_WITHOUT_LABEL = frozenset({"ServiceAccount"})
-"""Children of which those without our label are watched too, and not kept: cells borrow them."""
+"""Children that are watched without our label too, but not cached: cells borrow them."""
 CHILD_SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER}"
 HEARTBEAT_KIND = "Lease"
-"""The watch probe's kind; its events go the same way as all others, and no list replaces them."""
+"""The kind of the watch heartbeat; its events arrive as all others do, and it is never listed."""
 
 
 def list_targets(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
-    """Name what memory holds; all of the cluster when no namespace is named.
+    """Yield the lists that fill the cache; no namespaces stand for the whole cluster.
 
-    The seven kinds whole, children by our managed-by label.
+    Our kinds are listed whole, children by our managed-by label.
     """
     for namespace in namespaces or (None,):
         for kind in KINDS:

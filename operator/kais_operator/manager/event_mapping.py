@@ -1,7 +1,7 @@
-"""Which keys a watch event concerns: pure, but for the index that it is given.
+"""Maps a watch event to the keys to reconcile; reads nothing but the event and an index.
 
-one of the seven kinds -> itself, its owner, who waits for it, its realm
-a child                -> its owner of ours, else the object that its labels name
+an object of our kinds -> itself, its owner, objects that wait for it, its realm
+a child                -> its owner of our kinds, otherwise the object that its labels name
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ _PARENT_LABELS = (
     (labels.FORMATION, "Formation"),
     (labels.INSTANCE, "BlueprintInstance"),
 )
-"""From the most to the least specific; the first that a child has is the one it concerns."""
+"""From the most to the least specific label; the first one that a child has names its parent."""
 COALESCE_S = 0.1
-"""Several children of one parent change together: the parent looks once. An arbitrary number."""
+"""Changes of several children within this time cause one reconcile of the parent. Arbitrary."""
 STATUS_COALESCE_S = 0.5
-"""The same for parents that only tell how their children are: nobody waits for them."""
+"""The same for parents that only report the state of their children: nothing waits for them."""
 INSTANCE_COALESCE_S = 1.0
-"""And for those above these: by then the formation and the mission have told."""
+"""The same for instances: by then the formation and the mission have written their status."""
 MESSAGE_COALESCE_S = 3.0
-"""And for what only says in other words how it stands, such as a pod that still waits: reasons and
-readiness are the same as before."""
+"""The same for a change of messages only, such as a pod that still waits: reasons and readiness are
+the same as before."""
 PRIORITY_DELAYS_S = {"Cell": 3.0, "Formation": 6.0, "BlueprintInstance": 9.0}
-"""So long a look that was not asked for at once lets others go first, while the queue is behind:
-what is to be made comes before words about it, and each parent after its children."""
+"""How far a delayed reconcile ranks behind others while the queue is behind: creating objects comes
+before reporting on them, and parents come after their children."""
 REALM_DELAY_S = 10.0
-"""A realm's account is looked after this late after the first sight of the realm."""
+"""Delay of a realm's reconcile after events in the realm, except for the first."""
 
 
 def priority_delay_s(key: ObjectRef) -> float:
-    """Say how long a later look at a key lets others go first."""
+    """Return how far a delayed reconcile of the key ranks behind others."""
     return PRIORITY_DELAYS_S.get(key.kind, 0.0)
 
 
 @dataclass(frozen=True)
 class ReconcileRequest:
-    """A key to look at, and how soon."""
+    """A key to reconcile, and after which delay."""
 
     ref: ObjectRef
     delay_s: float = 0.0
 
 
 def ref_of(kind: str, body: Body) -> ObjectRef:
-    """Name the object of a watch event."""
+    """Return the reference to the object of a watch event."""
     metadata = body["metadata"]
     return ObjectRef(kind, metadata.get("namespace") or "", metadata["name"])
 
@@ -66,7 +66,7 @@ def requests_for_event(
     reference_index: ReferenceIndex,
     operator_namespace: str,
 ) -> tuple[ReconcileRequest, ...]:
-    """Name the keys that an event of an object concerns, each once, itself first."""
+    """Return a request for each key that an event concerns, the object's own key first."""
     ref = ref_of(kind, body)
     requests = (
         _requests_for_resource(ref, body, is_deleted=is_deleted, reference_index=reference_index)
@@ -104,7 +104,7 @@ def _requests_for_resource(
 def _requests_for_referrers(
     ref: ObjectRef, owner: ObjectRef | None, reference_index: ReferenceIndex
 ) -> Iterator[ReconcileRequest]:
-    """Route to who waits for the object or, with a cell, for its formation; and who moves."""
+    """Yield the objects that refer to this one or its owner, and cells whose scope changed."""
     if ref.kind in ("Formation", "Cell", "Blueprint"):
         for target in (ref, owner):
             for referrer in reference_index.referrers(target) if target else ():
@@ -118,7 +118,7 @@ def _requests_for_referrers(
 def _requests_around_blueprint(
     ref: ObjectRef, body: Body, *, is_deleted: bool, reference_index: ReferenceIndex
 ) -> Iterator[ReconcileRequest]:
-    """A revision concerns its head and who waits for it; an instance that goes, the head."""
+    """Yield a revision's Blueprint with its referrers, and the Blueprint of a deleted instance."""
     spec = body.get("spec") or {}
     if ref.kind == "BlueprintRevision" and spec.get("blueprint"):
         blueprint = ObjectRef("Blueprint", ref.namespace, spec["blueprint"])
@@ -153,13 +153,13 @@ def _coalesce_delay_s(owner: ObjectRef) -> float:
 
 
 def owning_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
-    """Name the use that an object is of, whose pass may still be telling of it."""
+    """Return the instance that owns an object, whose reconcile may have just created it."""
     owner = _controller_owner(ref, body)
     return owner if owner is not None and owner.kind == "BlueprintInstance" else None
 
 
 def _controller_owner(ref: ObjectRef, body: Body) -> ObjectRef | None:
-    """Name the controller owner of ours; owners are in the same namespace."""
+    """Return the controller owner of our kinds; owners are in the same namespace."""
     for owner in body["metadata"].get("ownerReferences") or ():
         if owner.get("controller") and owner.get("kind") in KINDS:
             return ObjectRef(owner["kind"], ref.namespace, owner["name"])
@@ -169,7 +169,7 @@ def _controller_owner(ref: ObjectRef, body: Body) -> ObjectRef | None:
 def _labelled_owner(
     ref: ObjectRef, body: Body, reference_index: ReferenceIndex
 ) -> ObjectRef | None:
-    """Name what the most specific label names, unless it is the object's own kind or below it."""
+    """Return the object that the most specific label names, if its kind is above the object's."""
     object_labels = body["metadata"].get("labels") or {}
     if object_labels.get(labels.MANAGED_BY) != labels.MANAGER:
         return None

@@ -1,9 +1,9 @@
-"""Leader election on one Lease: 15 s of validity, 10 s to renew in, a try each 2 s.
+"""Leader election on one Lease: valid 15 s, renewed every 2 s, lost after 10 s without a renewal.
 
-A loop of our own on resourceVersion preconditions: the one that `kubernetes.aio.leaderelection`
-brings counts in wall-clock time and does not release what it holds, so a successor would wait for
-the whole validity. Here another's Lease is taken over when it did not change for its validity by
-our monotonic clock, and ours counts as lost when no renewal succeeded for the time to renew in.
+Writes have resourceVersion preconditions. `kubernetes.aio.leaderelection` is not used: it measures
+in wall-clock time and does not release the Lease, so the next leader would wait until it expires.
+Here the Lease of another holder is taken over when it has not changed for its duration by our
+monotonic clock; our own counts as lost when no renewal succeeded within the deadline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: how long a Lease holds, how long its holder tries to renew, and how often."""
+    """How long a Lease is valid, how long its holder tries to renew it, and how often."""
 
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
@@ -33,7 +33,7 @@ class Timing:
 
 
 class LeaderElection:
-    """Stands for one Lease; `leads()` is true while it is ours by the monotonic clock."""
+    """Acquires and renews one Lease; `is_leader()` goes by the monotonic clock."""
 
     def __init__(
         self,
@@ -56,20 +56,20 @@ class LeaderElection:
         self._last_logged = ""
 
     def is_leader(self) -> bool:
-        """Whether the Lease is ours now; each write asks this."""
+        """Return whether this process holds the Lease now; checked before each write."""
         return (
             self._renewed_at is not None
             and self._clock.monotonic() - self._renewed_at < self._timing.renew_deadline_s
         )
 
     async def acquire(self) -> None:
-        """Return as soon as we lead."""
+        """Return as soon as this process holds the Lease."""
         while not await self._try_acquire():  # noqa: ASYNC110 (a Lease can only be polled)
             await asyncio.sleep(self._timing.retry_period_s)
         logger.info("leading as %s", self._identity)
 
     async def renew_until_lost(self) -> None:
-        """Renew until the Lease is lost, then return."""
+        """Renew the Lease; return when it is lost."""
         while True:
             await asyncio.sleep(self._timing.retry_period_s)
             try:
@@ -86,7 +86,7 @@ class LeaderElection:
         self._renewed_at = None
 
     async def release(self) -> None:
-        """Give the Lease up if it is ours, so that a successor need not wait."""
+        """Release the Lease if this process holds it, so that the next leader need not wait."""
         if not self.is_leader():
             return
         self._renewed_at = None
@@ -94,7 +94,7 @@ class LeaderElection:
         try:
             try:
                 await self._patch(patch)
-            except errors.Conflict:  # a renewal was under way when it was cancelled
+            except errors.Conflict:  # a renewal was cancelled while it was sent
                 if await self._is_still_holder():
                     await self._patch(patch)
         except errors.ClusterError as exc:
@@ -123,7 +123,7 @@ class LeaderElection:
         self._last_logged = text
 
     def _is_available(self, lease: Body) -> bool:
-        """Whether nobody holds it, or its holder did not renew it while we watched."""
+        """Return whether the Lease has no holder, or one that did not renew it in time."""
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity")
         if not holder or holder == self._identity:
@@ -164,11 +164,11 @@ class LeaderElection:
             self._record_renewal(await self._patch(self._spec()), requested_at)
 
     async def _is_still_holder(self) -> bool:
-        """Look who holds it: a renewal whose answer was lost conflicts with itself."""
+        """Read the holder: a renewal whose response was lost conflicts with itself."""
         try:
             lease = await self._read()
         except errors.ClusterError:
-            return True  # nothing is known; the time to renew in decides
+            return True  # unknown; the renewal deadline decides
         if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._identity:
             return False
         self._version = lease["metadata"]["resourceVersion"]
@@ -183,7 +183,7 @@ class LeaderElection:
         )
 
     def _record_renewal(self, lease: Body, requested_at: float) -> None:
-        """Count from when we asked: that is what others may count from at the latest."""
+        """Measure from the request, because others may measure from then on."""
         self._version = lease["metadata"]["resourceVersion"]
         self._renewed_at = requested_at
 

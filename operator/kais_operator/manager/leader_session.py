@@ -1,9 +1,9 @@
-"""One term of leadership: watches, queue, store watch and probe, from winning the Lease to its end.
+"""What runs while this process holds the Lease: watches, queue, knowledge sync, heartbeat.
 
     watch event, list -> cache, Freshness, References -> routing -> queue -> Passes
     store watch -> changed statistics, another store ---^
 
-Everything here is made anew for each term, so that nothing of a former one is left.
+All of it is created for each session, so that no state of an earlier one is left.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from kais_operator.ports import World
 logger = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 1.5
-"""After this long a pass that runs at the end is cancelled: a successor waits for the Lease, and
-what a cancelled pass left undone is its to do."""
+"""Reconciles that still run after this time are cancelled: the next leader waits for the Lease and
+completes them."""
 LISTS_TIMEOUT_S = 20.0
-"""The first pass waits this long for the first lists; without one of them the API server is asked
-for each object of that kind."""
+"""The first reconcile waits this long for the first lists; a kind without one is read from the API
+server, object by object."""
 WATCHES_TIMEOUT_S = 5.0
-"""The watches' thread may take this long to end; what it still tells is not heard any more."""
+"""The thread of the watches may take this long to end; its events are ignored meanwhile."""
 _SPREAD_S = 2.0
-"""First events of a term and repeats are spread over this long."""
+"""Repeated registrations are spread over this time."""
 _REGISTERED_KINDS = ("Cell", "Mission", "KnowledgeScope", "BlueprintInstance")
-"""Kinds whose passes tell the store something."""
+"""Kinds whose reconciles register something at the knowledge service."""
 
 
 @dataclass(frozen=True)
 class ManagerDependencies:
-    """What every term works with."""
+    """What every session needs, created once per process."""
 
     world: World
     sync_state: KnowledgeSyncState
@@ -68,7 +68,7 @@ class ManagerDependencies:
 
 
 class LeaderSession:
-    """One leadership; `run` it once, give the Lease up, then `close` it."""
+    """One period as the leader: `run` it once, release the Lease, then `close` it."""
 
     def __init__(self, dependencies: ManagerDependencies) -> None:
         world = dependencies.world
@@ -109,16 +109,16 @@ class LeaderSession:
         )
 
     def problem(self) -> str | None:
-        """Say why this leader is not ready; None when it is."""
+        """Return why this leader is not ready; None if it is."""
         return self.watch_health.problem()
 
     async def run(self, lease_lost: Coroutine[None, None, None], stop: asyncio.Event) -> None:
-        """Lead until the Lease is lost, which cancels all at once, or `stop`, which drains.
+        """Lead until the Lease is lost, which cancels everything, or until `stop`, which drains.
 
-        Nothing is written any more when it returns; the watches may still be ending.
+        After it returns, nothing is written; the watches may still be ending.
 
         Raises:
-            Exception: Whatever ended the queue or another part on its own.
+            Exception: The error that ended the queue or another task.
         """
         self._dependencies.cache.clear()
         self._loop = asyncio.get_running_loop()
@@ -144,10 +144,10 @@ class LeaderSession:
                 raise result
 
     async def close(self) -> None:
-        """Wait for the watches' thread, a bounded time.
+        """Wait for the thread of the watches, for at most `WATCHES_TIMEOUT_S`.
 
         Raises:
-            Exception: Whatever ended the watches.
+            Exception: The error that ended the watches.
         """
         if self._watch_task is None:
             return
@@ -158,7 +158,7 @@ class LeaderSession:
             self._watch_task.result()
 
     async def _watch(self) -> None:
-        """Watch once all can be listed: kopf ends with the first kind that it is refused."""
+        """Watch once all kinds could be listed: kopf stops at the first kind that it is refused."""
         await self.watch_health.wait_listed()
         scope = watches.WatchScope(self._namespaces, self._operator_namespace)
         await watches.watch(
@@ -166,7 +166,7 @@ class LeaderSession:
         )
 
     def _on_event_in_thread(self, kind: str, body: Body, is_deleted: bool) -> None:
-        """Hand news over; the loop is woken once for all that come before it wakes."""
+        """Hand an event over to the loop, which is woken once for a batch of events."""
         if not is_deleted and self._event_intake.is_up_to_date(kind, body):
             return
         self._pending_events.append((kind, body, is_deleted))
@@ -175,7 +175,7 @@ class LeaderSession:
             self._loop.call_soon_threadsafe(self._process_pending_events)
 
     def _process_pending_events(self) -> None:
-        """Have each event heard on its own: one that fails keeps none of the others back."""
+        """Process each event in its own callback, so that an error affects that event only."""
         self._is_wakeup_scheduled = False
         while self._pending_events:
             self._loop.call_soon(self._on_watch_event, *self._pending_events.popleft())
@@ -185,7 +185,7 @@ class LeaderSession:
             self._event_intake.on_watch_event(kind, body, is_deleted=is_deleted)
 
     def _background_tasks(self) -> list[Coroutine[None, None, None]]:
-        """Give what runs in a term; the queue first."""
+        """Return what runs during a session; the queue comes first."""
         dependencies = self._dependencies
         knowledge_sync = KnowledgeSync(
             dependencies.world.knowledge,
@@ -205,7 +205,7 @@ class LeaderSession:
         ]
 
     async def _run_queue(self) -> None:
-        """Run the queue once memory is whole; its keys wait until then."""
+        """Run the queue once the cache is filled; keys wait until then."""
         await self.watch_health.wait_listed(timeout_s=LISTS_TIMEOUT_S)
         await self.queue.run()
 
@@ -217,15 +217,15 @@ class LeaderSession:
         self.queue.add(key)
 
     async def _drain(self, queue_task: asyncio.Task[None]) -> None:
-        """Take no more keys, and let what runs end."""
-        logger.info("stopping: finishing what runs")
+        """Start no more reconciles, and wait for the running ones."""
+        logger.info("stopping: waiting for running reconciles")
         self.queue.stop()
         await asyncio.wait([queue_task], timeout=DRAIN_TIMEOUT_S)
 
-    # Triggers
+    # What queues keys
 
     def on_object_change(self, kind: str, body: Body, is_deleted: bool) -> None:
-        """Turn what was heard of an object into keys."""
+        """Queue the keys that a changed object concerns."""
         if kind == watch_targets.HEARTBEAT_KIND:
             if body["metadata"]["name"] == LEASE:
                 self.watch_health.record_heartbeat()
@@ -250,7 +250,7 @@ class LeaderSession:
             )
 
     def _delay_s(self, request: event_mapping.ReconcileRequest) -> float:
-        """Look after a realm at once when it is new."""
+        """Return the delay of a request; a realm is reconciled at once when it is new."""
         if request.ref.kind != event_mapping.REALM or request.ref.name in self._realms:
             return request.delay_s
         self._realms.add(request.ref.name)
@@ -268,7 +268,7 @@ class LeaderSession:
                 self.queue.add(event_mapping.ref_of("KnowledgeScope", scope))
 
     async def _enqueue_revisions(self, namespace: str, blueprint: str) -> None:
-        """Look at a Blueprint's revisions, which show their share of its statistics."""
+        """Queue a Blueprint's revisions, which show their share of its statistics."""
         selector = f"{labels.BLUEPRINT}={names.label_value(blueprint)}"
         try:
             revisions = await self._dependencies.world.cluster.list(
@@ -277,7 +277,7 @@ class LeaderSession:
         except errors.ClusterError as exc:
             logger.log(
                 errors.log_level(exc),
-                "revisions of %s/%s not listed: %s",
+                "cannot list the revisions of %s/%s: %s",
                 namespace,
                 blueprint,
                 exc,
@@ -287,7 +287,7 @@ class LeaderSession:
             self.queue.add(event_mapping.ref_of("BlueprintRevision", body))
 
     async def _repeat_registrations(self) -> None:
-        """Look at everything that tells the store something, spread over a moment."""
+        """Queue all objects with registrations at the knowledge service, over `_SPREAD_S`."""
         for kind in _REGISTERED_KINDS:
             for body in await self._list_kind(kind):
                 ref = event_mapping.ref_of(kind, body)
@@ -296,7 +296,7 @@ class LeaderSession:
                 self.queue.add(realm, delay_s=_SPREAD_S)
 
     async def _requeue_scopes(self) -> None:
-        """Look at the scopes, which say whether the store answers; others meet it when they ask."""
+        """Queue the KnowledgeScopes: their conditions report an unavailable service."""
         for body in await self._list_kind("KnowledgeScope"):
             ref = event_mapping.ref_of("KnowledgeScope", body)
             self.queue.add(ref, delay_s=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
@@ -307,5 +307,5 @@ class LeaderSession:
             for namespace in self._namespaces or (None,):
                 bodies.extend(await self._dependencies.world.cluster.list(kind, namespace))
         except errors.ClusterError as exc:
-            logger.log(errors.log_level(exc), "%s not listed: %s", kind, exc)
+            logger.log(errors.log_level(exc), "cannot list %s: %s", kind, exc)
         return bodies

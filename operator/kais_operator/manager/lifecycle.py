@@ -1,7 +1,7 @@
-"""The life of the process: stand for election, lead, lose or stop, and stand again.
+"""The lifecycle of the process: acquire the Lease, lead, lose it or stop, and acquire it again.
 
-A lost Lease ends the term, not the process. SIGTERM drains the term and releases the Lease, before
-anything else is closed: a successor waits for it.
+A lost Lease ends the leader session, not the process. SIGTERM drains the session and releases the
+Lease before anything else is closed, because the next leader waits for it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ logger = logging.getLogger(__name__)
 
 
 class LeaderElection(Protocol):
-    """The Lease, as `adapters.lease.Election` holds it."""
+    """Leader election; implemented by `leader_election.LeaderElection`."""
 
     async def acquire(self) -> None:
-        """Return as soon as we lead."""
+        """Return as soon as this process is the leader."""
 
     def renew_until_lost(self) -> Coroutine[None, None, None]:
-        """Renew until the Lease is lost, then return."""
+        """Renew the Lease; return when it is lost."""
 
     async def release(self) -> None:
-        """Give the Lease up, if it is ours."""
+        """Release the Lease if this process holds it."""
 
 
 class Lifecycle:
-    """Runs terms; `problem` is what readiness asks."""
+    """Runs leader sessions one after another; readiness reads `problem`."""
 
     def __init__(self, election: LeaderElection, dependencies: ManagerDependencies) -> None:
         self._election = election
@@ -44,28 +44,28 @@ class Lifecycle:
             dependencies.metrics.export_watch_age(kind, self.event_age_s(kind))
 
     def problem(self) -> str | None:
-        """Say why the operator is not ready: standby is ready, a leader with stale watches not."""
+        """Return why the operator is not ready, None if it is; a standby is ready."""
         return None if self._session is None else self._session.problem()
 
     def depth(self) -> float:
-        """How many keys wait; 0 in standby."""
+        """Return the number of queued keys; 0 in standby."""
         return 0.0 if self._session is None else float(self._session.queue.depth)
 
     def queue_age_s(self) -> float:
-        """How long the key that is due longest waits; 0 in standby."""
+        """Return how long the oldest due key has waited; 0 in standby."""
         return 0.0 if self._session is None else self._session.queue.oldest_age_s
 
     def event_age_s(self, kind: str) -> Callable[[], float]:
-        """Give the function that says how old the last event of a kind is; -1 without one."""
+        """Return a function for the age of a kind's last event in seconds; -1 if there is none."""
         return lambda: (
             -1.0 if self._session is None else self._session.watch_health.event_age_s(kind)
         )
 
     async def run(self) -> None:
-        """Stand and lead in turns until `stop` is set.
+        """Acquire the Lease and lead, again and again, until `stop` is set.
 
         Raises:
-            Exception: Whatever ended a term on its own; the Lease is released first.
+            Exception: The error that ended a session; the Lease is released first.
         """
         while not self.stop.is_set():
             if not await self._acquire_or_stop():
@@ -79,7 +79,7 @@ class Lifecycle:
                 await session.close()
 
     def stop_on_signals(self) -> None:
-        """Have SIGTERM and SIGINT set `stop`."""
+        """Set `stop` on SIGTERM and SIGINT."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop.set)

@@ -13,19 +13,19 @@ from kais_operator.planning.plan import ObjectRef
 
 
 class Metrics:
-    """Counters of passes, and gauges that are read when somebody asks."""
+    """Counters and histograms, and gauges that are read at each scrape."""
 
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._reconciles = prometheus_client.Counter(
             "kais_reconcile",
-            "Passes by kind and result",
+            "Reconciles by kind and result",
             ("kind", "result"),
             registry=self.registry,
         )
         self._seconds = prometheus_client.Histogram(
             "kais_reconcile_duration_seconds",
-            "Duration of a pass",
+            "Duration of a reconcile",
             ("kind",),
             buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
             registry=self.registry,
@@ -53,10 +53,10 @@ class Metrics:
             buckets=(1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400),
             registry=self.registry,
         )
-        self._runs = self._counter("kais_runs", "Runs told to the store", "outcome")
-        self._extractions = self._counter(
-            "kais_extractions", "Runs handed over for extraction", "result"
+        self._runs = self._counter(
+            "kais_runs", "Runs that the knowledge service recorded", "outcome"
         )
+        self._extractions = self._counter("kais_extractions", "Runs sent to extraction", "result")
         self._gauge("kais_loop_lag_seconds", "Delay of the event loop", lambda: self.loop_lag_s)
         self.loop_lag_s = 0.0
         info = prometheus_client.Gauge(
@@ -65,42 +65,42 @@ class Metrics:
         info.labels(version=metadata.version("kais")).set(1)
 
     def record_reconcile(self, key: ObjectRef, *, result: str, seconds: float) -> None:
-        """Count one pass; what `WorkQueue` wants of an observer."""
+        """Count one reconcile; the observer of `WorkQueue`."""
         self._reconciles.labels(kind=key.kind, result=result).inc()
         self._seconds.labels(kind=key.kind).observe(seconds)
 
     def export_queue(self, depth: Callable[[], float], age_s: Callable[[], float]) -> None:
-        """Export how many keys wait, and how late the latest of them is."""
-        self._gauge("kais_queue_depth", "Keys that wait, those for later included", depth)
+        """Export the depth of the queue, and the age of its oldest due key."""
+        self._gauge("kais_queue_depth", "Queued keys, including delayed ones", depth)
         self._gauge(
-            "kais_queue_oldest_age_seconds", "How long the key that is due longest waits", age_s
+            "kais_queue_oldest_age_seconds", "How long the oldest due key has waited", age_s
         )
 
     def export_watch_age(self, kind: str, age_s: Callable[[], float]) -> None:
-        """Export how long ago the last event of a kind came."""
+        """Export the age of a kind's last event."""
         self._watch_age.labels(kind=kind).set_function(age_s)
 
     def export_requests(self, sent: Mapping[str, int]) -> None:
-        """Export how many requests went to the API server, by verb; `sent` is read when asked."""
+        """Export the requests to the API server by verb; `sent` is read at each scrape."""
         self.registry.register(_RequestCollector(sent))
 
     def record_render(self, operation: str, result: str, seconds: float) -> None:
-        """Count one request to the render workers; see `adapters.renderer`."""
+        """Count one request to the render workers; see `rendering.renderer`."""
         self._renders.labels(operation=operation, result=result).inc()
         self._render_seconds.labels(operation=operation).observe(seconds)
 
     def record_run(self, outcome: str, seconds: float | None) -> None:
-        """Count a run that the store took; `seconds` is None unless it started and ended."""
+        """Count a run that the knowledge service recorded; `seconds` is None until it has ended."""
         self._runs.labels(outcome=outcome).inc()
         if seconds is not None:
             self._mission_seconds.labels(outcome=outcome).observe(seconds)
 
     def record_extraction(self, result: str) -> None:
-        """Count a run handed over for extraction; see `adapters.knowledge`."""
+        """Count a run sent to extraction; see `knowledge.client`."""
         self._extractions.labels(result=result).inc()
 
     def render(self) -> bytes:
-        """Give the text that Prometheus reads."""
+        """Return the metrics in the text format of Prometheus."""
         return prometheus_client.generate_latest(self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus_client.Counter:
@@ -111,13 +111,13 @@ class Metrics:
 
 
 class _RequestCollector(Collector):
-    """Counts that somebody else keeps."""
+    """Exports counts that another object keeps."""
 
     def __init__(self, sent: Mapping[str, int]) -> None:
         self._sent = sent
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Give the counts of this moment."""
+        """Yield the current counts."""
         family = CounterMetricFamily(
             "kais_api_requests", "Requests to the API server", labels=["verb"]
         )

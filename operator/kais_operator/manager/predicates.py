@@ -1,12 +1,12 @@
-"""Keeps our own writes from asking for another look at what was looked at after them.
+"""Predicates of watch events: drops those that only report our own writes.
 
-A pass that wrote looks again before it ends, so the watch event of such a write tells its key
-nothing; others still hear of it. The status is written last and changes nothing that a decision
-reads, so its event tells the object itself nothing either, if the write met the object as it was
-read: an edit that came between makes the event worth a look.
+A reconcile that wrote observes again before it ends, so the watch events of its writes need no
+further reconcile of its key; other keys still get them. The status is written last and no decision
+reads it, so its event is dropped too, unless somebody edited the object between the read and the
+write.
 
-An event may come before the answer to the write that it tells of. So what concerns a key that is
-being looked at is held back, and judged when that look has ended.
+An event can arrive before the response to the write that caused it. Events that concern a key under
+reconcile are therefore deferred and checked when the reconcile has ended.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterator
 from kais_operator.informer.cache import is_newer
 from kais_operator.planning.plan import Body, ObjectRef
 
-_MAX_VERSIONS = 5_000  # an arbitrary size: far more than the writes of a watch's delay
+_MAX_VERSIONS = 5_000  # arbitrary: far more than the writes during the delay of a watch
 _VOLATILE_METADATA = frozenset({"resourceVersion", "managedFields"})
 
 
 class OwnWriteFilter:
-    """The state up to which a key has seen each object that it wrote."""
+    """Remembers which version of each object a key has written."""
 
     def __init__(self) -> None:
         self._versions: OrderedDict[tuple[ObjectRef, ObjectRef], str] = OrderedDict()
 
     def record_write(self, body: Body, *, key: ObjectRef) -> None:
-        """Note that a key looks again after this write."""
+        """Record a write after which the key is observed again."""
         metadata = body["metadata"]
         ref = ObjectRef(body["kind"], metadata.get("namespace") or "", metadata["name"])
         self._versions[ref, key] = metadata["resourceVersion"]
@@ -38,18 +38,18 @@ class OwnWriteFilter:
             self._versions.popitem(last=False)
 
     def record_status_write(self, ref: ObjectRef, *, observed: Body, updated: Body) -> None:
-        """Note a status write, if it met the object as it was read."""
+        """Record a status write, unless the object was edited between read and write."""
         if _decision_inputs(observed) == _decision_inputs(updated):
             self.record_write(updated, key=ref)
 
     def is_own_write(self, ref: ObjectRef, version: str, *, key: ObjectRef) -> bool:
-        """Whether this state of an object tells a key nothing new."""
+        """Return whether the key has already observed this version of an object."""
         written_version = self._versions.get((ref, key))
         return written_version is not None and not is_newer(version, written_version)
 
 
 class EventEnqueuer:
-    """Between events and the queue: passes on what is worth a look."""
+    """Adds keys to the work queue for the events that need a reconcile."""
 
     def __init__(self, own_writes: OwnWriteFilter, add: Callable[[ObjectRef, float], None]) -> None:
         self._own_writes = own_writes
@@ -65,9 +65,9 @@ class EventEnqueuer:
         delay_s: float,
         creator: ObjectRef | None = None,
     ) -> None:
-        """Have a key look because of an object's state; no version stands for its end.
+        """Queue a key because `source` has changed; `version` is None if it was deleted.
 
-        With `made_by` it waits for the end of that one's look: who makes comes first.
+        While `creator` is being reconciled, the key waits for the end of that reconcile.
         """
         if version is None:
             self._add(key, delay_s)
@@ -80,7 +80,7 @@ class EventEnqueuer:
 
     @contextlib.contextmanager
     def reconciling(self, key: ObjectRef) -> Iterator[None]:
-        """Hold back what concerns a key while it looks."""
+        """Defer the events that concern a key while it is reconciled."""
         self._deferred[key] = []
         try:
             yield

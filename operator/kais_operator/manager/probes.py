@@ -1,6 +1,6 @@
-"""The three routes that probes and Prometheus ask: /healthz, /readyz, /metrics.
+"""The routes for probes and Prometheus: /healthz, /readyz and /metrics.
 
-/healthz answers as long as the event loop turns, and fails for nothing else.
+/healthz succeeds as long as the event loop runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _METRICS_HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
 class HealthServer:
-    """Serves the routes; `problem` says why the operator is not ready, None when it is."""
+    """Serves the routes; `problem` returns why the operator is not ready, None if it is."""
 
     def __init__(
         self, metrics: Metrics, problem: Callable[[], str | None], *, host: str, port: int
@@ -30,7 +30,7 @@ class HealthServer:
         self._lag_task: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
-        """Listen, and give the port; raises OSError when it is taken."""
+        """Listen, and return the port; raises OSError if it is in use."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)

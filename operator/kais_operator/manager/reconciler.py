@@ -1,6 +1,6 @@
-"""One pass for any kind: (observe -> decide -> apply) until at rest -> status -> Events.
+"""Reconciles a key of any kind: (observe -> decide -> apply) until stable -> status -> Events.
 
-The only place that turns errors into delays, and the only one that logs a pass.
+The only place that turns errors into delays, and the only one that logs reconciles.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from knowledge_client.errors import KnowledgeError
 logger = logging.getLogger(__name__)
 
 KNOWLEDGE_BACKOFF_CAP_S = 30.0
-"""What waits for the store is tried again at most this late."""
+"""Longest delay of what waits for the knowledge service."""
 RENDERER_BACKOFF_CAP_S = 30.0
-"""The same for what waits for the renderer."""
+"""Longest delay of what waits for the renderer."""
 NAME_CONFLICT_RETRY_S = 1.0
 TERMINATING_RETRY_S = 10.0
 NOT_LEADING_RETRY_S = 2.0
-"""A renewal that comes late makes the Lease ours again, within the same term; a term that ends
-forgets its keys."""
+"""A late renewal restores the Lease within the same leader session; a session that ends drops its
+keys."""
 BUSY_RETRY_S = 1.0
-"""When a key is looked at again that still found something to do after its rounds."""
+"""Delay of a key that still had something to do after `MAX_ITERATIONS`."""
 MAX_ITERATIONS = 4
-"""So often one pass looks and acts: what it wrote may be what the next step waits for."""
+"""Iterations of one reconcile: what it wrote may be what the next step waits for."""
 FORBIDDEN_EVENT_PERIOD_S = 1800.0
-"""When a refusal that lasts is an Event again: the API server keeps Events for an hour."""
+"""A lasting refusal is reported again: the API server keeps Events for an hour."""
 MAX_BUSY_ITERATIONS = 20
-"""After so many rounds in a row that found something to do, a key is slowed down."""
+"""After this many iterations in a row with something to do, a key is slowed down."""
 
 
 @dataclass(frozen=True)
 class _Iteration:
-    """What one round left: when to look again, and whether at once because it acted."""
+    """The result of one iteration: the delay, and whether to iterate again because it acted."""
 
     requeue_after_s: float | None
     is_unfinished: bool = False
@@ -53,14 +53,14 @@ class _Iteration:
 
 @dataclass(frozen=True)
 class _PendingEvents:
-    """Events that a round decided, and the object as it was then."""
+    """Events that an iteration decided, and the object as it was then."""
 
     events: tuple[EmitEvent, ...]
     involved: Body
 
 
 class Reconciler:
-    """Runs passes; what the queue calls for each key.
+    """Reconciles keys; called by the work queue.
 
     `look_again` is called with a key whose pass ended because it would have had to wait.
     """
@@ -85,10 +85,10 @@ class Reconciler:
         self._status_debounce = StatusDebounce(world.clock.monotonic)
 
     async def __call__(self, key: ObjectRef) -> float | None:
-        """Make one pass; gives the seconds to the next look, None to wait for an event.
+        """Reconcile a key; returns the seconds to the next time, None to wait for an event.
 
         Raises:
-            Backoff: The pass shall be repeated, later each time.
+            Backoff: The reconcile is to be repeated, with growing delays.
         """
         controller = self._controllers.get(key.kind)
         if controller is None:
@@ -96,10 +96,12 @@ class Reconciler:
         try:
             return await self._run_guarded(controller, key)
         except asyncio.CancelledError:
-            self._pending_events.pop(key, None)  # who cancels a pass does not wait for its Events
+            self._pending_events.pop(
+                key, None
+            )  # nobody waits for the Events of a cancelled reconcile
             raise
         except Exception as exc:
-            # Nothing is judged here: what ends a pass is told with its fields, and goes on.
+            # Only logs and records the error, with the fields of the object.
             self._log_failure(key, exc)
             self._record_forbidden(key, exc)
             raise
@@ -109,7 +111,7 @@ class Reconciler:
                 await executor.emit_events(Plan(pending.events), pending.involved, self._world)
 
     async def _run_guarded(self, controller: Controller, key: ObjectRef) -> float | None:
-        """Make a pass, and turn what it raises into a delay or a Backoff."""
+        """Reconcile, and turn errors into a delay or a Backoff."""
         try:
             requeue_after_s = await self._reconcile(controller, key)
         except errors.RenderingPending as exc:
@@ -137,7 +139,7 @@ class Reconciler:
         _log(key, self._observed_bodies.get(key), _reason(exc), str(exc), level=level)
 
     def _record_forbidden(self, key: ObjectRef, exc: Exception) -> None:
-        """Have a Warning Event written about a 403, and again while it lasts."""
+        """Add a Warning Event for a 403, repeated every `FORBIDDEN_EVENT_PERIOD_S`."""
         if not isinstance(exc.__cause__, errors.Forbidden):
             return
         message, now_s = str(exc), self._world.clock.monotonic()
@@ -157,7 +159,7 @@ class Reconciler:
             self._pending_events.setdefault(key, []).append(_PendingEvents((event,), body))
 
     async def _reconcile(self, controller: Controller, key: ObjectRef) -> float | None:
-        """Look and act until nothing is left to do, then write the status."""
+        """Iterate until nothing is left to do; the last iteration writes the status."""
         iteration = await self._iterate(controller, key)
         for _ in range(MAX_ITERATIONS - 1):
             if not iteration.is_unfinished:
@@ -197,7 +199,7 @@ class Reconciler:
         )
 
     async def _report_status(self, key: ObjectRef, observation: Observation, plan: Plan) -> float:
-        """Write the status, or say how long it still waits for the children's first words."""
+        """Write the status, or return how long it is still held back."""
         debounce_s = self._status_debounce.remaining_s(key, observation.body or {}, plan.status)
         if debounce_s <= 0 and await self._write_status(key, observation, plan.status):
             _log(key, observation.body, "StatusWritten", "the status has changed")
@@ -213,10 +215,10 @@ class Reconciler:
         self._world.containers.end_commands(key)
 
     def _should_iterate_again(self, key: ObjectRef, executed: executor.Executed) -> bool:
-        """Whether the next look comes so soon that it shall write the status, not this one.
+        """Return whether the next iteration comes so soon that it writes the status, not this one.
 
-        A pass that did something decided its status before; the pass that finds nothing left to
-        do says how things stand. A key that never gets there tells its status all the same.
+        An iteration that acted decided its status before it did; the one that finds nothing left to
+        do has the current one. A key that never gets there writes its status all the same.
         """
         has_acted = executed.called_knowledge or executed.wrote
         if executed.knowledge_problem is not None or not has_acted:
@@ -235,7 +237,7 @@ class Reconciler:
             )
         if self._busy_iterations.get(key, 0) > MAX_BUSY_ITERATIONS:
             raise Backoff(
-                f"{MAX_BUSY_ITERATIONS} looks in a row found something to do",
+                f"{MAX_BUSY_ITERATIONS} iterations in a row had something to do",
                 within_s=requeue_after_s,
             )
         return (
@@ -247,9 +249,9 @@ class Reconciler:
     def _add_events(
         self, key: ObjectRef, observation: Observation, plan: Plan, *, is_status_written: bool
     ) -> None:
-        """Have the Plan's Events written at the pass's end, each once until the status tells it.
+        """Queue the Plan's Events for the end of the reconcile, each once until a status write.
 
-        They are for people: nothing that is waited for shall wait for them.
+        Events are for people, so nothing waits for them.
         """
         events = tuple(a for a in plan.actions if isinstance(a, EmitEvent))
         announced = self._announced.pop(key, frozenset())
@@ -267,7 +269,7 @@ class Reconciler:
         try:
             updated = await status.write(self._world.cluster, observation.body, new_status)
         except errors.NotFound:
-            return False  # gone since it was read
+            return False  # deleted since it was read
         if updated is None:
             return False
         self._own_writes.record_status_write(key, observed=observation.body, updated=updated)
@@ -293,9 +295,9 @@ def _earlier(first_s: float, second_s: float | None) -> float:
 
 
 def _reason(exc: Exception) -> str:
-    """Give the class of what ended a pass; a pass that ends by itself waits for the store or rest.
+    """Return the class of the error that ended a reconcile.
 
-    A Backoff of the rounds has no cause: its store calls were left out, or it found no rest.
+    A Backoff without a cause skipped calls to the knowledge service, or was busy for too long.
     """
     if not isinstance(exc, Backoff):
         return type(exc).__name__
@@ -305,7 +307,7 @@ def _reason(exc: Exception) -> str:
 
 
 def _action_names(plan: Plan) -> str:
-    """Name what a Plan did, in its order and each kind of act once."""
+    """List the kinds of a Plan's actions in their order, each once."""
     names = [type(action).__name__ for action in plan.actions if not isinstance(action, EmitEvent)]
     return ", ".join(dict.fromkeys(names))
 

@@ -1,9 +1,9 @@
-"""Who waits for whom: an index over watch events, for triggers that no label and no owner names.
+"""Index of references between objects, for events that neither a label nor an owner maps.
 
-A mission names its formation or cell, an instance its blueprint. What happens to those concerns
-the mission until it has its outcome, and the instance until its run has begun or when it follows
-new revisions. A cell names its formation, which says where the cell is at home. A hint for the
-queue only: a decision never reads it.
+A mission refers to its formation or cell, an instance to its blueprint, a cell to its formation.
+Changes of the target concern a mission until it has an outcome, and an instance until its run
+starts or as long as it follows new revisions. The scope of a cell depends on its formation. The
+index only feeds the queue; no decision reads it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kais_operator.planning.plan import Body, ObjectRef
 
 _VOLATILE_METADATA = frozenset({"resourceVersion", "managedFields"})
 FormationScope = tuple[str | None, str | None]
-"""The scope that a formation names, and the Blueprint that it was made from."""
+"""The scope that a formation declares, and the Blueprint that it was created from."""
 
 
 class ReferenceIndex:
-    """The index; fed with every watch event of the kinds that refer to others."""
+    """The index; needs every watch event of our kinds."""
 
     def __init__(self) -> None:
         self._targets: dict[ObjectRef, ObjectRef] = {}
@@ -38,7 +38,7 @@ class ReferenceIndex:
         self._changed_object: ObjectRef | None = None
 
     def update(self, ref: ObjectRef, body: Body, *, is_deleted: bool) -> None:
-        """Take in one watch event."""
+        """Update the index with one watch event."""
         self._forget(ref)
         self._rescoped_formation = None
         self._update_fingerprint(ref, None if is_deleted else body)
@@ -65,33 +65,33 @@ class ReferenceIndex:
                 self._with_attempt.add(ref)
 
     def referrers(self, target: ObjectRef) -> frozenset[ObjectRef]:
-        """Name the objects that wait for what happens to this one."""
+        """Return the missions and instances that refer to an object."""
         return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
 
     def borrowers(self, account: ObjectRef) -> frozenset[ObjectRef]:
-        """Name the cells that borrow the account."""
+        """Return the cells that run under an account of another object."""
         return frozenset(self._borrowers.get(account, ()))
 
     def only_message_changed(self, ref: ObjectRef) -> bool:
-        """Whether the last event changed nothing of this object but words of its status."""
+        """Return whether the last event of this object changed messages of its status only."""
         return ref in self._fingerprints and ref != self._changed_object
 
     def cells_to_register(self, formation: ObjectRef) -> frozenset[ObjectRef]:
-        """Name the cells of a formation if the last event gave them another home."""
+        """Return the cells of a formation if the last event changed their scope."""
         if formation != self._rescoped_formation:
             return frozenset()
         return frozenset(r for r in self._referrers.get(formation, ()) if r.kind == "Cell")
 
     def has_attempt(self, ref: ObjectRef) -> bool:
-        """Whether a mission has begun an attempt, so that its team concerns it less."""
+        """Return whether a mission has started an attempt, so that its formation is less urgent."""
         return ref in self._with_attempt
 
     def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
-        """Name the KnowledgeScopes of a namespace: one that goes may have hidden another."""
+        """Return the KnowledgeScopes of a namespace: a deleted one may have shadowed another."""
         return frozenset(self._namespaces.get(namespace, ()))
 
     def by_label(self, kind: str, namespace: str, value: str) -> ObjectRef:
-        """Name the object that a label's value means; long names are cut in labels."""
+        """Return the object that a label value names; labels truncate long names."""
         labelled_ref = ObjectRef(kind, namespace, value)
         return self._by_label.get(labelled_ref, labelled_ref)
 
@@ -131,7 +131,7 @@ def _remove(
 
 
 def _fingerprint(body: Body) -> int:
-    """Give a mark of what others act upon: all but how the status words it."""
+    """Hash everything that other objects act upon: all but the messages of the status."""
     status = body.get("status") or {}
     conditions = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or ()]
     metadata = {
@@ -142,7 +142,7 @@ def _fingerprint(body: Body) -> int:
 
 
 def _formation_scope(body: Body) -> FormationScope:
-    """Give what a formation's scope is made of."""
+    """Return what the scope of a formation depends on."""
     knowledge = (body.get("spec") or {}).get("knowledge") or {}
     return knowledge.get("scope"), (body["metadata"].get("labels") or {}).get(labels.BLUEPRINT)
 
@@ -179,11 +179,11 @@ def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:
 
 
 def _own_annotations(ref: ObjectRef, body: Body) -> Mapping[str, str]:
-    """Give the annotations; none of a copy, which still carries the run of its original."""
+    """Return the annotations, without those that a copy has from the run of its original."""
     return {} if run_stamps.is_own(ref, body) is False else run_stamps.annotations_of(body)
 
 
 def _name(reference: object) -> str | None:
-    """Read a reference, which is a name or an object with one."""
+    """Return the name in a reference, which is a string or an object."""
     name = reference.get("name") if isinstance(reference, dict) else reference
     return name if isinstance(name, str) and name else None

@@ -1,8 +1,8 @@
-"""The only module that speaks kopf: what is watched, how, and to whom each event goes.
+"""Watches with kopf; the only module that imports it.
 
-Handlers are low-level event handlers, so kopf keeps nothing on the objects: no annotation, no
-finalizer, no diff. Nothing is registered at import; each leadership builds a registry of its own.
-Watches run in a thread: `happened` and `login` are called there and hand over to the main loop.
+Handlers are low-level event handlers, so kopf stores nothing on the objects: no annotation, no
+finalizer, no diff. Nothing is registered at import; each leader session builds its own registry.
+Watches run in a thread: `on_event` and `login` are called there and hand over to the main loop.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _LABEL_SELECTED_KINDS = (
     watch_targets.HEARTBEAT_KIND,
 )
 _RESTART_DELAY_S = 5.0
-"""kopf ends with the first kind that it is refused; so soon it begins anew."""
+"""kopf stops at the first kind that it is refused; it is restarted after this delay."""
 EventCallback = Callable[[str, Body, bool], None]
-"""Takes kind, body and whether the object is gone; called in the watches' thread."""
+"""Takes kind, body, and whether the object was deleted; called in the thread of the watches."""
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
     """Keeps no state to compare with: low-level handlers are called for each event.
 
-    What kopf does otherwise, copy each object twice and compare, took a third of its time.
+    By default kopf copies each object twice and compares it, which took a third of its time.
     """
 
     def build(self, *, body: Any, extra_fields: Any = None) -> Any:
-        """Give nothing to compare."""
+        """Return nothing to compare."""
         return {}
 
     def fetch(self, *, body: Any) -> Any:
-        """Give no former state."""
+        """Return no earlier state."""
         return None
 
     def store(self, *, body: Any, patch: Any, essence: Any) -> None:
@@ -57,7 +57,7 @@ class _NoProgress(kopf.ProgressStorage):
     """Keeps no progress: low-level handlers have none."""
 
     def fetch(self, *, key: Any, body: Any) -> Any:
-        """Give no progress."""
+        """Return no progress."""
         return None
 
     def store(self, *, key: Any, record: Any, body: Any, patch: Any) -> None:
@@ -70,7 +70,7 @@ class _NoProgress(kopf.ProgressStorage):
         """Write nothing."""
 
     def clear(self, *, essence: Any) -> Any:
-        """Give what is to be compared, in which there is no progress."""
+        """Return the essence, which contains no progress."""
         return essence
 
 
@@ -93,7 +93,7 @@ class WatchScope:
         return tuple(sorted({*self.namespaces, self.operator_namespace}))
 
     def covers(self, kind: str, namespace: str) -> bool:
-        """Whether an object of this kind concerns us there."""
+        """Return whether objects of this kind in a namespace are watched."""
         is_home = namespace == self.operator_namespace
         if kind == watch_targets.HEARTBEAT_KIND:
             return is_home
@@ -118,12 +118,12 @@ def build_registry(
 
 
 def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
-    """Fix what kopf would otherwise wait for without end, write, or read too much of."""
+    """Bound timeouts and page sizes, and disable everything that writes to objects."""
     settings = kopf.OperatorSettings()
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
-    # All kinds are listed at once, and a page takes ten times its bytes until it is told.
+    # All kinds are listed at once, and a page takes ten times its size until it is processed.
     settings.watching.chunk_size = 100
     settings.queueing.error_delays = (1, 1, 2, 3, 5, 8, 13, 21, 34, 60)
     settings.posting.enabled = False
@@ -145,9 +145,9 @@ async def watch(
 ) -> None:
     """Watch until `stop` is set.
 
-    In a thread with an event loop of its own: kopf takes over the signals of the main thread, and
-    when it stops it cancels every task of its loop, ours too. Cancelling this leaves the thread to
-    its `stop`.
+    Runs in a thread with its own event loop: kopf takes over the signals of the main thread, and
+    when it stops, it cancels every task of its loop. Cancelling this call does not end the thread;
+    `stop` does.
     """
     await asyncio.to_thread(_watch_until, scope, on_event, login, stop)
 
@@ -162,7 +162,7 @@ def _watch_until(
         registry = build_registry(scope, on_event, login)
         try:
             asyncio.run(_run_kopf(registry, scope, stop))
-        except Exception as exc:  # noqa: BLE001 (whatever ended kopf, no event may be the last)
+        except Exception as exc:  # noqa: BLE001 (whatever stopped kopf, watches must go on)
             logger.warning("kopf's watches ended and are restarted: %r", exc)
         stop.wait(_RESTART_DELAY_S)
 
@@ -173,7 +173,7 @@ async def _run_kopf(
     await kopf.operator(
         registry=registry,
         settings=build_settings(is_namespaced=bool(scope.namespaces)),
-        # Without one kopf asks for the user's name, which an arbitrary UID does not have.
+        # Without one kopf looks up the user's name, which an arbitrary UID does not have.
         identity=cast("Any", labels.MANAGER_CHILDREN),
         standalone=True,
         clusterwide=not scope.namespaces,
@@ -195,10 +195,10 @@ def _register(
 
 
 def _detach_object(event: Any) -> Body:
-    """Take the object out of an event, and leave kopf its metadata.
+    """Move the object out of an event, and leave only its metadata to kopf.
 
-    kopf holds each object's last event for some seconds, in case another one follows. When it
-    begins it does so for all objects at once, whole, and what that takes is never given back.
+    kopf keeps each object's last event for some seconds, in case another one follows. At its start
+    it does so for all objects at once, and that memory would never be returned.
     """
     kopf_body = event["object"]
     kopf_body["metadata"].pop("managedFields", None)

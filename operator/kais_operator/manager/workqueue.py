@@ -1,10 +1,11 @@
-"""A keyed queue with delays: what to look at next, and when.
+"""A work queue with one entry for each key, delays and backoff.
 
-A key waits at most once, however often it is added, and never runs twice at a time: what is added
-while it runs waits for the end of that run. Knows no kinds; keys are hashable.
+A key is queued at most once, however often it is added, and is never reconciled twice at a time: a
+key that is added while it is reconciled waits for the end. The queue knows nothing of kinds; keys
+are hashable.
 
-    add(key, after) -> Schedule (pure: who waits until when) -> at most `workers` tasks -> work(key)
-                          ^---- seconds to the next look, or backoff after an error ----'
+    add(key, delay_s) -> Schedule (pure) -> at most `workers` tasks -> reconcile(key)
+                           ^---- seconds to the next reconcile, or the backoff ----'
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ BACKOFF_CAP_S = 300.0
 
 
 class Backoff(Exception):
-    """Raised by work that shall be repeated, later each time, at most `cap_s` apart.
+    """Raised by a reconcile to be repeated with growing delays of at most `cap_s`.
 
-    `within_s` bounds the pause from above when something is due anyway, such as a timeout.
+    `within_s` also bounds the delay, for what is due anyway, such as a timeout.
     """
 
     def __init__(
@@ -39,37 +40,39 @@ class Backoff(Exception):
 
 
 class Observer(Protocol[K_contra]):
-    """Told after each run of a key; `result` is `ok`, `retry` or `error`."""
+    """Called after each reconcile; `result` is `ok`, `retry` or `error`."""
 
     def __call__(self, key: K_contra, *, result: str, seconds: float) -> None:
-        """Take note; must not block or raise."""
+        """Record one reconcile; must not block or raise."""
 
 
 def _no_priority_delay(_: object) -> float:
-    """Let nobody go first."""
+    """Give every key the same priority."""
     return 0.0
 
 
 def backoff_s(failures: int, *, cap_s: float, jitter: float) -> float:
-    """Give the pause after the `failures`-th failure in a row; `dice` in [0, 1) spreads it.
+    """Return the delay after the `failures`-th failure in a row; `jitter` is in [0, 1).
 
-    Doubles from `FIRST_BACKOFF_S` up to `cap_s`, each between half and all of that.
+    The delay doubles from `FIRST_BACKOFF_S` up to `cap_s`; jitter takes away up to half of it.
     """
     ceiling_s = min(cap_s, FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 30))
     return ceiling_s * (0.5 + jitter / 2)
 
 
 class Schedule(Generic[K]):
-    """Which keys wait until when, and which run; pure but for its own state.
+    """The queued keys with their times, and the running keys; does no I/O and reads no clock.
 
-    Of keys that are due the most urgent goes first: the one whose time, and the patience that it
-    was added with, end first. Patience counts only while there are more due keys than workers.
+    Of the keys that are due, the one with the earliest time plus priority delay runs first. The
+    priority delay matters only while more keys are due than there are workers.
     """
 
     def __init__(self) -> None:
         self._delayed: list[tuple[float, int, float, K]] = []
         self._due: list[tuple[float, int, float, K]] = []
-        self._waiting: dict[K, tuple[float, float]] = {}  # when, and how urgent once it is due
+        self._waiting: dict[
+            K, tuple[float, float]
+        ] = {}  # when it is due, and its rank among due keys
         self._running: set[K] = set()
         self._order = itertools.count()
 
@@ -78,11 +81,11 @@ class Schedule(Generic[K]):
 
     @property
     def running(self) -> int:
-        """How many keys were taken and not yet done."""
+        """The number of keys that are being reconciled."""
         return len(self._running)
 
     def add(self, key: K, *, at: float, priority_delay_s: float = 0.0) -> None:
-        """Have a key run at a time or soon after; of two times the earlier wins."""
+        """Queue a key for a time; if it is queued already, the earlier time wins."""
         queued = self._waiting.get(key)
         requested = (at, at + priority_delay_s)
         if queued is not None:
@@ -94,9 +97,9 @@ class Schedule(Generic[K]):
             self._push(key)
 
     def pop_due(self, now: float) -> K | None:
-        """Take the most urgent key that is due and does not run; None when none is due.
+        """Remove and return the due key that ranks first and is not running; None if there is none.
 
-        `now` never goes back: what was due once stays due.
+        `now` must not decrease between calls.
         """
         while self._delayed and self._delayed[0][0] <= now:
             at, order, urgency, key = heapq.heappop(self._delayed)
@@ -111,13 +114,13 @@ class Schedule(Generic[K]):
         return key
 
     def finish(self, key: K) -> None:
-        """End the run of a key; what was added meanwhile waits from now on."""
+        """End the run of a key; if it was added meanwhile, it is queued again."""
         self._running.remove(key)
         if key in self._waiting:
             self._push(key)
 
     def oldest_age_s(self, now: float) -> float:
-        """Say how long the key that is due longest, and does not run, has been due; 0 if none."""
+        """Return how long the oldest due key has been waiting; 0 if none is due."""
         due_times = [at for urgency, _, at, key in self._due if self._is_valid(key, at, urgency)]
         next_due = self.next_due_at()
         if next_due is not None:
@@ -125,7 +128,7 @@ class Schedule(Generic[K]):
         return max(0.0, now - min(due_times, default=now))
 
     def next_due_at(self) -> float | None:
-        """Say when the next key is due; None when none waits but for a run's end."""
+        """Return when the next key is due; None if every queued key is running."""
         self._drop_stale()
         if self._due:
             return self._due[0][2]
@@ -136,7 +139,7 @@ class Schedule(Generic[K]):
         heapq.heappush(self._delayed, (at, next(self._order), urgency, key))
 
     def _is_valid(self, key: K, at: float, urgency: float) -> bool:
-        """Whether no other time, and no run, has made an entry void."""
+        """Return False for an entry whose key has another time by now, or is running."""
         return self._waiting.get(key) == (at, urgency) and key not in self._running
 
     def _drop_stale(self) -> None:
@@ -149,10 +152,10 @@ class Schedule(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """Runs `work` for the keys of a schedule, at most `workers` at a time.
+    """Reconciles the queued keys, at most `workers` at a time.
 
-    `work` gives the seconds until the key's next look, None to wait for an `add`, or raises.
-    `patience_s` says how long a key that was added for later lets others go first.
+    `reconcile` returns the seconds until the key's next reconcile, or None to wait for `add`.
+    `priority_delay_s` returns how far a delayed key ranks behind others that are due.
     """
 
     def __init__(
@@ -179,26 +182,26 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """How many keys wait, those for later included."""
+        """The number of queued keys, including delayed ones."""
         return len(self._schedule)
 
     @property
     def oldest_age_s(self) -> float:
-        """How long the key that is due longest has waited for a worker; 0 when none does."""
+        """How long the oldest due key has waited for a worker; 0 if none is due."""
         return self._schedule.oldest_age_s(self._monotonic())
 
     def add(self, key: K, *, delay_s: float = 0.0) -> None:
-        """Have a key run in `after` seconds, or earlier if it waits for that already."""
+        """Queue a key for `delay_s` seconds from now, or earlier if it already is."""
         self._add(key, delay_s=delay_s)
         self._wake.set()
 
     def stop(self) -> None:
-        """Take no more keys; `run` returns when those that run have ended."""
+        """Start no more reconciles; `run` returns when the running ones have ended."""
         self._stopping = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until `stop`, then drain. Cancelling it cancels what runs, at once."""
+        """Reconcile until `stop`, then drain. Cancelling cancels running reconciles at once."""
         try:
             while not self._stopping:
                 self._wake.clear()
@@ -229,7 +232,7 @@ class WorkQueue(Generic[K]):
         self._wake.set()
 
     async def _wait_for_change(self) -> None:
-        """Wait for an add, a run's end, or the next key's time."""
+        """Wait until a key is added, a reconcile ends or the next key is due."""
         timeout: float | None = None
         at = self._schedule.next_due_at()
         if at is not None and len(self._tasks) < self._workers:
@@ -252,12 +255,12 @@ class WorkQueue(Generic[K]):
             next_delay_s = self._backoff(key, cap_s=exc.cap_s)
             if exc.within_s is not None:
                 next_delay_s = min(next_delay_s, exc.within_s)
-            logger.info("%s again in %.1f s", key, next_delay_s)
+            logger.info("%s: next reconcile in %.1f s", key, next_delay_s)
         except Exception:
-            # A bug met on one key must not stop the work on the others.
+            # A bug in the reconcile of one key must not stop the others.
             result = "error"
             next_delay_s = self._backoff(key, cap_s=BACKOFF_CAP_S)
-            logger.exception("%s failed; again in %.1f s", key, next_delay_s)
+            logger.exception("%s: reconcile failed; next in %.1f s", key, next_delay_s)
         finally:
             self._schedule.finish(key)
             if next_delay_s is not None and not self._stopping:

@@ -165,7 +165,7 @@ async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
     passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
     for _ in range(manager_reconciler.MAX_BUSY_ITERATIONS // manager_reconciler.MAX_ITERATIONS):
         assert await passes(KEY) == manager_reconciler.BUSY_RETRY_S
-    with pytest.raises(Backoff, match="20 looks in a row found something to do"):
+    with pytest.raises(Backoff, match="20 iterations in a row had something to do"):
         await passes(KEY)
     assert fakes.cluster.read(KEY)["status"] == says()
 

@@ -221,7 +221,7 @@ async def test_a_key_that_fails_runs_again_and_does_not_stop_the_others(caplog):
     assert tries["bad"] == 2
     assert ("bad", "error") in results
     assert ("good", "ok") in results
-    assert "bad failed; again in" in caplog.text
+    assert "bad: reconcile failed; next in" in caplog.text
 
 
 async def test_a_retry_is_bounded_by_what_is_due_anyway():
