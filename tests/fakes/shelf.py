@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
-from knowledge_service.search.pipeline import Matches, RowRequest, Rows
+from knowledge_service.search.pipeline import Matches, RowRequest
+from knowledge_service.search.pipeline import Rows as CandidateRows
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
+from knowledge_service.search.postings.reader import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import Uses
@@ -41,18 +43,20 @@ class MemoryRows:
         self.packed = packed
         self.reads = 0
 
-    def count(self, scope_no: int) -> int:
-        return max((row.first + row.size for row in self.packed[scope_no]), default=0)
+    def counts(self, scope_nos: Sequence[int]) -> dict[int, int]:
+        return {
+            scope_no: max((row.first + row.size for row in self.packed[scope_no]), default=0)
+            for scope_no in scope_nos
+        }
 
-    def rows(
-        self, scope_no: int, buckets: Sequence[int], first: int, end: int
-    ) -> dict[int, list[tuple[int, bytes]]]:
+    def rows(self, ranges: Sequence[RowRange]) -> Rows:
         self.reads += 1
-        found: dict[int, list[tuple[int, bytes]]] = {}
-        for row in self.packed[scope_no]:
-            if row.bucket in buckets and first <= row.first < end:
-                found.setdefault(row.bucket, []).append((row.first, row.data))
-        return found
+        rows: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+        for scope_no, bucket, first, end in ranges:
+            for row in self.packed[scope_no]:
+                if row.bucket == bucket and first <= row.first < end:
+                    rows.setdefault((scope_no, bucket), []).append((row.first, row.data))
+        return rows
 
 
 def scored(
@@ -96,9 +100,9 @@ class MemorySnapshot:
         }
         return Matches(scored(documents, terms), self.similarities)
 
-    def rows(self, request: RowRequest) -> Rows:
+    def rows(self, request: RowRequest) -> CandidateRows:
         if request.candidates is None:
-            return Rows([self.by_number[number] for number in request.numbers])
+            return CandidateRows([self.by_number[number] for number in request.numbers])
         both = {pair for a, b in self.links for pair in ((a, b), (b, a))}
         links = sorted(p for p in both if p[0] in request.links_of and p[1] in self.by_number)
         numbers = {*request.numbers, *(other for _, other in links)} - request.candidates.keys()
@@ -110,7 +114,7 @@ class MemorySnapshot:
             for row in self.by_number.values()
             if (key := key_hash(row.subject, row.predicate)) in keys and row.lifecycle == "live"
         ]
-        return Rows(
+        return CandidateRows(
             added,
             links,
             [(key, row) for key, row in same_key if key is not None],

@@ -27,18 +27,30 @@ _HEAD = struct.Struct("<III")
 _TERM = struct.Struct("<q")
 
 Numbers = NDArray[np.uint32]
-Rows = Mapping[int, Sequence[tuple[int, bytes]]]
+
+
+class RowRange(NamedTuple):
+    """Rows of one bucket of a scope: those of runs from `first` up to `end`."""
+
+    scope_no: int
+    bucket: int
+    first: int
+    end: int
+
+
+Rows = Mapping[tuple[int, int], Sequence[tuple[int, bytes]]]
+"""By scope and bucket, rows in ascending order, each with its first document."""
 
 
 class Source(Protocol):
     """Where the rows of one snapshot are."""
 
-    def count(self, scope_no: int) -> int:
-        """Return how many documents a scope has."""
+    def counts(self, scope_nos: Sequence[int]) -> Mapping[int, int]:
+        """Return how many documents scopes have; scopes without any may be missing."""
         ...
 
-    def rows(self, scope_no: int, buckets: Sequence[int], first: int, end: int) -> Rows:
-        """Read rows of the runs from `first` up to `end`: by bucket, each with where it begins."""
+    def rows(self, ranges: Sequence[RowRange]) -> Rows:
+        """Read the rows of some ranges, which do not overlap."""
         ...
 
 
@@ -167,44 +179,100 @@ class _Whole:
         ]
 
 
-def texts(source: Source, kept: Kept, scope_no: int, asked: NDArray[np.int64]) -> Texts:
-    """Read what a scope has of the asked terms, which are numbers in ascending order."""
-    count = source.count(scope_no)
+@dataclass(frozen=True)
+class _Layout:
+    """The runs of a scope: documents of those that are split, and the stretches behind them."""
+
+    count: int
+    split: _Documents | None
+    wholes: Sequence[_Whole]
+
+    @property
+    def split_count(self) -> int:
+        return len(self.split.numbers) if self.split else 0
+
+    @functools.cached_property
+    def numbers(self) -> Sequence[Numbers]:
+        return [piece.numbers for piece in self._pieces]
+
+    @functools.cached_property
+    def live(self) -> int:
+        return sum([piece.live for piece in self._pieces])
+
+    @functools.cached_property
+    def total_length(self) -> int:
+        return sum([piece.total_length for piece in self._pieces])
+
+    @property
+    def _pieces(self) -> Sequence[_Documents]:
+        behind = [whole.documents for whole in self.wholes]
+        return [self.split, *behind] if self.split else behind
+
+    @property
+    def size_bytes(self) -> int:
+        split = self.split.size_bytes if self.split else 0
+        return split + sum([whole.size_bytes for whole in self.wholes])
+
+    def without(self, place: int) -> _Layout:
+        """Return it with a tombstone at a place; what held that document is soon decoded again."""
+        split = self.split.without(place) if self.split else None
+        wholes = [left for whole in self.wholes if (left := whole.without(place)) is not None]
+        count = self.count if len(wholes) == len(self.wholes) else -1
+        return _Layout(count, split, wholes)
+
+    def whole_of(self, first: int, end: int) -> _Whole | None:
+        return next((whole for whole in self.wholes if whole.is_of(first, end)), None)
+
+
+_EMPTY = _Layout(-1, None, ())
+
+
+def read(
+    source: Source, kept: Kept, scope_nos: Sequence[int], asked: NDArray[np.int64]
+) -> list[Texts]:
+    """Read what scopes have of the asked terms, which are numbers in ascending order."""
+    layouts = _layouts(source, kept, scope_nos)
+    found = _together(source, kept, layouts, asked)
+    return [
+        Texts(each.numbers, each.count, each.live, each.total_length, found[scope_no])
+        for scope_no, each in layouts.items()
+    ]
+
+
+def _layouts(source: Source, kept: Kept, scope_nos: Sequence[int]) -> dict[int, _Layout]:
+    counts = source.counts(scope_nos)
+    layouts: dict[int, _Layout] = {}
+    held: list[_Layout | None] = kept.get_all([(number, "layout") for number in scope_nos])
+    for scope_no, layout in zip(scope_nos, held, strict=True):
+        count = counts.get(scope_no, 0)
+        if layout is None or layout.count != count:
+            before = layout or _EMPTY
+            layout = _layout(source, scope_no, count, before)  # noqa: PLW2901 - the current one
+            if count >= before.count:  # an older snapshot leaves what newer ones need
+                kept.put((scope_no, "layout"), layout, layout.size_bytes)
+        layouts[scope_no] = layout
+    return layouts
+
+
+def _layout(source: Source, scope_no: int, count: int, before: _Layout) -> _Layout:
+    """Decode the runs of a scope; those that `before` has are taken from there."""
     first = count // SPLIT * SPLIT
-    pieces = [_documents(source, kept, scope_no, first)] if first else []
-    wholes = _wholes(source, kept, (scope_no, first), count)
-    pieces += [whole.documents for whole in wholes]
-    if first:
-        found = _together(source, kept, (scope_no, count), asked, (pieces[0], wholes))
-    else:
-        found = [each for whole in wholes for each in whole.found(asked)]
-    length = sum([piece.total_length for piece in pieces])
-    live = sum([piece.live for piece in pieces])
-    return Texts([piece.numbers for piece in pieces], count, live, length, found)
-
-
-def _wholes(source: Source, kept: Kept, begin: tuple[int, int], count: int) -> list[_Whole]:
-    """Return the stretches behind the runs that are split."""
-    scope_no, first = begin
-    found = []
+    split = _documents(source, scope_no, first, before.split) if first else None
+    wholes = []
     for size in _ENDS:
         end = count // size * size
         if end > first:
-            found.append(_whole(source, kept, (scope_no, size), (first, end)))
+            wholes.append(before.whole_of(first, end) or _whole(source, scope_no, first, end))
         first = end
-    return found
+    return _Layout(count, split, wholes)
 
 
-def _whole(source: Source, kept: Kept, key: tuple[int, int], span: tuple[int, int]) -> _Whole:
-    (scope_no, size), (first, end) = key, span
-    held: _Whole | None = kept.get((scope_no, "whole", size))
-    if held is None or not held.is_of(first, end):
-        rows = source.rows(scope_no, (WHOLE,), first, end)
-        held = _decoded(first, [data for _, data in rows.get(WHOLE, ())])
-        if not held.is_of(first, end):
-            raise segment_codec.Unreadable("rows of the index are missing")
-        kept.put((scope_no, "whole", size), held, held.size_bytes)
-    return held
+def _whole(source: Source, scope_no: int, first: int, end: int) -> _Whole:
+    rows = source.rows([RowRange(scope_no, WHOLE, first, end)])
+    whole = _decoded(first, [data for _, data in rows.get((scope_no, WHOLE), ())])
+    if not whole.is_of(first, end):
+        raise segment_codec.Unreadable("rows of the index are missing")
+    return whole
 
 
 def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
@@ -222,28 +290,73 @@ def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
     )
 
 
+Known = Mapping[int, list[_Postings | None]]
+"""By scope, the postings of each asked term as far as the cache has them."""
+
+
 def _together(
+    source: Source, kept: Kept, layouts: Mapping[int, _Layout], asked: NDArray[np.int64]
+) -> dict[int, Sequence[Found]]:
+    """Find the postings of asked terms in the runs that are split and in those that are not."""
+    terms = asked.tolist()
+    split = [scope_no for scope_no, layout in layouts.items() if layout.split]
+    every: list[_Postings | None] = kept.get_all([(no, term) for no in split for term in terms])
+    size = len(terms)
+    known = {no: every[n * size : (n + 1) * size] for n, no in enumerate(split)}
+    _complete(source, kept, layouts, asked, known)
+    found: dict[int, Sequence[Found]] = {}
+    for scope_no, layout in layouts.items():
+        if layout.split:
+            cut = [(n, held.until(layout.count)) for n, held in enumerate(known[scope_no]) if held]
+            found[scope_no] = [Found(n, 0, columns) for n, columns in cut if len(columns.places)]
+        else:
+            found[scope_no] = [each for whole in layout.wholes for each in whole.found(asked)]
+    return found
+
+
+def _complete(
     source: Source,
     kept: Kept,
-    whole: tuple[int, int],
+    layouts: Mapping[int, _Layout],
     asked: NDArray[np.int64],
-    parts: tuple[_Documents, Sequence[_Whole]],
-) -> list[Found]:
-    """Find the postings of asked terms in the runs that are split and in those that are not."""
-    scope_no, count = whole
+    known: Known,
+) -> None:
+    """Read the postings that the cache lacks, for all scopes at once; changes `known`."""
     terms = asked.tolist()
-    known: list[_Postings | None] = kept.get_all([(scope_no, term) for term in terms])
-    stale = [n for n, held in enumerate(known) if held is None or held.documents < count]
-    if stale:
-        split, wholes = parts
-        before = _split(source, scope_no, [(terms[n], known[n]) for n in stale], split)
-        behind = _by_term(each for whole in wholes for each in whole.found(asked[stale]))
-        for n, spot in enumerate(stale):
-            columns = [before[n], *behind.get(n, ())]
-            known[spot] = held = _Postings(count, _joined(columns))
-            kept.put((scope_no, terms[spot]), held, sum([column.nbytes for column in held.columns]))
-    found = [(n, held.until(count)) for n, held in enumerate(known) if held]
-    return [Found(n, 0, columns) for n, columns in found if len(columns.places)]
+    stale: dict[int, list[int]] = {}
+    for scope_no, own in known.items():
+        count = layouts[scope_no].count
+        missing = [n for n, held in enumerate(own) if held is None or held.documents < count]
+        if missing:
+            stale[scope_no] = missing
+    ranges = _ranges(layouts, terms, known, stale)
+    rows = source.rows(ranges) if ranges else {}
+    for scope_no, missing in stale.items():
+        layout, own = layouts[scope_no], known[scope_no]
+        behind = _by_term(each for whole in layout.wholes for each in whole.found(asked[missing]))
+        for n, spot in enumerate(missing):
+            before = _split(terms[spot], own[spot], layout, rows, scope_no)
+            columns = _joined([before, *behind.get(n, ())])
+            own[spot] = held = _Postings(layout.count, columns)
+            kept.put((scope_no, terms[spot]), held, sum([column.nbytes for column in columns]))
+
+
+def _ranges(
+    layouts: Mapping[int, _Layout],
+    terms: Sequence[int],
+    known: Known,
+    stale: Mapping[int, Sequence[int]],
+) -> list[RowRange]:
+    """Return the rows of split runs that stale terms need, each bucket of a scope once."""
+    ranges: dict[tuple[int, int], RowRange] = {}
+    for scope_no, missing in stale.items():
+        end = layouts[scope_no].split_count
+        for n in missing:
+            first = _known_until(known[scope_no][n], end)
+            key = scope_no, segment_codec.bucket(terms[n])
+            if first < end and (key not in ranges or first < ranges[key].first):
+                ranges[key] = RowRange(*key, first, end)
+    return list(ranges.values())
 
 
 def _by_term(found: Iterable[Found]) -> dict[int, list[Columns]]:
@@ -254,37 +367,25 @@ def _by_term(found: Iterable[Found]) -> dict[int, list[Columns]]:
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
-    if len(parts) == 1:
-        return parts[0]
+    filled = [part for part in parts if len(part.places)]
+    if len(filled) < 2:  # noqa: PLR2004 - nothing to join
+        return filled[0] if filled else parts[0]
+    parts = filled
     return Columns(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
 
 def _split(
-    source: Source,
-    scope_no: int,
-    terms: Sequence[tuple[int, _Postings | None]],
-    documents: _Documents,
-) -> list[Columns]:
-    """Return what the runs that are split have of terms, which may be known up to a document."""
-    count = len(documents.numbers)
-    wanted: dict[int, set[int]] = {}
-    for term, held in terms:
-        first = _known_until(held, count)
-        if first < count:
-            wanted.setdefault(first, set()).add(segment_codec.bucket(term))
-    rows = {
-        first: source.rows(scope_no, sorted(buckets), first, count)
-        for first, buckets in wanted.items()
-    }
-    found = []
-    for term, held in terms:
-        first = _known_until(held, count)
-        columns = [held.until(first)] if held else []
-        if first < count:
-            own = rows[first].get(segment_codec.bucket(term), ())
-            columns.append(_postings(term, own, documents.lengths))
-        found.append(_joined(columns))
-    return found
+    term: int, held: _Postings | None, layout: _Layout, rows: Rows, scope_no: int
+) -> Columns:
+    """Return what the runs that are split have of a term, which may be known up to a document."""
+    end = layout.split_count
+    first = _known_until(held, end)
+    columns = [held.until(first)] if held else []
+    if first < end and layout.split:
+        own = rows.get((scope_no, segment_codec.bucket(term)), ())
+        new = [row for row in own if row[0] >= first]
+        columns.append(_postings(term, new, layout.split.lengths))
+    return _joined(columns)
 
 
 def _known_until(held: _Postings | None, count: int) -> int:
@@ -292,27 +393,29 @@ def _known_until(held: _Postings | None, count: int) -> int:
     return min(held.documents // SPLIT * SPLIT, count) if held else 0
 
 
-def _documents(source: Source, kept: Kept, scope_no: int, count: int) -> _Documents:
-    held: _Documents | None = kept.get((scope_no, "documents"))
+def _documents(source: Source, scope_no: int, count: int, held: _Documents | None) -> _Documents:
     before = len(held.numbers) if held else 0
-    if held is None or before < count:
-        rows = source.rows(scope_no, (WHOLE,), before, count).get(WHOLE, ())
-        if sum([segment_codec.head(data)[0] for _, data in rows]) != count - before:
-            raise segment_codec.Unreadable("rows of the index are missing")
-        numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
-        lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
-        if held:
-            numbers, lengths = held.numbers.tobytes() + numbers, held.lengths.tobytes() + lengths
-        held = _documents_of(np.frombuffer(numbers, "<u4"), np.frombuffer(lengths, "<u2"))
-        kept.put((scope_no, "documents"), held, held.size_bytes)
-    elif before > count:
-        return _documents_of(held.numbers[:count], held.lengths[:count])
-    return held
+    if held and before >= count:
+        return (
+            held if before == count else _documents_of(held.numbers[:count], held.lengths[:count])
+        )
+    read = source.rows([RowRange(scope_no, WHOLE, before, count)])
+    rows = read.get((scope_no, WHOLE), ())
+    if sum([segment_codec.head(data)[0] for _, data in rows]) != count - before:
+        raise segment_codec.Unreadable("rows of the index are missing")
+    numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
+    lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
+    if held:
+        numbers, lengths = held.numbers.tobytes() + numbers, held.lengths.tobytes() + lengths
+    return _documents_of(np.frombuffer(numbers, "<u4"), np.frombuffer(lengths, "<u2"))
 
 
 def _documents_of(numbers: Numbers, lengths: NDArray[np.uint16]) -> _Documents:
     live = int(np.count_nonzero(numbers))  # the number of a tombstone is 0
     return _Documents(numbers, lengths, live, int(lengths.sum(dtype=np.int64)))
+
+
+_NO_POSTINGS = Columns(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint16))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -343,6 +446,8 @@ def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.
         frequencies.append(data[start : start + size])
         firsts.append(first)
         sizes.append(size)
+    if not sizes:
+        return _NO_POSTINGS
     found = segment_codec.placed(np.frombuffer(b"".join(places), "<u2"), SPLIT).astype(np.int32)
     found += np.repeat(np.array(firsts, dtype=np.int32), sizes)
     return Columns(found, np.frombuffer(b"".join(frequencies), "u1"), lengths[found])

@@ -155,7 +155,7 @@ def search(
     """
     ascending = sorted((term_ids.number(term), term) for term in question)
     asked = np.array([number for number, _ in ascending], dtype=np.int64)
-    found = [reader.texts(source, kept, number, asked) for number in sorted(scope_nos)]
+    found = reader.read(source, kept, sorted(scope_nos), asked)
     return _scores(found, tuple([term for _, term in ascending]), question)
 
 

@@ -14,7 +14,7 @@ import apsw
 
 from knowledge_service.search.postings import bisection, merge_policy, segment_codec
 from knowledge_service.search.postings.cache import Kept
-from knowledge_service.search.postings.reader import Rows
+from knowledge_service.search.postings.reader import RowRange, Rows
 from knowledge_service.search.postings.segment import TOMBSTONE
 from knowledge_service.search.postings.segment_codec import WHOLE, Row
 from knowledge_service.search.ranking import bm25
@@ -38,16 +38,20 @@ class Erased(NamedTuple):
 # 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.
 _BUCKET, _SCOPE = 28, 39
 _FIRST = (1 << _BUCKET) - 1
+_BUCKETS = (1 << (_SCOPE - _BUCKET)) - 1
 
 # A search that keeps nothing for later still reads nothing twice.
 _ONE_SEARCH = 1 << 24
 
-_LAST = "SELECT key, size FROM posting WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
 _KEYS = "SELECT key FROM posting WHERE key >= ? AND key < ? ORDER BY key"
 _ROW = "SELECT size, data FROM posting WHERE key = ?"
 _RANGE = "SELECT key, size, data FROM posting WHERE key >= ? AND key < ?"
-_DATA = """SELECT p.key, p.data FROM json_each(?1) b
-  CROSS JOIN posting p WHERE p.key >= b.value AND p.key < b.value + ?2"""
+_DATA = """SELECT p.key, p.data FROM json_each(?1) r
+  CROSS JOIN posting p WHERE p.key >= r.value ->> 0 AND p.key < r.value ->> 1"""
+# The rows of documents are the first bucket of a scope; the last of them ends the scope.
+_COUNTS = f"""SELECT s.value, p.key, p.size FROM json_each(?1) s CROSS JOIN posting p
+  ON p.key = (SELECT max(key) FROM posting
+    WHERE key >= s.value << {_SCOPE} AND key < (s.value << {_SCOPE}) + {_FIRST})"""
 _PUT = "INSERT OR REPLACE INTO posting(key, size, data) VALUES(?, ?, ?)"
 _DROP = "DELETE FROM posting WHERE key = ?"
 _DROP_RANGE = "DELETE FROM posting WHERE key >= ? AND key < ?"
@@ -112,26 +116,27 @@ class Snapshot:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def count(self, scope_no: int) -> int:
-        """Look at the last run."""
-        low = _key(scope_no, WHOLE, 0)
-        for key, size in self._connection.execute(_LAST, (low, low + _FIRST)):
-            return int(key - low + size)
-        return 0
+    def counts(self, scope_nos: Sequence[int]) -> dict[int, int]:
+        """Look at the last run of each scope."""
+        named = json.dumps(list(scope_nos))
+        rows: Any = self._connection.execute(_COUNTS, (named,))
+        return {scope_no: (key & _FIRST) + size for scope_no, key, size in rows}
 
-    def rows(self, scope_no: int, buckets: Sequence[int], first: int, end: int) -> Rows:
-        """Read a range of keys for each bucket."""
-        lows = {_key(scope_no, bucket, 0): bucket for bucket in buckets}
-        begins = json.dumps([low + first for low in lows])
-        found: dict[int, list[tuple[int, bytes]]] = {}
-        for key, data in self._connection.execute(_DATA, (begins, end - first)):
-            begin = key & _FIRST
-            found.setdefault(lows[key - begin], []).append((begin, data))
-        return found
+    def rows(self, ranges: Sequence[RowRange]) -> Rows:
+        """Read all ranges of keys at once."""
+        keys = []
+        for scope_no, bucket, first, end in ranges:
+            low = _key(scope_no, bucket, 0)
+            keys.append((low + first, low + end))
+        rows: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+        for key, data in self._connection.execute(_DATA, (json.dumps(keys),)):
+            bucket = ((key >> _BUCKET) & _BUCKETS) - 1
+            rows.setdefault((key >> _SCOPE, bucket), []).append((key & _FIRST, data))
+        return rows
 
 
 def _append(connection: apsw.Connection, scope_no: int, new: Sequence[tuple[int, bytes]]) -> None:
-    before = Snapshot(connection).count(scope_no)
+    before = Snapshot(connection).counts([scope_no]).get(scope_no, 0)
     first = merge_policy.kept(before, before + len(new))
     if first == before and len(new) == 1:
         document = term_ids.document_packed(*new[0])

@@ -119,7 +119,7 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(View, "sees", lambda _self, _path: True)
+    monkeypatch.setattr(View, "can_read", lambda _self, _path: True)
     monkeypatch.setattr(base, "asked_scopes", lambda *_: base.ScopeFilter(None))
 
 

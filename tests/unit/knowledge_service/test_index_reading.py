@@ -93,7 +93,7 @@ def test_term_that_lies_across_two_others_is_not_found() -> None:
 
 
 def reading_of(source: shelf.MemoryRows, term: int) -> int:
-    texts = reader.texts(source, Kept(0), 1, np.array([term], dtype=np.int64))
+    (texts,) = reader.read(source, Kept(0), [1], np.array([term], dtype=np.int64))
     return sum(len(found.postings.places) for found in texts.found)
 
 
