@@ -70,4 +70,4 @@ def test_the_last_line_of_much_output_judges_a_running_cell(
     done = cluster.finished_mission("serve", namespace)
     assert statuses(done) == EXPECTED, done["status"]
     assert results(done)["covered"][1] == "83.5 >= 80"
-    assert results(done)["endless"][1] == "it printed more than 16 MiB and was given up on"
+    assert results(done)["endless"][1] == "it printed more than 16 MiB and was stopped"

@@ -257,7 +257,7 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
     bad = results(cluster.finished_mission("serve-badly", namespace))
     assert bad["fails"] == ("Failed", "exit code 4: no")
     assert bad["hangs"] == ("Error", "it did not end within 3 s")
-    assert bad["floods"] == ("Error", "it printed more than 16 MiB and was given up on")
+    assert bad["floods"] == ("Error", "it printed more than 16 MiB and was stopped")
     assert bad["missing"] == ("Failed", "missing: there")
     assert bad["outside"] == (
         "Error",

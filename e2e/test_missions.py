@@ -138,7 +138,7 @@ def test_a_review_rejects_with_words_and_approves(cluster: Installed, namespace:
     said = '{"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}'
     annotate(cluster, namespace, "review", f"kais.io/review={said}")
     second = waits_for_review(cluster, namespace, "review", 2)
-    assert "kais.io/review speaks of attempt 1 and is ignored" in succeeded(second)[1]
+    assert "kais.io/review refers to attempt 1 and is ignored" in succeeded(second)[1]
     annotate(cluster, namespace, "review", 'kais.io/review={"attempt": 2, "verdict": "approve"}')
     done = cluster.finished_mission("review", namespace)
     assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "which $(NODE)?")

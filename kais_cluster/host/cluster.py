@@ -190,7 +190,7 @@ class HostCluster:
         )
         if owner_cluster.is_up():
             raise errors.StartFailed(
-                f"this machine already runs a node from {owner}, and one is what fits: stop it with"
+                f"this machine already runs a node from {owner}, and only one fits: stop it with"
                 f" KAIS_CLUSTER_DIR={owner} kais cluster down"
             )
         self.report(f"stopping what an earlier run left behind in {owner}")

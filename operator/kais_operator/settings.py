@@ -117,7 +117,7 @@ def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
-            raise SettingsError(f"KAIS_WATCH_NAMESPACES: {name!r} is no namespace's name")
+            raise SettingsError(f"KAIS_WATCH_NAMESPACES: {name!r} is not the name of a namespace")
     return names
 
 
@@ -126,27 +126,27 @@ def _paths(text: str) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("spec."):
             raise SettingsError(
-                f"KAIS_ALLOWED_ADDITIONS: {path!r} is no path that begins with 'spec.'"
+                f"KAIS_ALLOWED_ADDITIONS: {path!r} is not a path that starts with 'spec.'"
             )
     return paths
 
 
 def _socket(text: str) -> Path | None:
     if text and not text.startswith("/"):
-        raise SettingsError(f"KAIS_RENDERER_SOCKET: {text!r} is no absolute path")
+        raise SettingsError(f"KAIS_RENDERER_SOCKET: {text!r} is not an absolute path")
     return Path(text) if text else None
 
 
 def _url(env: Mapping[str, str], name: str, default: str) -> str:
     url = env.get(name) or default
     if not re.fullmatch(r"https?://[^\s/]+.*", url):
-        raise SettingsError(f"{name}: {url!r} is no http or https address")
+        raise SettingsError(f"{name}: {url!r} is not an http or https address")
     return url.rstrip("/")
 
 
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > _MAX_PORT:
-        raise SettingsError(f"KAIS_METRICS_PORT: {text!r} is no port; 0 picks a free one")
+        raise SettingsError(f"KAIS_METRICS_PORT: {text!r} is not a port; 0 selects a free one")
     return int(text)
 
 

@@ -133,7 +133,7 @@ def test_retry_says_what_holds_the_next_run_back(terminal, cluster, annotations,
 
 def test_retry_prints_why_the_cells_of_the_new_run_are_not_ready(terminal, cluster):
     cluster.put(objects.ended("Failed"))
-    message = "waiting for cells: web-0 is scaled down and being woken"
+    message = "waiting for cells: web-0 is being scaled up"
     cluster.script = [
         waiting("WaitingForCells", message, runId="run-2"),
         objects.ended(runId="run-2"),

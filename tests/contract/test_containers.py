@@ -144,7 +144,7 @@ async def test_a_flood_is_given_up_on_and_not_kept(server: tuple[Server, ApiCont
     fake.play = playing(*[(1, b"x" * 2**20)] * 100)
     containers.start_command(command())
     process, text = await ended(containers)
-    assert process.failure == "it printed more than 16 MiB and was given up on"
+    assert process.failure == "it printed more than 16 MiB and was stopped"
     assert text == ""
 
 

@@ -150,7 +150,9 @@ class _Execution:
     async def _set_aside(self, action: plans.SetAside) -> None:
         if self.refusal is None:
             return
-        logger.warning("%s is set aside, the store refuses it: %s", action.ref, self.refusal)
+        logger.warning(
+            "%s is set aside, the knowledge service rejected it: %s", action.ref, self.refusal
+        )
         annotations = {labels.REFUSED: self.refusal[:_MESSAGE_LIMIT]}
         patch = plans.PatchMetadata(action.ref, action.resource_version, annotations=annotations)
         self._record_write(await cluster_actions.patch_metadata(self.world, patch))

@@ -205,7 +205,7 @@ class _ExecOutput:
         if self._status is None:
             failure = "the connection ended before the command did"
             if self._is_too_long:
-                failure = f"it printed more than {MAX_BYTES // 2**20} MiB and was given up on"
+                failure = f"it printed more than {MAX_BYTES // 2**20} MiB and was stopped"
             return Process(started_at, failure=failure)
         message = self._stderr.text() or self._stdout.text(limit=_MESSAGE_BYTES)
         if self._status.get("status") == "Success":

@@ -91,7 +91,7 @@ def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.
         kept = f"; revision {present.served} keeps serving" if present.served else ""
         said.false(ConditionType.COMPILED, verdict.reason, f"{message}{kept}")
     if ledger.problem is not None:
-        serves += "; the knowledge service does not answer, statistics are as it last told them"
+        serves += "; the knowledge service does not answer, statistics are from its last response"
     if present.unnumbered is not None:
         words = f"nothing can be used yet: {present.unnumbered}"
         said.false(ConditionType.READY, Reason.STORE_UNAVAILABLE, words)

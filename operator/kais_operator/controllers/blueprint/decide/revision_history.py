@@ -112,7 +112,7 @@ def revision_body(
     spec: Body = {"blueprint": name, "revision": number}
     if before is not None:
         found = compatibility.compare(before.spec, blueprint.spec)
-        changes = found.changes[:_CHANGES_LIMIT] or "nothing that matters to a rendering"
+        changes = found.changes[:_CHANGES_LIMIT] or "nothing that affects rendering"
         breaking = [words[:_BREAKING_LIMIT] for words in found.breaking[:_BREAKING_COUNT]]
         spec |= {"changes": changes, "breaking": breaking}
     return {

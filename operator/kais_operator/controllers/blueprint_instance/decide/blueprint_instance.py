@@ -81,7 +81,9 @@ def _say_rendered(
         said.false(ConditionType.PARAMETERS_VALID, rendering.reason, rendering.message)
         return None
     said.true(
-        ConditionType.PARAMETERS_VALID, Reason.PARAMETERS_VALID, "all parameters obey their rules"
+        ConditionType.PARAMETERS_VALID,
+        Reason.PARAMETERS_VALID,
+        "all parameters satisfy their rules",
     )
     problem = _problem(observed, rendering)
     if isinstance(rendering, Violations) or problem is not None:
@@ -130,7 +132,7 @@ def _say_applied(
         words = instance_run.mission_words(observed.mission)
         instance_run.say_finished(said, observed.instance, outcome=applied.outcome, words=words)
     elif trouble is None:
-        message = "the Blueprint has no mission; this use has no outcome"
+        message = "the Blueprint has no mission, so this instance has no outcome"
         said.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)
     else:
         said.unknown(

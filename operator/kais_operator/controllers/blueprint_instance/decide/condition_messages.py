@@ -36,7 +36,7 @@ def of_rerun(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
     elif observed.instance.spec.suspend:
         why = "spec.suspend holds it back"
     else:
-        why = "it begins when the present run has ended"
+        why = "it starts when the current run has ended"
     return f"; {labels.RERUN} {nonce[:_NONCE_SHOWN]}: {why}"
 
 
@@ -61,7 +61,10 @@ def cells_ready(observed: BlueprintInstanceObserved) -> DesiredCondition:
     name = f"Formation/{metadata.namespace}/{metadata.name}"
     formation = observed.formation or {"metadata": {}}
     if scale_down.is_resting(observed.formation):
-        message = f"{name}: the mission has ended, so its Service cells rest (spec.afterMission)"
+        message = (
+            f"{name}: the mission has ended, so its Service cells are scaled down"
+            " (spec.afterMission)"
+        )
         return conditions.true(ConditionType.CELLS_READY, Reason.SCALED_DOWN, message)
     told = (formation.get("status") or {}).get("conditions") or []
     found = next((c for c in told if c["type"] == ConditionType.CELLS_READY), None)

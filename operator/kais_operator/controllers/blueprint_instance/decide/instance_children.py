@@ -135,7 +135,10 @@ def too_large(spec: Body, *, name: str) -> str | None:
     size = len(json.dumps(spec, ensure_ascii=False).encode())
     if size <= SIZE_LIMIT_BYTES:
         return None
-    return f"{name} would be {size} bytes, the limit is {SIZE_LIMIT_BYTES}; render less into it"
+    return (
+        f"{name} would be {size} bytes, the limit is {SIZE_LIMIT_BYTES};"
+        " reduce what is rendered into it"
+    )
 
 
 def _knowledge(instance: BlueprintInstance, spec: Body, arm: str) -> Body:

@@ -186,7 +186,7 @@ def say_ready(said: conditions.ConditionSet, outcome: Outcome | None) -> None:
     said.summarise(
         "the mission succeeded"
         if outcome is not None
-        else "the formation stands; it has no mission"
+        else "the formation is ready; it has no mission"
     )
     if outcome not in (None, Outcome.SUCCEEDED):
         finished = next(w for w in said.desired() if w.type == ConditionType.MISSION_FINISHED)

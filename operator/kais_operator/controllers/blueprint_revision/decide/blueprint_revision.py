@@ -81,10 +81,10 @@ def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
 def _compatible(revision: BlueprintRevision) -> DesiredCondition:
     spec = revision.spec
     if spec.breaking:
-        message = "callers of the revision before may break: " + "; ".join(spec.breaking)
+        message = "instances of the previous revision may break: " + "; ".join(spec.breaking)
         return conditions.false(ConditionType.COMPATIBLE, Reason.BREAKING_CHANGE, message)
     if spec.changes is None:
-        message = "there is no revision before"
+        message = "there is no previous revision"
         return conditions.true(ConditionType.COMPATIBLE, Reason.FIRST_REVISION, message)
-    message = f"callers of the revision before can use this one: {spec.changes}"
+    message = f"instances of the previous revision can use this one: {spec.changes}"
     return conditions.true(ConditionType.COMPATIBLE, Reason.COMPATIBLE, message)

@@ -271,7 +271,7 @@ def _standing_by(observed: CellObserved, account: Account) -> list[DesiredCondit
     cell = observed.cell
     who = _identity(observed)
     name = f"ServiceAccount {cell.metadata.namespace}/{who.account}"
-    words = " ".join(["a task cell: its pod is made when a mission asks", *remarks(cell.spec)])
+    words = " ".join(["a Task cell: its pod is created by a mission", *remarks(cell.spec)])
     return [
         conditions.true(ConditionType.APPLIED, Reason.APPLIED, f"{name} is there"),
         conditions.true(
@@ -284,7 +284,7 @@ def _standing_by(observed: CellObserved, account: Account) -> list[DesiredCondit
 
 def _registered(observed: CellObserved, *, home: str, account: Account) -> DesiredCondition:
     if account.uid is not None and observed.is_registered:
-        words = f"the knowledge service knows the cell, at home in {home}"
+        words = f"the cell is registered; its home scope is {home}"
         return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, words)
     if observed.store_problem is not None:
         return conditions.false(
@@ -302,15 +302,15 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
     unused = []
     if spec.tools:
         names = ", ".join(tool.name for tool in spec.tools)
-        unused.append(f"tools ({names}) are for cells with a mind")
+        unused.append(f"tools ({names}) apply only to cells with a mind")
     own = spec.container.env if spec.container else []
     reserved = [variable.name for variable in own if environment.is_reserved(variable.name)]
     if reserved:
-        unused.append(f"variables {', '.join(reserved)} belong to kais")
+        unused.append(f"variables {', '.join(reserved)} are reserved for kais")
     limits = spec.resources
     money = limits and (limits.max_cost_per_hour, limits.max_total_cost, limits.max_tokens_per_turn)
     if money and any(limit is not None for limit in money):
-        unused.append("limits of money and tokens are for cells with a mind")
+        unused.append("limits of cost and tokens apply only to cells with a mind")
     return [f"(ignored: {'; '.join(unused)})"] if unused else []
 
 

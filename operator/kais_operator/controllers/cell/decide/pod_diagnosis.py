@@ -56,9 +56,9 @@ def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | Non
     reason = waiting.get("reason", "")
     if reason not in USUAL_WAITS:
         kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
-        return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no more words'}"
+        return kind, f"{reason}: {waiting.get('message') or 'the kubelet gives no details'}"
     for condition in (pod.get("status") or {}).get("conditions") or ():
         is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
         if is_refused and condition.get("reason") == "Unschedulable":
-            return Reason.UNSCHEDULABLE, condition.get("message") or "no node takes the pod"
+            return Reason.UNSCHEDULABLE, condition.get("message") or "no node can run the pod"
     return None

@@ -55,7 +55,7 @@ def _said(
     deployment: Body | None, pods_seen: Sequence[Body], stuck: Sequence[Body], *, replicas: int
 ) -> tuple[DesiredCondition, Body | None]:
     if replicas == 0:
-        said = conditions.true(ConditionType.POD_READY, Reason.SCALED_DOWN, "no pod is wanted now")
+        said = conditions.true(ConditionType.POD_READY, Reason.SCALED_DOWN, "no pod is needed now")
         return said, None
     pod = _newest(pods_seen)
     if pod is None or not _is_rolled_out(deployment):
@@ -107,7 +107,7 @@ def _refusal(deployment: Body | None) -> str | None:
     failure = _condition(deployment or {}, "ReplicaFailure")
     if failure.get("status") != "True":
         return None
-    return str(failure.get("message") or "the cluster refuses to make the pod")
+    return str(failure.get("message") or "the cluster refuses to create the pod")
 
 
 def _why_not_ready(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
@@ -122,7 +122,7 @@ def _why_not_ready(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
         return Reason.POD_FAILED, f"{name}{_last_words(state)}"
     if "running" in state:
         why = ready.get("message") or "its readiness probe has not passed yet"
-        return Reason.WAITING_FOR_PODS, f"{name} runs and is not ready: {why}"
+        return Reason.WAITING_FOR_PODS, f"{name} is running but not ready: {why}"
     return Reason.WAITING_FOR_PODS, "the pod is being started"
 
 

@@ -131,17 +131,17 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
 def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
     policy = _limits(parent).spawn_policy
     if policy is SpawnPolicy.DISABLED:
-        return f"{parent.ref} may make no cells (spawnPolicy: disabled)"
+        return f"{parent.ref} may not create cells (spawnPolicy: disabled)"
     is_labelled = kin.has_policy and labels.BLUEPRINT in cell.metadata.labels
     if policy is SpawnPolicy.BLUEPRINT_ONLY and not is_labelled:
-        return f"{parent.ref} makes cells of Blueprints only (spawnPolicy: blueprint_only)"
+        return f"{parent.ref} may create cells of Blueprints only (spawnPolicy: blueprint_only)"
     if policy is SpawnPolicy.APPROVAL_REQUIRED:
         return _approval_problem(cell, parent, kin)
     return None
 
 
 def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
-    need = f"cells that {parent.ref} makes need approval (spawnPolicy: approval_required)"
+    need = f"cells that {parent.ref} creates need approval (spawnPolicy: approval_required)"
     if kin.has_policy:
         is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
         advice = f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'

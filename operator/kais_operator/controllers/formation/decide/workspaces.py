@@ -44,8 +44,8 @@ def decide_claim(formation: Formation, seen: Body | None, parent: Parent) -> Chi
     if problem is None:
         return decision
     words = (
-        f"{children.ref_of(seen)} {problem}; put spec.workspace back, or delete the claim and what "
-        "is on it"
+        f"{children.ref_of(seen)} {problem}; restore spec.workspace, or delete the claim and its "
+        "data"
     )
     return ChildDecision(Standing.OURS, reason=Reason.APPLY_FAILED, message=words)
 

@@ -85,7 +85,7 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
         plan = _plan(observed, said, now, actions=())
         return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
     said = [_reachable(observed), _configured(observed)]
-    said.append(conditions.summary(said, message=f"{_path(observed)} behaves as declared"))
+    said.append(conditions.summary(said, message=f"{_path(observed)} has its declared settings"))
     if status_and_events.is_suspended(declared):
         said = status_and_events.suspended(said, about=ConditionType.CONFIGURED)
         return _plan(observed, said, now, actions=())
@@ -198,12 +198,12 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
         words = f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
         return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
     if observed.store_problem is not None:
-        words = "the settings are told when the knowledge service answers"
+        words = "the settings are sent when the knowledge service answers"
         return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
     return conditions.unknown(
         ConditionType.CONFIGURED,
         Reason.RECONCILING,
-        "the knowledge service is being told the settings",
+        "the settings are being sent to the knowledge service",
     )
 
 
@@ -271,7 +271,10 @@ def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: boo
 
 def _waiting_words(observed: KnowledgeScopeObserved) -> str:
     path = _path(observed)
-    return f"the knowledge of {path} is deleted when the store answers: {observed.store_problem}"
+    return (
+        f"the knowledge of {path} is deleted when the knowledge service answers:"
+        f" {observed.store_problem}"
+    )
 
 
 def _plan(

@@ -275,7 +275,9 @@ def _has_pod_limit(job: Body) -> bool:
 def _lost_words(job: Body, pod: Body | None) -> str:
     status = (pod or {}).get("status") or {}
     if status.get("reason") or status.get("message"):
-        return f"{status.get('reason', 'Failed')}: {status.get('message', 'no more is known')}"
+        return (
+            f"{status.get('reason', 'Failed')}: {status.get('message', 'no details are available')}"
+        )
     condition = (_job_condition(job) or ("", {}))[1]
     words = condition.get("message") or "its Job failed"
     return f"{words}; its pod is gone, so it is unknown how the task ended"

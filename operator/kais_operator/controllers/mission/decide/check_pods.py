@@ -106,9 +106,7 @@ def process_of(state: Mapping[str, Any]) -> Process | None:
     waiting = state.get("waiting") or {}
     if waiting.get("reason", "") in pod_diagnosis.USUAL_WAITS:
         return None
-    words = (
-        f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no more words'}"
-    )
+    words = f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no details'}"
     return Process(trouble=words)
 
 

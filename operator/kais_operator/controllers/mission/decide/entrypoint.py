@@ -133,7 +133,7 @@ def _resting(team: Team, wanted: Sequence[str]) -> list[str]:
     cells = [team.cells[name] for name in wanted if name in team.cells]
     said = [(cell, cell.condition(ConditionType.READY)) for cell in cells]
     return [
-        f"{cell.metadata.name} is scaled down and being woken"
+        f"{cell.metadata.name} is being scaled up"
         for cell, ready in said
         if ready is not None and ready.reason == Reason.SCALED_DOWN
     ]

@@ -107,9 +107,9 @@ def _checks_passed(standing: Standing) -> DesiredCondition:
             waiting or [check.name for check in standing.mission.spec.completion.checks]
         )
         if standing.ending is not None:
-            words = f"the run ended before these checks were judged: {named}"
+            words = f"the run ended before these checks were evaluated: {named}"
             return conditions.false(type_, Reason.CHECKS_PENDING, words)
-        words = f"still to be judged: {named}"
+        words = f"still to be evaluated: {named}"
         away = _without_renderer(standing)
         if away is not None:
             return conditions.unknown(type_, Reason.RENDERER_UNAVAILABLE, f"{words}; {away}")
@@ -123,7 +123,7 @@ def _without_renderer(standing: Standing) -> str | None:
     problem = standing.observed.renderer_problem
     if problem is None:
         return None
-    return f"{problem}; the patterns of checks are looked for when it does"
+    return f"{problem}; the patterns of checks are evaluated when it does"
 
 
 def _knowledge_extracted(standing: Standing) -> DesiredCondition:
@@ -144,7 +144,7 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Des
         words = f"{problem}; facts are extracted when it answers"
         return conditions.false(type_, Reason.STORE_UNAVAILABLE, words)
     if extraction is None or extraction.state in ("pending", "running"):
-        words = "the knowledge service is drawing facts from the run"
+        words = "the knowledge service is extracting facts from the run"
         return conditions.false(type_, Reason.EXTRACTION_PENDING, words)
     because = f": {extraction.reason}" if extraction.reason else ""
     if extraction.state == "failed":

@@ -57,9 +57,9 @@ def read(mission: Mission) -> Verdict | str | None:
     try:
         said = annotation_values.parse(text)
     except ValueError as exc:
-        return f"{labels.REVIEW} is no JSON ({exc}); write {_FORM}"
+        return f"{labels.REVIEW} is not JSON ({exc}); write {_FORM}"
     if not isinstance(said, dict):
-        return f"{labels.REVIEW} is no object; write {_FORM}"
+        return f"{labels.REVIEW} is not an object; write {_FORM}"
     run_id = said.get("run")
     if run_id is not None and run_id != annotation_values.run_id(mission.metadata.annotations):
         return f"{labels.REVIEW} names run {str(run_id)[:_RUN_SHOWN]} and is ignored"
@@ -89,5 +89,5 @@ def remark(mission: Mission, number: int) -> str | None:
     if isinstance(said, str):
         return said
     if said is not None and said.attempt != number:
-        return f"{labels.REVIEW} speaks of attempt {said.attempt} and is ignored"
+        return f"{labels.REVIEW} refers to attempt {said.attempt} and is ignored"
     return None

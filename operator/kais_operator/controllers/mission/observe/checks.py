@@ -36,8 +36,8 @@ from kais_operator.ports import World
 
 _STOPPED = {
     "time": "its pattern is too slow and was stopped; write one that does not backtrack",
-    "memory": "looking for its pattern takes too much memory; print less, or write a simpler one",
-    "worker": "its pattern ended the process that looked for it, twice",
+    "memory": "matching its pattern takes too much memory; print less, or write a simpler one",
+    "worker": "its pattern ended the matching process, twice",
 }
 
 

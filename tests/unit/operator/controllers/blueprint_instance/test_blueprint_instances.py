@@ -297,7 +297,7 @@ async def test_a_rendered_object_too_large_for_etcd_is_refused_with_its_size() -
     status, reason, message = condition(fake, "Rendered")
     assert (status, reason) == ("False", "RenderFailed")
     assert "Formation/demo/use would be 1488" in message
-    assert "bytes, the limit is 1400000; render less into it" in message
+    assert "bytes, the limit is 1400000; reduce what is rendered into it" in message
     assert fake.cluster.refs("Formation") == []
 
 

@@ -125,7 +125,7 @@ async def test_a_use_without_a_mission_is_a_use_without_outcome() -> None:
     assert condition(fake, "Ready") == (
         "True",
         "Ready",
-        "the formation stands; it has no mission",
+        "the formation is ready; it has no mission",
     )
     assert status(fake)["phase"] == "Running"
 

@@ -135,7 +135,7 @@ async def test_a_rerun_waits_until_the_present_run_has_ended() -> None:
     await uses.settle(fake)
     assert annotations(fake)["kais.io/run-id"] == first
     assert condition(fake, "Applied")[2].endswith(
-        "; kais.io/rerun 2: it begins when the present run has ended"
+        "; kais.io/rerun 2: it starts when the current run has ended"
     )
     uses.end(fake)
     await uses.settle(fake)
@@ -272,7 +272,10 @@ async def test_service_cells_rest_when_the_mission_has_ended(outcome: str) -> No
     assert condition(fake, "CellsReady") == (
         "True",
         "ScaledDown",
-        "Formation/demo/use: the mission has ended, so its Service cells rest (spec.afterMission)",
+        (
+            "Formation/demo/use: the mission has ended, so its Service cells are scaled down"
+            " (spec.afterMission)"
+        ),
     )
 
 

@@ -29,7 +29,7 @@ def account(name: str = "reader", **annotations: str) -> Body:
 
 async def test_a_task_cell_is_ready_without_a_pod() -> None:
     fake = await settled(teams.lone_cell())
-    standby = ("True", "Standby", "a task cell: its pod is made when a mission asks")
+    standby = ("True", "Standby", "a Task cell: its pod is created by a mission")
     assert condition(fake, "Ready", SOLO) == standby
     assert condition(fake, "PodReady", SOLO) == (
         "True",
@@ -71,7 +71,7 @@ async def test_a_cell_is_registered_at_home_in_its_own_scope() -> None:
     assert condition(fake, "Registered", SOLO) == (
         "True",
         "Registered",
-        "the knowledge service knows the cell, at home in realm:demo/cell:solo",
+        "the cell is registered; its home scope is realm:demo/cell:solo",
     )
 
 
@@ -246,9 +246,9 @@ async def test_what_a_task_cell_has_no_use_for_is_said() -> None:
         )
     )
     assert condition(fake, "Ready", SOLO)[2] == (
-        "a task cell: its pod is made when a mission asks (ignored: tools (shell) are for cells "
-        "with a mind; variables KAIS_RUN_ID belong to kais; limits of money and tokens are for "
-        "cells with a mind)"
+        "a Task cell: its pod is created by a mission (ignored: tools (shell) apply only to "
+        "cells with a mind; variables KAIS_RUN_ID are reserved for kais; limits of cost and tokens "
+        "apply only to cells with a mind)"
     )
 
 

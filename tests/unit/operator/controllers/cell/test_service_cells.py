@@ -146,7 +146,7 @@ TROUBLES: dict[str, tuple[Body, tuple[str, str]]] = {
         services.unready({"running": {}}, message="containers with unready status: [cell]"),
         (
             "WaitingForPods",
-            "{} runs and is not ready: containers with unready status: [cell]",
+            "{} is running but not ready: containers with unready status: [cell]",
         ),
     ),
     "a container that is being made": (
@@ -310,7 +310,7 @@ async def test_a_cell_that_is_scaled_down_rests_and_wakes_with_the_same_template
     fake.cluster.edit(SOLO, resting)
     await look(fake)
     assert fake.cluster.read(DEPLOYMENT)["spec"]["replicas"] == 0
-    assert condition(fake, "Ready", SOLO) == ("True", "ScaledDown", "no pod is wanted now")
+    assert condition(fake, "Ready", SOLO) == ("True", "ScaledDown", "no pod is needed now")
     told = teams.status(fake, SOLO)
     assert (told["phase"], told["display"]["status"]) == ("Completed", "ScaledDown")
     fake.cluster.edit(SOLO, {"metadata": {"annotations": {"kais.io/scaled-down": None}}})

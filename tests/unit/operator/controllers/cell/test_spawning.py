@@ -70,15 +70,15 @@ async def test_limits_hold_for_all_generations_below() -> None:
 
 POLICIES: dict[str, tuple[Body, str | None]] = {
     "open": ({}, None),
-    "disabled": ({}, "Cell/demo/root may make no cells (spawnPolicy: disabled)"),
+    "disabled": ({}, "Cell/demo/root may not create cells (spawnPolicy: disabled)"),
     "blueprint_only": (
         {},
-        "Cell/demo/root makes cells of Blueprints only (spawnPolicy: blueprint_only)",
+        "Cell/demo/root may create cells of Blueprints only (spawnPolicy: blueprint_only)",
     ),
     "approval_required": (
         {},
         (
-            "cells that Cell/demo/root makes need approval (spawnPolicy: approval_required); "
+            "cells that Cell/demo/root creates need approval (spawnPolicy: approval_required); "
             'annotate this one kais.io/approved: "true"'
         ),
     ),

@@ -235,8 +235,8 @@ async def test_a_claim_that_cannot_become(wanted: Body, words: str) -> None:
         "False",
         "ApplyFailed",
         (
-            f"PersistentVolumeClaim/demo/workspace-team {words}; put spec.workspace back, or "
-            "delete the claim and what is on it"
+            f"PersistentVolumeClaim/demo/workspace-team {words}; restore spec.workspace, or "
+            "delete the claim and its data"
         ),
     )
     assert condition(fake, "Applied", FORMATION) == expected
@@ -307,7 +307,7 @@ async def test_a_mission_waits_until_a_resting_team_is_awake() -> None:
     await teams.settle(fake)
     state, reason, message = condition(fake, "Started")
     assert (state, reason) == ("False", "WaitingForCells")
-    assert message == "waiting for cells: team-scout-0 is scaled down and being woken"
+    assert message == "waiting for cells: team-scout-0 is being scaled up"
 
 
 async def test_a_paused_team_stays_paused_over_pod_events_and_writes_no_child() -> None:

@@ -49,7 +49,7 @@ async def test_the_store_is_told_the_settings() -> None:
     assert (told.extraction.enabled, told.extraction.max_facts) == (False, 5)
     words = f"the knowledge service has the settings of {PATH}"
     assert condition(fake, "Configured", REF) == ("True", "Configured", words)
-    assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} behaves as declared")
+    assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} has its declared settings")
     assert status(fake, REF)["endpoint"] == "http://knowledge.kais-system:8000"
 
 
@@ -220,7 +220,7 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
         "False",
         "Deleting",
         (
-            f"the knowledge of {PATH} is deleted when the store answers: "
+            f"the knowledge of {PATH} is deleted when the knowledge service answers: "
             "delete_scope: the knowledge service does not answer"
         ),
     )

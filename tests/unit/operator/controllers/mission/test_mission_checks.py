@@ -59,7 +59,7 @@ async def test_the_work_comes_first_and_each_check_is_a_container_beside_it() ->
     assert condition(fake, "ChecksPassed") == (
         "Unknown",
         "ChecksPending",
-        "still to be judged: tests, report, answer",
+        "still to be evaluated: tests, report, answer",
     )
 
 
@@ -160,7 +160,7 @@ async def test_work_that_fails_is_not_checked() -> None:
     assert condition(fake, "ChecksPassed") == (
         "False",
         "ChecksPending",
-        "the run ended before these checks were judged: tests",
+        "the run ended before these checks were evaluated: tests",
     )
     assert condition(fake, "Succeeded")[1] == "TaskFailed"
 

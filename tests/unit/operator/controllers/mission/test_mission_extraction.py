@@ -32,7 +32,7 @@ async def test_extraction_is_polled_until_it_is_done() -> None:
     assert condition(fake, "KnowledgeExtracted") == (
         "False",
         "ExtractionPending",
-        "the knowledge service is drawing facts from the run",
+        "the knowledge service is extracting facts from the run",
     )
     assert condition(fake, "Recorded")[0] == "True"
     assert plan.requeue_after.total_seconds() == 1

@@ -68,11 +68,11 @@ async def test_a_check_whose_pattern_cannot_be_looked_for_is_judged_when_the_ren
 async def test_a_mission_says_that_its_checks_wait_for_the_renderer() -> None:
     fake = await without_renderer()
     plan = await teams.settle(fake)
-    words = f"{AWAY}; the patterns of checks are looked for when it does"
+    words = f"{AWAY}; the patterns of checks are evaluated when it does"
     assert condition(fake, "ChecksPassed") == (
         "Unknown",
         "RendererUnavailable",
-        f"still to be judged: tests, report; {words}",
+        f"still to be evaluated: tests, report; {words}",
     )
     assert condition(fake, "Succeeded") == (
         "Unknown",

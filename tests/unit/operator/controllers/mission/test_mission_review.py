@@ -98,7 +98,7 @@ async def test_a_verdict_on_an_earlier_attempt_is_ignored_and_said() -> None:
     await teams.settle(fake)
     status_, reason, words = condition(fake, "Succeeded")
     assert (status_, reason) == ("Unknown", "ReviewRequested")
-    assert words.endswith("; kais.io/review speaks of attempt 1 and is ignored")
+    assert words.endswith("; kais.io/review refers to attempt 1 and is ignored")
     assert status(fake)["review"] == {"status": "Pending"}
 
 
@@ -165,8 +165,8 @@ async def test_a_verdict_given_before_its_attempt_ended_counts_then() -> None:
 
 FORM = 'write {"attempt": 1, "verdict": "approve" or "reject", "feedback": "…"}'
 MALFORMED = {
-    "no JSON": ("approve", "is no JSON (Expecting value: line 1 column 1 (char 0))"),
-    "a list": ("[1]", "is no object"),
+    "no JSON": ("approve", "is not JSON (Expecting value: line 1 column 1 (char 0))"),
+    "a list": ("[1]", "is not an object"),
     "no attempt": ({"verdict": "approve"}, "names no attempt"),
     "an attempt that is text": ({"attempt": "1", "verdict": "approve"}, "names no attempt"),
     "another verdict": ({"attempt": 1, "verdict": "maybe"}, "has verdict 'maybe'"),
