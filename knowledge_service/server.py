@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from knowledge_service import arriving, logging_config, memory, waiting
+from knowledge_service import http_limits, logging_config, malloc, startup_server
+from knowledge_service.analysis_worker.client import AnalysisWorker
 from knowledge_service.app import create_app
-from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.authentication import kubernetes
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.authentication.tokens import TokenAuthentication
@@ -20,7 +20,7 @@ from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.metrics import Metrics
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
@@ -50,9 +50,9 @@ def serve(settings: Settings) -> None:
         StartupError: the database cannot be had.
     """
     logging_config.configure(settings.log_level)
-    memory.share()
+    malloc.configure()
     progress = Progress()
-    with waiting.answered(settings.host, settings.port, progress):
+    with startup_server.answering_meanwhile(settings.host, settings.port, progress):
         store = SqliteStore(
             settings.db,
             progress=progress,
@@ -61,13 +61,13 @@ def serve(settings: Settings) -> None:
         )
     metrics = _metrics_of(store)
     workers = _workers(settings, store, metrics)
-    aside = Aside()
+    analysis_worker = AnalysisWorker()
     app = create_app(
         store,
         _authenticator(settings, store),
         metrics=metrics,
         extraction=workers[0],
-        analyse_texts=aside.look,
+        analyse_texts=analysis_worker.analyse,
     )
     store_identity = store.identity()
     fields = {"host": settings.host, "port": settings.port, "auth": settings.auth}
@@ -86,7 +86,7 @@ def serve(settings: Settings) -> None:
         with run_workers(workers), metrics.serve(settings.metrics_host, settings.metrics_port):
             server.run()
     finally:
-        aside.stop()
+        analysis_worker.stop()
         store.close()
 
 
@@ -104,7 +104,7 @@ def _http_server(app: FastAPI, settings: Settings) -> _StreamEndingServer:
         app,
         host=settings.host,
         port=settings.port,
-        http=arriving.Arriving,
+        http=http_limits.LimitedHttpProtocol,
         loop="uvloop",
         proxy_headers=False,
         server_header=False,

@@ -1,7 +1,7 @@
 """What the texts of a batch of facts say by themselves: hashes and terms, where no gate objects.
 
 Most of what a fact costs before it is written. It reads nothing else and keeps nothing that
-matters, so a process of its own may do it as well (`aside`).
+matters, so a process of its own may do it as well (`analysis_worker`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from knowledge_client.models import StoreIdentity
 from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import readers
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer

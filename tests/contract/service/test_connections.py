@@ -15,11 +15,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from knowledge_service import arriving
+from knowledge_service import http_limits
 from tests.knowledge_process import Served, serving
 
 BOUND = 4
-BOUNDED = f"from knowledge_service import arriving\narriving._CONNECTIONS = {BOUND}\n"
+BOUNDED = f"from knowledge_service import http_limits\nhttp_limits._MAX_CONNECTIONS = {BOUND}\n"
 PROBE = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 LISTEN = b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -106,14 +106,14 @@ async def test_one_address_may_hold_only_a_part_of_all_connections(tmp_path: Pat
 
     async def answer(address: str) -> bytes:
         transport = FakeTransport(address)
-        connection = arriving.Arriving(configuration, state, {})
+        connection = http_limits.LimitedHttpProtocol(configuration, state, {})
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         await asyncio.wait_for(transport.closed.wait(), 5)
         return transport.written
 
-    for number in range(arriving._OF_ONE_ADDRESS):
-        opened = arriving.Arriving(configuration, state, {})
+    for number in range(http_limits._MAX_PER_ADDRESS):
+        opened = http_limits.LimitedHttpProtocol(configuration, state, {})
         opened.connection_made(FakeTransport("10.0.0.1" if number else "127.0.0.1"))
     assert (await answer("10.0.0.1")).startswith(b"HTTP/1.1 204 ")
     refusal = await answer("10.0.0.1")

@@ -179,7 +179,7 @@ class TestMigrations:
     def test_making_a_new_file_is_told_once_and_not_step_by_step(
         self, path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        caplog.set_level(logging.INFO, logger="knowledge_service.progress")
+        caplog.set_level(logging.INFO, logger="knowledge_service.startup_progress")
         SqliteStore(path).close()
         assert [record.__dict__["fields"]["doing"] for record in caplog.records] == [
             *("making a new database",) * 2,

@@ -44,7 +44,7 @@ TERMS = {
     "embedding": "embeddings",
     "server-sent events": "event_stream",
     "dry run": "dry_run",
-    "request limits": "arriving|http_limits|request_limits",
+    "request limits": "http_limits|request_limits",
     "concurrency limit": "concurrency_limit",
     # From the glossary of Kubernetes.
     "admission controller": "admission",

@@ -9,7 +9,7 @@ import apsw
 
 from knowledge_service.clock import Clock
 from knowledge_service.event_log import event_payloads
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 
 _REPLAY_FROM = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from'), 1)"
 _EVENTS = f"""SELECT e.seq, p.salt, p.bytes FROM event e JOIN payload p USING(seq)

@@ -14,7 +14,7 @@ import apsw
 from knowledge_service.clock import Clock
 from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.hash_chain import read_head
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import projection_rebuild

@@ -13,7 +13,7 @@ from knowledge_service import migrations
 from knowledge_service.clock import Clock
 from knowledge_service.errors import SchemaTooNew, StartupError
 from knowledge_service.event_log import times
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.db.connection import TABLES
 from knowledge_service.store.sqlite.maintenance import event_scope_backfill, log_backfill
 from knowledge_service.store.sqlite.projections import hash_index_table

@@ -20,8 +20,8 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.event_log import fact_events, index_documents, legacy_rows
 from knowledge_service.event_log import replay as replays
 from knowledge_service.event_log.events import Event
-from knowledge_service.progress import Progress
 from knowledge_service.search.postings import segment
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import SqliteProjections, hash_index_table
@@ -68,7 +68,7 @@ def events(connection: apsw.Connection) -> Iterator[Event]:
 
 def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator[Event]:
     (first, last) = next(iter(connection.execute(_SPAN)))
-    return (progress or Progress()).over(events(connection), last - int(first) + 1)
+    return (progress or Progress()).track(events(connection), last - int(first) + 1)
 
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_service.clock import Clock
-from knowledge_service.progress import Progress
 from knowledge_service.search.postings import bisection, hash_index
 from knowledge_service.search.postings.hash_index import Known
+from knowledge_service.startup_progress import Progress
 
 # 2**24 blocks a scope, 2**39 scopes: together one positive key.
 _SCOPE = 24

@@ -9,8 +9,8 @@ import sys
 _THREADS = """
 import ctypes
 import threading
-from knowledge_service import memory
-print(memory.share())
+from knowledge_service import malloc
+print(malloc.configure())
 held = []
 barrier = threading.Barrier(6)
 def take():

@@ -14,7 +14,7 @@ import pytest
 from tests.knowledge_process import Served, serving
 
 PATIENCE_S = 1.0
-IMPATIENT = f"from knowledge_service import arriving\narriving._WITHIN_S = {PATIENCE_S}\n"
+IMPATIENT = f"from knowledge_service import http_limits\nhttp_limits._TIMEOUT_S = {PATIENCE_S}\n"
 CHUNKED = b"POST /v1/facts HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 ENDLESS = {
     "a name": b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-",
@@ -41,7 +41,7 @@ def resident_mib(served: Served) -> float:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("arriving") / "knowledge.db") as found:
+    with serving(tmp_path_factory.mktemp("http-limits") / "knowledge.db") as found:
         yield found
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import msgspec
 
-from knowledge_service.aside import editions, frames
+from knowledge_service.analysis_worker import messages, version
 from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import Looked
@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Looked)
 # Facts: below, handing over costs more than it saves.
-_MANY = 32
+_MIN_FACTS = 32
 # So many such batches within so long are an import; one alone is over before a process is there.
-_BATCHES, _WITHIN_S = 8, 10.0
+_MIN_BATCHES, _WINDOW_S = 8, 10.0
 _IDLE_S = 30.0
 # A batch of short facts is looked at in some 5 ms, a large one in less than a second for each so
 # many bytes of it. Who has waited for longer does it on his own.
 _PATIENCE_S = 1.0
-_BYTES_A_SECOND = 1 << 18
+_BYTES_PER_SECOND = 1 << 18
 _START_S = 20.0
 # After a failure, so long without it.
 _PAUSE_S = 30.0
@@ -42,13 +42,13 @@ _PAUSE_S = 30.0
 _GRACE_S = 0.2
 
 
-class Aside:
+class AnalysisWorker:
     """The process, if there is one, and whether there should be."""
 
     def __init__(
         self,
         *,
-        batches: int = _BATCHES,
+        batches: int = _MIN_BATCHES,
         idle_s: float = _IDLE_S,
         patience_s: float = _PATIENCE_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -57,17 +57,17 @@ class Aside:
         self._idle_s = idle_s
         self._patience_s = patience_s
         self._monotonic = monotonic
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
-        self._not_before = float("-inf")
-        self._since, self._seen = float("-inf"), 0
+        self._retry_at_s = float("-inf")
+        self._window_start_s, self._batch_count = float("-inf"), 0
         self._is_stopped = False
 
-    def look(self, texts: Sequence[FactText]) -> Looked:
+    def analyse(self, texts: Sequence[FactText]) -> Looked:
         """Analyse texts, there or here: the result is the same."""
-        found = self._ask(_ENCODER.encode(texts)) if len(texts) >= _MANY else None
+        found = self._request(_ENCODER.encode(texts)) if len(texts) >= _MIN_FACTS else None
         if found is None or not len(found.hashes) == len(found.terms) == len(texts):
             return batch_analysis.look(texts)
         return found
@@ -75,65 +75,71 @@ class Aside:
     def stop(self) -> None:
         """Let the process go."""
         self._is_stopped = True
-        with self._turn:
-            self._let_go()
+        with self._lock:
+            self._end_process()
         thread = self._thread
         if thread:
             thread.join()
 
-    def _ask(self, message: bytes) -> Looked | None:
-        if not self._turn.acquire(timeout=self._patience_s):
+    def _request(self, message: bytes) -> Looked | None:
+        if not self._lock.acquire(timeout=self._patience_s):
             return None
         try:
             if self._socket is None:
-                self._consider()
+                self._count_batch()
                 return None
-            self._socket.settimeout(self._patience_s + len(message) / _BYTES_A_SECOND)
-            frames.send(self._socket, message)
-            answer = frames.receive(self._socket)
+            self._socket.settimeout(self._patience_s + len(message) / _BYTES_PER_SECOND)
+            messages.send(self._socket, message)
+            answer = messages.receive(self._socket)
             return _DECODER.decode(answer) if answer else None
         except (OSError, msgspec.DecodeError):
-            self._let_go()
+            self._end_process()
             return None
         finally:
-            self._turn.release()
+            self._lock.release()
 
-    def _consider(self) -> None:
+    def _count_batch(self) -> None:
         """Start the process when this is one of many batches."""
         now_s = self._monotonic()
-        if now_s - self._since > _WITHIN_S:
-            self._since, self._seen = now_s, 0
-        self._seen += 1
-        is_time = self._seen >= self._batches and now_s >= self._not_before
+        if now_s - self._window_start_s > _WINDOW_S:
+            self._window_start_s, self._batch_count = now_s, 0
+        self._batch_count += 1
+        is_time = self._batch_count >= self._batches and now_s >= self._retry_at_s
         if is_time and self._thread is None and not self._is_stopped:
-            thread = threading.Thread(target=self._live, name="aside", daemon=True)
+            thread = threading.Thread(target=self._supervise, name="analysis-worker", daemon=True)
             self._thread = thread
             try:
                 thread.start()
             except RuntimeError as exc:  # the system gives no more threads
-                self._do_without(str(exc))
+                self._pause(str(exc))
                 self._thread = None
 
-    def _live(self) -> None:
+    def _supervise(self) -> None:
         """Start the process, have it be used, and see it end."""
         try:
-            status = self._started().wait()
-            with self._turn:
-                self._let_go()
+            status = self._start_process().wait()
+            with self._lock:
+                self._end_process()
             why = f"it ended with {status}" if status else ""
         except OSError as exc:
             why = str(exc)
         if why and not self._is_stopped:
-            self._do_without(why)
+            self._pause(why)
         self._thread = None
 
-    def _do_without(self, why: str) -> None:
-        self._not_before = self._monotonic() + _PAUSE_S
+    def _pause(self, why: str) -> None:
+        self._retry_at_s = self._monotonic() + _PAUSE_S
         _log.warning("no process looks at batches", extra={"fields": {"why": why}})
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_process(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-m", "knowledge_service.aside", str(self._idle_s)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "knowledge_service.analysis_worker",
+            str(self._idle_s),
+        ]
         try:
             with theirs:
                 process = subprocess.Popen(  # noqa: S603 - ourselves
@@ -142,43 +148,43 @@ class Aside:
         except OSError:
             ours.close()
             raise
-        with self._turn:
+        with self._lock:
             self._process = process
             if self._is_stopped:
-                self._let_go()
+                self._end_process()
         try:
-            _greet(ours)
+            _check_version(ours)
         except OSError:
             ours.close()
-            _end(process)
+            _terminate(process)
             raise
-        with self._turn:
+        with self._lock:
             self._socket = ours
             if self._is_stopped:
-                self._let_go()
+                self._end_process()
         return process
 
-    def _let_go(self) -> None:
+    def _end_process(self) -> None:
         if self._socket:
             self._socket.close()
         if self._process:
-            _end(self._process)
+            _terminate(self._process)
         self._socket = self._process = None
-        self._seen = 0
+        self._batch_count = 0
 
 
-def _greet(ours: socket.socket) -> None:
+def _check_version(ours: socket.socket) -> None:
     """Wait until the process is there, and hear that it is of this version.
 
     Raises:
         OSError: it is not.
     """
     ours.settimeout(_START_S)
-    if frames.receive(ours) != editions.OURS:
+    if messages.receive(ours) != version.VERSION:
         raise OSError("it is of another version of kais-knowledge; restart the service")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     """End a process that may have ended by itself."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_S)

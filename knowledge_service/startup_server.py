@@ -16,17 +16,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from knowledge_client.models import Health
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.progress import Progress
 from knowledge_service.routes import middleware
+from knowledge_service.startup_progress import Progress
 
 # A file that needs nothing is open before; then nobody has to let go of the port.
-_AFTER_S = 1.0
-_AT_ONCE = 65_536
+_DELAY_S = 1.0
+_CHUNK_BYTES = 65_536
 
 
 @contextmanager
-def answered(
-    host: str, port: int, progress: Progress, *, after_s: float = _AFTER_S
+def answering_meanwhile(
+    host: str, port: int, progress: Progress, *, after_s: float = _DELAY_S
 ) -> Iterator[None]:
     """Answer on the service's address during the block, from `after_s` on.
 
@@ -62,21 +62,21 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, progress: Progress) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.progress = progress
-        super().__init__((host, port), _Answer)
+        super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
         """Bind without looking the host's name up: a name server may be asked, and be away."""
         socketserver.TCPServer.server_bind(self)
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = 10.0  # for each read; arbitrary
 
-    def _answer(self) -> None:
-        self._take_body()
+    def _respond(self) -> None:
+        self._discard_body()
         path = self.path.partition("?")[0]
-        words = f"{self.server.progress.words}; try again"
+        words = f"{self.server.progress.description}; try again"
         if path == "/healthz":
             self._send(200, "application/json", Health(status="ok").model_dump_json())
         elif path in ("/readyz", "/health"):
@@ -86,13 +86,13 @@ class _Answer(BaseHTTPRequestHandler):
             problem = StoreUnavailable(words).problem().model_dump(mode="json", by_alias=True)
             self._send(503, "application/problem+json", json.dumps(problem))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _respond  # noqa: N815
 
-    def _take_body(self) -> None:
+    def _discard_body(self) -> None:
         """Read what is sent and drop it: to close on it would take the answer away, too."""
         length = self.headers.get("Content-Length", "")
         left = int(length) if middleware.is_within(length, middleware.MAX_BODY_BYTES) else 0
-        while left > 0 and (read := self.rfile.read(min(left, _AT_ONCE))):
+        while left > 0 and (read := self.rfile.read(min(left, _CHUNK_BYTES))):
             left -= len(read)
 
     def _send(self, status: int, kind: str, text: str) -> None:

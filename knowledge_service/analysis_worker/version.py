@@ -10,4 +10,4 @@ from importlib import metadata
 
 from knowledge_service.search.text import analyser
 
-OURS = f"{metadata.version('kais')} {analyser.VERSION}".encode()
+VERSION = f"{metadata.version('kais')} {analyser.VERSION}".encode()

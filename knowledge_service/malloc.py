@@ -13,15 +13,22 @@ import ctypes
 
 # <malloc.h> of the GNU C library.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_KEPT, _LARGE = 32 << 20, 16 << 20  # arbitrary; scores of 1,000,000 facts are 8 MiB
+_TRIM_THRESHOLD_BYTES, _MMAP_THRESHOLD_BYTES = (
+    32 << 20,
+    16 << 20,
+)  # arbitrary; scores of 1,000,000 facts are 8 MiB
 
 
-def share() -> bool:
+def configure() -> bool:
     """Have all threads that begin later take memory from one place; False where that is unknown."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # another C library, which has no such places either
         return False
-    chosen = {_M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: _KEPT, _M_MMAP_THRESHOLD: _LARGE}
+    chosen = {
+        _M_ARENA_MAX: 1,
+        _M_TRIM_THRESHOLD: _TRIM_THRESHOLD_BYTES,
+        _M_MMAP_THRESHOLD: _MMAP_THRESHOLD_BYTES,
+    }
     taken = [mallopt(option, value) for option, value in chosen.items()]
     return all(taken)

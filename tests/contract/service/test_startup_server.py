@@ -13,8 +13,8 @@ import apsw
 import httpx
 import pytest
 
-from knowledge_service import waiting
-from knowledge_service.progress import Progress
+from knowledge_service import startup_server
+from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_projections import M001
 from tests.knowledge_builders import ALL
@@ -23,13 +23,13 @@ from tests.knowledge_process import errand, serving
 # Each item of the work takes so long that somebody can look; the work itself is the real one.
 SLOW = """
 import time
-from knowledge_service import progress
-honest = progress.Progress.over
+from knowledge_service import startup_progress
+honest = startup_progress.Progress.track
 def slow(self, items, total):
     for item in honest(self, items, total):
         yield item
         time.sleep({pause})
-progress.Progress.over = slow
+startup_progress.Progress.track = slow
 """
 
 
@@ -95,7 +95,10 @@ def test_killed_migration_goes_on_with_the_step_that_it_was_killed_in(tmp_path: 
 def test_address_that_is_taken_is_left_to_who_has_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = other.getsockname()
-        with waiting.answered(*address, Progress(), after_s=0), socket.create_connection(address):
+        with (
+            startup_server.answering_meanwhile(*address, Progress(), after_s=0),
+            socket.create_connection(address),
+        ):
             connection, _ = other.accept()
             connection.close()
 
@@ -103,7 +106,7 @@ def test_address_that_is_taken_is_left_to_who_has_it() -> None:
 def test_who_is_slow_to_send_is_heard_out_and_answered() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         host, port = free.getsockname()
-    with waiting.answered(host, port, Progress(), after_s=0):
+    with startup_server.answering_meanwhile(host, port, Progress(), after_s=0):
         _listening((host, port))
         with socket.create_connection((host, port)) as client:
             client.sendall(b"POST /v1/facts:batch HTTP/1.1\r\nContent-Length: 3000\r\n\r\n")
@@ -118,7 +121,7 @@ def test_who_is_slow_to_send_is_heard_out_and_answered() -> None:
 def test_nobody_is_asked_for_the_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(socket, "getfqdn", asked.append)
-    waiting._Server("127.0.0.1", 0, Progress()).server_close()
+    startup_server._Server("127.0.0.1", 0, Progress()).server_close()
     assert asked == []
 
 

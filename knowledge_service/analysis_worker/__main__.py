@@ -12,7 +12,7 @@ import sys
 
 import msgspec
 
-from knowledge_service.aside import editions, frames
+from knowledge_service.analysis_worker import messages, version
 from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import batch_analysis
 
@@ -24,9 +24,9 @@ def main() -> None:
     with socket.socket(fileno=sys.stdin.fileno()) as service:
         service.settimeout(float(sys.argv[1]))
         try:
-            frames.send(service, editions.OURS)
+            messages.send(service, version.VERSION)
             while True:
-                frames.send(service, answer(frames.receive(service)))
+                messages.send(service, answer(messages.receive(service)))
         except OSError:
             return
 

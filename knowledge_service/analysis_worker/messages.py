@@ -7,7 +7,7 @@ import struct
 
 _LENGTH = struct.Struct("<I")
 # What is found of the largest body has half of that.
-_MOST = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 def send(to: socket.socket, message: bytes) -> None:
@@ -25,13 +25,13 @@ def receive(of: socket.socket) -> bytes:
     Raises:
         OSError: the other end has gone, takes too long, or sends what is no message.
     """
-    size = _LENGTH.unpack(_exactly(of, _LENGTH.size))[0]
-    if size > _MOST:
+    size = _LENGTH.unpack(_receive_exactly(of, _LENGTH.size))[0]
+    if size > _MAX_BYTES:
         raise ConnectionError("the message exceeds the maximum size")
-    return _exactly(of, size)
+    return _receive_exactly(of, size)
 
 
-def _exactly(of: socket.socket, count: int) -> bytes:
+def _receive_exactly(of: socket.socket, count: int) -> bytes:
     data = bytearray(count)
     left = memoryview(data)
     while left:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from knowledge_service.progress import Progress
+from knowledge_service.startup_progress import Progress
 from tests.fakes.clock import FakeClock
 
 
@@ -12,10 +12,10 @@ def test_words_say_what_for_how_long_and_how_much_and_no_number_of_facts() -> No
     clock = FakeClock()
     progress = Progress(clock.monotonic)
     with progress.step("rebuilding the index"):
-        for number in progress.over(range(200), 200):
+        for number in progress.track(range(200), 200):
             clock.advance(0.5)
             if number == 90:
-                assert progress.words == "rebuilding the index for 46 s, 45 % done"
+                assert progress.description == "rebuilding the index for 46 s, 45 % done"
 
 
 def test_long_work_is_a_line_now_and_then_and_one_at_the_end(
@@ -25,7 +25,7 @@ def test_long_work_is_a_line_now_and_then_and_one_at_the_end(
     clock = FakeClock()
     progress = Progress(clock.monotonic)
     with progress.step("migrating"):
-        for _ in progress.over(range(25), 25):
+        for _ in progress.track(range(25), 25):
             clock.advance(1)
     said = [(record.getMessage(), record.__dict__["fields"]) for record in caplog.records]
     assert said == [

@@ -1,4 +1,4 @@
-"""The process aside finds what is found here; gone or silent, it loses and doubles nothing."""
+"""The analysis worker finds what the service does; ended or silent, it loses nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from knowledge_service.analysis_worker.client import AnalysisWorker
 from knowledge_service.app import create_app
-from knowledge_service.aside.looking_aside import Aside
 from knowledge_service.domain.facts import FactText
 from knowledge_service.ports import Listing
 from knowledge_service.search.text import batch_analysis
@@ -53,8 +53,8 @@ def clock() -> Hands:
 
 
 @pytest.fixture
-def aside(clock: Hands) -> Iterator[Aside]:
-    made = Aside(batches=1, idle_s=60, patience_s=PATIENCE_S, monotonic=clock)
+def worker(clock: Hands) -> Iterator[AnalysisWorker]:
+    made = AnalysisWorker(batches=1, idle_s=60, patience_s=PATIENCE_S, monotonic=clock)
     yield made
     made.stop()
 
@@ -74,20 +74,20 @@ def texts(number: int, count: int = 40) -> list[FactText]:
     ]
 
 
-def assert_finds_all(aside: Aside, number: int) -> None:
+def assert_finds_all(worker: AnalysisWorker, number: int) -> None:
     sent = texts(number)
-    assert aside.look(sent) == batch_analysis.look(sent)
+    assert worker.analyse(sent) == batch_analysis.look(sent)
 
 
-def started(aside: Aside) -> int:
+def started(worker: AnalysisWorker) -> int:
     """Have it started; return the process id."""
     deadline = time.monotonic() + 60
-    while aside._socket is None:
-        assert_finds_all(aside, 0)
+    while worker._socket is None:
+        assert_finds_all(worker, 0)
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert aside._process
-    return aside._process.pid
+    assert worker._process
+    return worker._process.pid
 
 
 def is_alive(pid: int) -> bool:
@@ -95,12 +95,15 @@ def is_alive(pid: int) -> bool:
 
 
 def the_child() -> int:
-    """Wait for a process aside of this one."""
+    """Wait for a analysis worker of this one."""
     deadline = time.monotonic() + 60
     while True:
         for task in Path("/proc/self/task").iterdir():
             for pid in (task / "children").read_text().split():
-                if b"knowledge_service.aside" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if (
+                    b"knowledge_service.analysis_worker"
+                    in Path(f"/proc/{pid}/cmdline").read_bytes()
+                ):
                     return int(pid)
         assert time.monotonic() < deadline
 
@@ -112,141 +115,143 @@ def wait_gone(pid: int) -> None:
         time.sleep(0.01)
 
 
-def wait_ended(aside: Aside) -> None:
+def wait_ended(worker: AnalysisWorker) -> None:
     deadline = time.monotonic() + 60
-    while aside._thread:
+    while worker._thread:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_what_is_found_there_is_found_here(aside: Aside) -> None:
-    pid = started(aside)
+def test_what_is_found_there_is_found_here(worker: AnalysisWorker) -> None:
+    pid = started(worker)
     for number in range(5):
-        assert_finds_all(aside, number)
+        assert_finds_all(worker, number)
     assert is_alive(pid)
 
 
 def test_killed_process_is_done_without_and_comes_again_after_a_while(
-    aside: Aside, clock: Hands
+    worker: AnalysisWorker, clock: Hands
 ) -> None:
-    pid = started(aside)
+    pid = started(worker)
     os.kill(pid, signal.SIGKILL)
     for number in range(3):
-        assert_finds_all(aside, number)
-    wait_ended(aside)
-    assert_finds_all(aside, 3)
-    assert aside._thread is None  # not at once again
+        assert_finds_all(worker, number)
+    wait_ended(worker)
+    assert_finds_all(worker, 3)
+    assert worker._thread is None  # not at once again
     clock.now += 60
-    assert started(aside) != pid
+    assert started(worker) != pid
 
 
-def test_process_that_hangs_is_waited_for_no_longer_than_patience(aside: Aside) -> None:
-    pid = started(aside)
+def test_process_that_hangs_is_waited_for_no_longer_than_patience(worker: AnalysisWorker) -> None:
+    pid = started(worker)
     os.kill(pid, signal.SIGSTOP)
     begin = time.monotonic()
-    assert_finds_all(aside, 1)
+    assert_finds_all(worker, 1)
     assert time.monotonic() - begin < 20 * PATIENCE_S
     wait_gone(pid)
-    assert_finds_all(aside, 2)
+    assert_finds_all(worker, 2)
 
 
 def test_process_ends_when_nobody_asks(clock: Hands) -> None:
-    aside = Aside(batches=1, idle_s=0.3, monotonic=clock)
-    wait_gone(started(aside))
-    assert_finds_all(aside, 1)
-    aside.stop()
+    worker = AnalysisWorker(batches=1, idle_s=0.3, monotonic=clock)
+    wait_gone(started(worker))
+    assert_finds_all(worker, 1)
+    worker.stop()
 
 
-def test_process_ends_with_the_service(aside: Aside) -> None:
-    pid = started(aside)
-    aside.stop()
+def test_process_ends_with_the_service(worker: AnalysisWorker) -> None:
+    pid = started(worker)
+    worker.stop()
     assert not is_alive(pid)
 
 
 def test_stop_while_it_starts_leaves_nothing(clock: Hands) -> None:
-    aside = Aside(batches=1, monotonic=clock)
-    assert_finds_all(aside, 0)
-    aside.stop()
-    assert aside._process is None
-    assert aside._thread is None
+    worker = AnalysisWorker(batches=1, monotonic=clock)
+    assert_finds_all(worker, 0)
+    worker.stop()
+    assert worker._process is None
+    assert worker._thread is None
 
 
 def test_stop_while_it_starts_and_hangs_is_no_longer_than_a_process_is_waited_for(
     clock: Hands,
 ) -> None:
-    aside = Aside(batches=1, monotonic=clock)
-    assert_finds_all(aside, 0)
+    worker = AnalysisWorker(batches=1, monotonic=clock)
+    assert_finds_all(worker, 0)
     pid = the_child()
     os.kill(pid, signal.SIGSTOP)
     begin = time.monotonic()
-    aside.stop()
+    worker.stop()
     assert time.monotonic() - begin < 5, "a pod is given 30 s for everything"
     assert not is_alive(pid)
 
 
-def test_thread_that_cannot_be_had_is_done_without(aside: Aside, clock: Hands) -> None:
+def test_thread_that_cannot_be_had_is_done_without(worker: AnalysisWorker, clock: Hands) -> None:
     before = threading.stack_size(1 << 47)  # more than there are addresses
     try:
-        assert_finds_all(aside, 0)
+        assert_finds_all(worker, 0)
     finally:
         threading.stack_size(before)
-    assert_finds_all(aside, 1)
-    assert aside._thread is None  # not at once again
+    assert_finds_all(worker, 1)
+    assert worker._thread is None  # not at once again
     clock.now += 60
-    assert started(aside)
+    assert started(worker)
 
 
-def test_large_batch_is_waited_for_as_long_as_it_takes(aside: Aside) -> None:
-    pid = started(aside)
+def test_large_batch_is_waited_for_as_long_as_it_takes(worker: AnalysisWorker) -> None:
+    pid = started(worker)
     words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
     sent = [FactText("fact", f"{n} {words[n:]}", None, ()) for n in range(200)]
-    aside._patience_s = 0  # beside what the size of a batch gives
-    assert aside.look(sent) == batch_analysis.look(sent)
+    worker._patience_s = 0  # beside what the size of a batch gives
+    assert worker.analyse(sent) == batch_analysis.look(sent)
     assert is_alive(pid)
 
 
 def test_process_of_another_version_is_not_asked(
     clock: Hands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("knowledge_service.aside.editions.OURS", b"0.0.9 en-1")
-    aside = Aside(batches=1, monotonic=clock)
-    assert_finds_all(aside, 0)
-    wait_ended(aside)
-    assert aside._socket is None
+    monkeypatch.setattr("knowledge_service.analysis_worker.version.VERSION", b"0.0.9 en-1")
+    worker = AnalysisWorker(batches=1, monotonic=clock)
+    assert_finds_all(worker, 0)
+    wait_ended(worker)
+    assert worker._socket is None
     (said,) = caplog.records
     assert "another version of kais-knowledge; restart the service" in str(said.__dict__["fields"])
-    aside.stop()
+    worker.stop()
 
 
 @pytest.mark.parametrize("size", [0, 3, 1 << 20, (1 << 32) - 1])
-def test_garbage_in_the_place_of_an_answer_is_done_without(aside: Aside, size: int) -> None:
-    started(aside)
+def test_garbage_in_the_place_of_an_answer_is_done_without(
+    worker: AnalysisWorker, size: int
+) -> None:
+    started(worker)
     ours, theirs = socket.socketpair()
-    real, aside._socket = aside._socket, ours
+    real, worker._socket = worker._socket, ours
     assert real
     real.close()
     theirs.sendall(struct.pack("<I", size) + b"\x92\x90\x90")
-    assert_finds_all(aside, 1)
+    assert_finds_all(worker, 1)
     theirs.close()
 
 
 def test_small_batches_and_few_of_them_start_nothing(clock: Hands) -> None:
-    aside = Aside(batches=3, monotonic=clock)
+    worker = AnalysisWorker(batches=3, monotonic=clock)
     for _ in range(9):
-        aside.look(texts(0, count=5))
+        worker.analyse(texts(0, count=5))
     for number in range(9):  # large, but never many within a while
         clock.now += 8
-        assert_finds_all(aside, number)
-    assert aside._thread is None
+        assert_finds_all(worker, number)
+    assert worker._thread is None
 
 
 async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
-    tmp_path: Path, aside: Aside, clock: Hands
+    tmp_path: Path, worker: AnalysisWorker, clock: Hands
 ) -> None:
     path = tmp_path / "knowledge.db"
-    pid = started(aside)
+    pid = started(worker)
     with contextlib.closing(SqliteStore(path)) as store:
-        app = create_app(store, NamedCallers(CALLERS), analyse_texts=aside.look)
+        app = create_app(store, NamedCallers(CALLERS), analyse_texts=worker.analyse)
         transport = httpx.ASGITransport(app)
         headers = {"Authorization": "Bearer operator", "content-type": "application/json"}
         async with httpx.AsyncClient(transport=transport, base_url="http://kais") as http:
@@ -260,9 +265,9 @@ async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
                     os.kill(pid, signal.SIGKILL)
                 await asyncio.gather(send(number), send(number + 1))
                 if number in (4, 8):
-                    await asyncio.to_thread(wait_ended, aside)
+                    await asyncio.to_thread(wait_ended, worker)
                 clock.now += 60
-                pid = await asyncio.to_thread(started, aside)
+                pid = await asyncio.to_thread(started, worker)
         found = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
     assert len(found) == len(set(found)) == 12 * 40
     assert offline.verify(path).problems == ()

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 # With files and readers fewer than the 1,024 descriptors that a process may have by default.
-_CONNECTIONS = 900
+_MAX_CONNECTIONS = 900
 # Of one address; a pod's client needs a few. Proxies and port-forwards come from this machine.
-_OF_ONE_ADDRESS = 128
+_MAX_PER_ADDRESS = 128
 # Connections beyond the bound that live until they are told so.
-_REFUSED = 64
+_MAX_REFUSED = 64
 # What is no body: a head, the trailers of a body in chunks, extensions of a chunk. A token has a
 # few thousand characters. What comes in one piece with a message's begin is not counted.
-_MOST = 64 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
 # The largest body there may be takes half of it at 300 kB/s.
-_WITHIN_S = 60.0
+_TIMEOUT_S = 60.0
 
 
-class Arriving(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """A connection that is closed on who sends too much head, or takes too long."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._size = 0
-        self._is_arriving = False
+        self._is_receiving = False
         self.idle_since_s = 0.0
         """When a request ended last, or the connection began; by the monotonic clock."""
         self._timer: asyncio.TimerHandle | None = None
@@ -49,24 +49,24 @@ class Arriving(HttpToolsProtocol):
         """Begin to wait for a request, unless there are too many connections."""
         super().connection_made(transport)
         self.idle_since_s = time.monotonic()
-        self._timer = self.loop.call_later(_WITHIN_S, self.end_late)
+        self._timer = self.loop.call_later(_TIMEOUT_S, self.time_out)
         refusal = self._refusal()
-        if len(self.connections) > _CONNECTIONS + _REFUSED:
+        if len(self.connections) > _MAX_CONNECTIONS + _MAX_REFUSED:
             transport.abort()
         elif refusal:
-            self.app = _refusing(refusal)
+            self.app = _refusal_app(refusal)
 
     def _refusal(self) -> ServiceError | None:
         """Return why this connection is one too many; makes room where one is idle."""
-        if len(self.connections) > _OF_ONE_ADDRESS and self._is_one_too_many():
+        if len(self.connections) > _MAX_PER_ADDRESS and self._exceeds_address_limit():
             return QuotaExceeded(
-                f"{_OF_ONE_ADDRESS} connections from one address are open; reuse them"
+                f"{_MAX_PER_ADDRESS} connections from one address are open; reuse them"
                 " for several requests, and close unused ones",
                 retry_after_s=2,
             )
-        if len(self.connections) <= _CONNECTIONS:
+        if len(self.connections) <= _MAX_CONNECTIONS:
             return None
-        others = [each for each in self.connections if isinstance(each, Arriving)]
+        others = [each for each in self.connections if isinstance(each, LimitedHttpProtocol)]
         others.remove(self)
         for each in others:
             if each.transport.is_closing():  # its client does not read what is left for it
@@ -74,20 +74,20 @@ class Arriving(HttpToolsProtocol):
                 return None
         idle = [each for each in others if each.is_idle()]
         if not idle:
-            return StoreUnavailable(f"all {_CONNECTIONS} connections are in use; try again")
-        min(idle, key=lambda each: each.idle_since_s).end_late()
+            return StoreUnavailable(f"all {_MAX_CONNECTIONS} connections are in use; try again")
+        min(idle, key=lambda each: each.idle_since_s).time_out()
         return None
 
-    def _is_one_too_many(self) -> bool:
+    def _exceeds_address_limit(self) -> bool:
         address = self.client[0] if self.client else ""
         if not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback:
             return False
-        ours = [each.client for each in self.connections if isinstance(each, Arriving)]
-        return [client[0] for client in ours if client].count(address) > _OF_ONE_ADDRESS
+        ours = [each.client for each in self.connections if isinstance(each, LimitedHttpProtocol)]
+        return [client[0] for client in ours if client].count(address) > _MAX_PER_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
-        self._wait_no_longer()
+        self._cancel_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -95,16 +95,16 @@ class Arriving(HttpToolsProtocol):
         self._size += len(data)
         super().data_received(data)
         # Empty lines begin no request; while there is one to answer nobody waits for another.
-        if not self._is_arriving and self._is_answering():
+        if not self._is_receiving and self._is_answering():
             return
-        if self._size > _MOST:
-            self._end(b"431 Request Header Fields Too Large")
+        if self._size > _MAX_HEAD_BYTES:
+            self._close(b"431 Request Header Fields Too Large")
         elif self._timer is None:
-            self._timer = self.loop.call_later(_WITHIN_S, self.end_late)
+            self._timer = self.loop.call_later(_TIMEOUT_S, self.time_out)
 
     def on_message_begin(self) -> None:
         """Count anew."""
-        self._is_arriving = True
+        self._is_receiving = True
         self._size = 0
         super().on_message_begin()
 
@@ -115,9 +115,9 @@ class Arriving(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Leave the rest to the application."""
-        self._is_arriving = False
+        self._is_receiving = False
         self.idle_since_s = time.monotonic()
-        self._wait_no_longer()
+        self._cancel_timer()
         super().on_message_complete()
 
     def is_idle(self) -> bool:
@@ -128,17 +128,17 @@ class Arriving(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.response_complete
 
-    def _wait_no_longer(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
-    def end_late(self) -> None:
+    def time_out(self) -> None:
         """Close a connection on which no request came."""
         self._timer = None
-        self._end(b"408 Request Timeout")
+        self._close(b"408 Request Timeout")
 
-    def _end(self, status: bytes) -> None:
+    def _close(self, status: bytes) -> None:
         """Close the connection; said is why unless an answer may be under way."""
         if self.transport.is_closing():
             return
@@ -148,7 +148,7 @@ class Arriving(HttpToolsProtocol):
         self.transport.close()
 
 
-def _refusing(refusal: ServiceError) -> ASGIApp:
+def _refusal_app(refusal: ServiceError) -> ASGIApp:
     """Return what answers every request of a connection with one refusal, and hangs up."""
     answer = problems.problem_response(refusal)
     answer.headers["connection"] = "close"
