@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
     run: Command = options.run
     try:
         return run(options)
-    except (errors.ClusterError, ValueError) as exc:
+    except errors.ClusterError as exc:
         sys.stderr.write(f"kais_cluster: {exc}\n")
         return 1
 

@@ -4,12 +4,13 @@ ClusterError
 ├── MissingTools     programs or rights that this machine lacks; the message says how to get them
 ├── CommandFailed    a program ended with an error; the message carries the end of its output
 ├── StartFailed      a part of the cluster did not come up; the message carries the end of its log
-└── NotRunning       something was asked of a cluster that is not up
+├── InvalidSetting   an environment variable has an invalid value; the message names it
+└── NotRunning       the cluster is not up
 """
 
 
 class ClusterError(Exception):
-    """Anything that a cluster could not do; its text is meant for the person who asked."""
+    """The base class of all errors; the text is a message for the user."""
 
 
 class MissingTools(ClusterError):
@@ -24,5 +25,9 @@ class StartFailed(ClusterError):
     """A process of the cluster ended, or did not answer in time."""
 
 
+class InvalidSetting(ClusterError, ValueError):
+    """An environment variable has an invalid value."""
+
+
 class NotRunning(ClusterError):
-    """The cluster that was asked is not up."""
+    """The cluster is not up."""

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kais_cluster import errors
+
 OWNER_FILE = Path("/run/kais-host-cluster")
 """Names the state directory of the one cluster with a node on this machine."""
 
@@ -36,7 +38,7 @@ class HostSettings:
 
     def __post_init__(self) -> None:
         if len(str(self.directory)) > _SOCKET_LIMIT:
-            raise ValueError(
+            raise errors.InvalidSetting(
                 f"KAIS_CLUSTER_DIR is too long for UNIX sockets ({_SOCKET_LIMIT} characters"
                 f" at most): {self.directory}"
             )
@@ -113,7 +115,7 @@ def host(
     in, and a control plane alone has a folder beside it.
 
     Raises:
-        ValueError: a variable has a value that cannot work.
+        InvalidSetting: A variable has an invalid value.
     """
     variables = os.environ if env is None else env
     state = _base(variables, "XDG_STATE_HOME", ".local/state") / "kais"
@@ -129,9 +131,18 @@ def host(
         network=variables.get("KAIS_CLUSTER_NET", "10.244.0"),
         services=variables.get("KAIS_CLUSTER_SERVICES", "10.96"),
         bridge=variables.get("KAIS_CLUSTER_BRIDGE", "kais0"),
-        wait_s=float(variables.get("KAIS_CLUSTER_WAIT_S", "180")),
+        wait_s=_seconds(variables.get("KAIS_CLUSTER_WAIT_S", "180")),
         owner_file=owner_file,
     )
+
+
+def _seconds(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as exc:
+        raise errors.InvalidSetting(
+            f"KAIS_CLUSTER_WAIT_S must be a number of seconds, got {value!r}"
+        ) from exc
 
 
 def _base(env: Mapping[str, str], variable: str, default: str) -> Path:

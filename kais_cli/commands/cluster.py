@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 
@@ -28,8 +25,7 @@ def up(
 ) -> ExitStatus:
     """Start a cluster, unless it runs already; builds its programs the first time."""
     clusters = session.environment.open_clusters()
-    with _cluster_errors():
-        status = clusters.up(no_node=no_node, report=session.note)
+    status = clusters.up(no_node=no_node, report=session.note)
     session.write("\n".join(status.lines()) + "\n")
     session.note('use it with: eval "$(kais cluster env)"')
     return ExitStatus.SUCCEEDED
@@ -39,8 +35,7 @@ def up(
 def down(session: Session) -> ExitStatus:
     """Stop the cluster and delete its state."""
     clusters = session.environment.open_clusters()
-    with _cluster_errors():
-        clusters.down(report=session.note)
+    clusters.down(report=session.note)
     return ExitStatus.SUCCEEDED
 
 
@@ -48,8 +43,7 @@ def down(session: Session) -> ExitStatus:
 def status(session: Session) -> ExitStatus:
     """Show the status of the cluster; exits with 7 when it does not answer."""
     clusters = session.environment.open_clusters()
-    with _cluster_errors():
-        cluster_status = clusters.status()
+    cluster_status = clusters.status()
     session.write("\n".join(cluster_status.lines()) + "\n")
     return ExitStatus.SUCCEEDED if cluster_status.is_up else ExitStatus.UNREACHABLE
 
@@ -58,23 +52,8 @@ def status(session: Session) -> ExitStatus:
 def env(session: Session) -> ExitStatus:
     """Print shell exports that point kubectl and kais at the cluster."""
     clusters = session.environment.open_clusters()
-    with _cluster_errors():
-        variables = clusters.env()
+    variables = clusters.env()
     session.write(
         "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     )
     return ExitStatus.SUCCEEDED
-
-
-@contextmanager
-def _cluster_errors() -> Iterator[None]:
-    from kais_cluster import errors as cluster_errors  # noqa: PLC0415 (only needed here)
-
-    try:
-        yield
-    except cluster_errors.NotRunning as exc:
-        raise errors.Unreachable(str(exc)) from exc
-    except cluster_errors.ClusterError as exc:
-        raise errors.Refused(str(exc)) from exc
-    except ValueError as exc:  # a variable of its settings cannot work
-        raise errors.UsageError(str(exc)) from exc

@@ -1,4 +1,4 @@
-"""Any exception of a command as the error that a person reads."""
+"""Translates every exception of a command to the error that the user reads."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import typer
 
 from kais.errors import InvalidResource
 from kais_cli import errors
+from kais_cli.error_messages import local_cluster
+from kais_cluster.errors import ClusterError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
 def explain(failure: Exception) -> errors.CliError:
-    """Choose the words and the exit status for what ended a command."""
+    """Return the error, with its message and exit status, for the exception of a command."""
     if isinstance(failure, errors.CliError):
         return failure
     if isinstance(failure, InvalidResource):
         return errors.Refused(format_violations(failure))
-    if isinstance(failure, pydantic.ValidationError):  # of a body made from the arguments
+    if isinstance(failure, ClusterError):
+        return local_cluster.translate(failure)
+    if isinstance(failure, pydantic.ValidationError):  # of a request body made of arguments
         return errors.UsageError(format_validation_error(failure))
     if isinstance(failure, typer.Abort):
         return errors.UsageError("aborted")
@@ -31,13 +35,13 @@ def explain(failure: Exception) -> errors.CliError:
 
 
 def format_violations(failure: InvalidResource) -> str:
-    """Write every violation on a line of its own below the subject."""
+    """Format violations, one on each line below the subject."""
     listed = "".join(f"\n  {violation}" for violation in failure.violations)
     return f"{failure.subject} is not valid:{listed}"
 
 
 def format_validation_error(failure: pydantic.ValidationError) -> str:
-    """Write every violation behind the name of its field."""
+    """Format violations, each after the name of its field."""
     details = failure.errors(include_url=False)
     return "; ".join(
         f"{'.'.join(str(step) for step in d['loc'])}: {_describe_violation(d)}" for d in details
@@ -45,12 +49,12 @@ def format_validation_error(failure: pydantic.ValidationError) -> str:
 
 
 def _describe_violation(detail: ErrorDetails) -> str:
-    """Say a violation as a person at a terminal would; the rest is in pydantic's words."""
+    """Return a message for a terminal, or that of pydantic."""
     if detail["type"] == "string_unicode":
         return "is not UTF-8; check the encoding of your shell (LC_ALL)"
     if detail["type"] == "string_too_long":
         limit = detail["ctx"]["max_length"]
-        return f"has {len(detail['input']):,} characters, and {limit:,} are taken at most"
+        return f"has {len(detail['input']):,} characters; the maximum is {limit:,}"
     if detail["type"] == "string_too_short":
         return "is empty"
     if detail["type"] == "missing":

@@ -82,7 +82,7 @@ def test_env_is_quoted_for_a_shell(terminal):
     [
         (errors.MissingTools("go not found"), ExitStatus.FAILED),
         (errors.NotRunning("it is not up"), ExitStatus.UNREACHABLE),
-        (ValueError("KAIS_CLUSTER_DIR is too long"), ExitStatus.USAGE),
+        (errors.InvalidSetting("KAIS_CLUSTER_DIR is too long"), ExitStatus.USAGE),
     ],
     ids=["tools", "not running", "settings"],
 )

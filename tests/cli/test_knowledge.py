@@ -110,7 +110,7 @@ def test_a_confidence_out_of_bounds_is_a_usage_error(terminal):
 def test_a_fact_longer_than_the_service_takes_is_a_usage_error(terminal, knowledge):
     status = terminal.run("knowledge", "add", "x" * 9000)
     assert status == ExitStatus.USAGE
-    assert terminal.err == "error: content: has 9,000 characters, and 8,192 are taken at most\n"
+    assert terminal.err == "error: content: has 9,000 characters; the maximum is 8,192\n"
     assert knowledge.requests == []
 
 

@@ -180,7 +180,7 @@ GOOD = '{"content": "good %d"}\n'
         ('{"kind": "fact"}\n', "is no fact: content: is missing"),
         (
             json.dumps({"content": "x" * 9000}) + "\n",
-            "is no fact: content: has 9,000 characters, and 8,192 are taken at most",
+            "is no fact: content: has 9,000 characters; the maximum is 8,192",
         ),
         ("[" * 100_000 + "\n", "is no fact, it is nested too deeply"),
         ('{"content": "x", "about": "alias:a:b"}\n', "is refused: "),

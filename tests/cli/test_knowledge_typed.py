@@ -131,7 +131,7 @@ def test_fact_comes_from_a_pipe(direct, knowledge):
 def test_pipe_that_is_too_long_is_refused_before_it_is_sent(direct, knowledge):
     direct.stdin = "x" * 20_000
     assert direct.run("knowledge", "add", "-") == ExitStatus.USAGE
-    assert direct.err == "error: content: has 20,000 characters, and 8,192 are taken at most\n"
+    assert direct.err == "error: content: has 20,000 characters; the maximum is 8,192\n"
     assert knowledge.requests == []
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kais_cluster import settings
+from kais_cluster import errors, settings
 
 
 def test_defaults_lie_under_the_home_of_the_user(tmp_path):
@@ -34,10 +34,17 @@ def test_owner_whose_directory_is_gone_is_ignored(tmp_path):
 
 
 def test_directory_too_long_for_sockets_is_refused():
-    with pytest.raises(ValueError, match="too long for UNIX sockets \\(70 characters at most\\)"):
+    with pytest.raises(
+        errors.InvalidSetting, match="too long for UNIX sockets \\(70 characters at most\\)"
+    ):
         settings.host({"KAIS_CLUSTER_DIR": "/" + "x" * 80})
 
 
 def test_required_tiers_are_read_from_a_list():
     tiers = settings.required_tiers({"KAIS_REQUIRE_TIERS": "unit, contract,"})
     assert tiers == {"unit", "contract"}
+
+
+def test_a_wait_that_is_no_number_is_refused_with_its_variable(tmp_path):
+    with pytest.raises(errors.InvalidSetting, match="KAIS_CLUSTER_WAIT_S must be a number"):
+        settings.host({"HOME": str(tmp_path), "KAIS_CLUSTER_WAIT_S": "soon"})
