@@ -20,7 +20,7 @@ JOB_LATER_S = 90
 
 
 @dataclass(frozen=True)
-class Work:
+class AttemptInputs:
     """What a task's attempt is told, besides who it is.
 
     `labelled` are labels that the mission passes on to its Jobs and their pods. `checks` become
@@ -39,7 +39,13 @@ class Work:
 
 
 def attempt_job(
-    parent: Parent, cell: Cell, who: Identity, *, work: Work, knowledge_url: str, seconds: int
+    parent: Parent,
+    cell: Cell,
+    identity: Identity,
+    *,
+    inputs: AttemptInputs,
+    knowledge_url: str,
+    seconds: int,
 ) -> Body:
     """Make the Job of one attempt; it may run for `seconds` in all.
 
@@ -49,8 +55,8 @@ def attempt_job(
     The pod waits for its knowledge map, which needs the Job's UID and so comes after it. A
     disruption does not count as a try; the pod may then start a second time.
     """
-    job = names.job_name(parent.name, work.attempt)
-    carried = {**pods.cell_labels(cell), **work.labelled}
+    job = names.job_name(parent.name, inputs.attempt)
+    carried = {**pods.cell_labels(cell), **inputs.labelled}
     template_labels = {**carried, **parent.label()}
     body = children.child_body(
         parent,
@@ -74,7 +80,9 @@ def attempt_job(
                 "template": {
                     "metadata": {"labels": template_labels},
                     "spec": {
-                        **_pod_spec(cell, who, job=job, work=work, knowledge_url=knowledge_url),
+                        **_pod_spec(
+                            cell, identity, job=job, inputs=inputs, knowledge_url=knowledge_url
+                        ),
                         "activeDeadlineSeconds": max(1, seconds),
                     },
                 },
@@ -82,31 +90,35 @@ def attempt_job(
         },
     )
     body["metadata"]["annotations"] = {
-        labels.ATTEMPT: str(work.attempt),
-        labels.RUN_ID: work.run_id,
+        labels.ATTEMPT: str(inputs.attempt),
+        labels.RUN_ID: inputs.run_id,
     }
     return body
 
 
-def _pod_spec(cell: Cell, who: Identity, *, job: str, work: Work, knowledge_url: str) -> Body:
-    mounted = volumes.volumes(cell, who, knowledge_map=names.knowledge_map_name(job))
-    variables = environment.variables(cell, who, knowledge_url=knowledge_url, told=_told(work))
-    task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
-    made = check_pods.containers(
-        work.checks, cell, variables=variables, mounted=mounted, image=work.check_image
+def _pod_spec(
+    cell: Cell, identity: Identity, *, job: str, inputs: AttemptInputs, knowledge_url: str
+) -> Body:
+    mounted = volumes.volumes(cell, identity, knowledge_map=names.knowledge_map_name(job))
+    variables = environment.variables(
+        cell, identity, knowledge_url=knowledge_url, told=_task_variables(inputs)
     )
-    spec = pods.pod_spec(cell, who, containers=made or [task], mounted=mounted)
-    first = {"initContainers": [task]} if made else {}
+    task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
+    check_containers = check_pods.containers(
+        inputs.checks, cell, variables=variables, mounted=mounted, image=inputs.check_image
+    )
+    spec = pods.pod_spec(cell, identity, containers=check_containers or [task], mounted=mounted)
+    first = {"initContainers": [task]} if check_containers else {}
     return {"restartPolicy": "Never", **spec, **first}
 
 
-def _told(work: Work) -> dict[str, str]:
+def _task_variables(inputs: AttemptInputs) -> dict[str, str]:
     return {
-        labels.ENV_MISSION: work.mission,
-        labels.ENV_RUN_ID: work.run_id,
-        labels.ENV_ATTEMPT: str(work.attempt),
-        labels.ENV_OBJECTIVE: work.objective,
-        labels.ENV_MESSAGE: work.message,
-        labels.ENV_FEEDBACK: work.feedback,
+        labels.ENV_MISSION: inputs.mission,
+        labels.ENV_RUN_ID: inputs.run_id,
+        labels.ENV_ATTEMPT: str(inputs.attempt),
+        labels.ENV_OBJECTIVE: inputs.objective,
+        labels.ENV_MESSAGE: inputs.message,
+        labels.ENV_FEEDBACK: inputs.feedback,
         labels.ENV_KNOWLEDGE_FILE: f"{volumes.KNOWLEDGE_FOLDER}/{labels.KNOWLEDGE_KEY}",
     }

@@ -17,8 +17,8 @@ _NOT_CREATED = "FailedCreate"
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
     """Give the pods of a Job, oldest first."""
     uid = job["metadata"]["uid"]
-    own = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
-    return sorted(own, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+    pods = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
+    return sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
 
 def refusal(job: Body, events: Sequence[Body]) -> str | None:
@@ -41,13 +41,13 @@ def container_state(pod: Body, name: str) -> Mapping[str, Any]:
     """Give the state of one container of a pod; empty while the kubelet told none."""
     status = pod.get("status") or {}
     for key in ("initContainerStatuses", "containerStatuses"):
-        for told in status.get(key) or ():
-            if told["name"] == name:
-                return told.get("state") or {}
+        for container_status in status.get(key) or ():
+            if container_status["name"] == name:
+                return container_status.get("state") or {}
     return {}
 
 
-def telling_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
+def deciding_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
     """Find the pod whose end decided: the latest in that phase, else the latest.
 
     A disrupted one was replaced and decided nothing.
@@ -61,7 +61,7 @@ def telling_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
 
 def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
     """Give the latest pod that was not disrupted; None when there is none."""
-    return telling_pod(pods_seen, None)
+    return deciding_pod(pods_seen, None)
 
 
 def _was_disrupted(pod: Body) -> bool:
@@ -76,13 +76,13 @@ def was_ended_by_node(pod: Body | None) -> bool:
     return bool(((pod or {}).get("status") or {}).get("reason"))
 
 
-def was_too_late(pod: Body) -> bool:
+def exceeded_deadline(pod: Body) -> bool:
     """Whether the kubelet ended it at the pod's own deadline."""
     return (pod.get("status") or {}).get("reason") == "DeadlineExceeded"
 
 
-def never_began(pod: Body | None, task: Mapping[str, Any]) -> str:
+def not_started_message(pod: Body | None, task: Mapping[str, Any]) -> str:
     """Say that the task was not started in time, and what its pod waited for."""
-    why = pod_diagnosis.why_waiting(pod, task) if pod is not None else None
-    more = f": {why[1]}" if why is not None else ""
-    return f"the task was not started before the time for all attempts ran out{more}"
+    diagnosis = pod_diagnosis.why_waiting(pod, task) if pod is not None else None
+    suffix = f": {diagnosis[1]}" if diagnosis is not None else ""
+    return f"the task was not started before the time for all attempts ran out{suffix}"

@@ -15,23 +15,23 @@ from kais_operator.controllers.mission.decide import (
     service_attempts,
 )
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.entrypoint import Entry, Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import Entrypoint, NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, parent_of
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
 
 HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
 """Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
-Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
+Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """What stands in the way, what is written, and when to look again."""
-_LOOK_AGAIN = timedelta(seconds=30)
+_RETRY_INTERVAL = timedelta(seconds=30)
 """When an obstacle is looked at again that no watch event may report, such as a foreign object."""
 
 
-def start(
+def next_attempt(
     observed: MissionObserved,
-    seen: Sequence[Attempt],
-    entry: Entry | Obstacle,
+    attempts: Sequence[Attempt],
+    entry: Entrypoint | NotReady,
     *,
     run_id: str,
     now: datetime,
@@ -39,85 +39,85 @@ def start(
     """Choose the creation of the next attempt's Job, or what stands in its way."""
     obstacle = _held_back(observed)
     if obstacle is not None:
-        return obstacle, (), _LOOK_AGAIN if _is_suspended_use(observed) else None
-    if isinstance(entry, Obstacle):
-        return entry, (), _LOOK_AGAIN
-    if service_attempts.is_round(entry.cell):
-        return service_attempts.start(observed, seen, now)
-    obstacle = _still_there(observed)
+        return obstacle, (), _RETRY_INTERVAL if _is_instance_suspended(observed) else None
+    if isinstance(entry, NotReady):
+        return entry, (), _RETRY_INTERVAL
+    if service_attempts.is_service_attempt(entry.cell):
+        return service_attempts.next_attempt(observed, attempts, now)
+    obstacle = _pod_still_running(observed)
     if obstacle is not None:
         return obstacle, (), children.LOOK_AGAIN
-    job = _job(observed, seen, entry, run_id=run_id, now=now)
+    job = _job(observed, attempts, entry, run_id=run_id, now=now)
     obstacle = _too_large(job)
     if obstacle is not None:
-        return obstacle, (), _LOOK_AGAIN
+        return obstacle, (), _RETRY_INTERVAL
     return _create(observed, job)
 
 
 def _create(observed: MissionObserved, job: Body) -> Step:
     name = job["metadata"]["name"]
-    there = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
-    found = children.decide_fixed_child(job, there, parent_of(observed.mission))
-    if found.reason is not None:
-        return Obstacle(found.reason, found.message), (), found.requeue_after
-    return None, found.actions, None
+    existing_job = next((j for j in observed.jobs if j["metadata"]["name"] == name), None)
+    decision = children.decide_fixed_child(job, existing_job, parent_of(observed.mission))
+    if decision.reason is not None:
+        return NotReady(decision.reason, decision.message), (), decision.requeue_after
+    return None, decision.actions, None
 
 
-def _too_large(job: Body) -> Obstacle | None:
+def _too_large(job: Body) -> NotReady | None:
     """Say that no pod of the Job could be started with what it would be given."""
     pod = job["spec"]["template"]["spec"]
     problem = process_limits.problem([*pod.get("initContainers", ()), *pod["containers"]])
-    return None if problem is None else Obstacle(Reason.TOO_LARGE, problem)
+    return None if problem is None else NotReady(Reason.TOO_LARGE, problem)
 
 
-def _still_there(observed: MissionObserved) -> Obstacle | None:
+def _pod_still_running(observed: MissionObserved) -> NotReady | None:
     """Wait for the pods of attempts that are over: two must not work in one workspace."""
     for pod in observed.pods:
         if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            return Obstacle(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
+            return NotReady(Reason.DELETING, f"Pod/{namespace}/{name} has not ended yet")
     return None
 
 
-def _is_suspended_use(observed: MissionObserved) -> bool:
+def _is_instance_suspended(observed: MissionObserved) -> bool:
     return observed.instance is not None and observed.instance.spec.suspend
 
 
-def _held_back(observed: MissionObserved) -> Obstacle | None:
+def _held_back(observed: MissionObserved) -> NotReady | None:
     mission = observed.mission
     unsupported = outcome.unsupported(mission, observed.team)
     if unsupported is not None:
-        return Obstacle(Reason.NOT_YET_SUPPORTED, unsupported)
+        return NotReady(Reason.NOT_YET_SUPPORTED, unsupported)
     if mission.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED:
-        words = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
-        return Obstacle(Reason.SUSPENDED, words)
+        message = f"no attempt is started while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
+        return NotReady(Reason.SUSPENDED, message)
     if observed.instance is not None and observed.instance.spec.suspend:
-        words = f"no attempt is started while {observed.instance.ref} has spec.suspend"
-        return Obstacle(Reason.SUSPENDED, words)
+        message = f"no attempt is started while {observed.instance.ref} has spec.suspend"
+        return NotReady(Reason.SUSPENDED, message)
     return None
 
 
 def _job(
     observed: MissionObserved,
-    seen: Sequence[Attempt],
-    entry: Entry,
+    attempts: Sequence[Attempt],
+    entry: Entrypoint,
     *,
     run_id: str,
     now: datetime,
 ) -> Body:
     mission = observed.mission
-    previous = seen[-1] if seen else None
-    limit = outcome.deadline(mission, seen)
-    whole = durations.parse(mission.spec.completion.timeout)
-    left = limit - now if limit is not None else whole
-    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    work = attempt_jobs.Work(
+    previous = attempts[-1] if attempts else None
+    limit = outcome.deadline(mission, attempts)
+    timeout = durations.parse(mission.spec.completion.timeout)
+    remaining = limit - now if limit is not None else timeout
+    entrypoint_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    inputs = attempt_jobs.AttemptInputs(
         mission=mission.metadata.name,
         run_id=run_id,
         attempt=previous.number + 1 if previous else 1,
         objective=mission.spec.objective,
-        message=said or "",
-        feedback=attempt_summary.of(previous).feedback() if previous else "",
+        message=entrypoint_message or "",
+        feedback=attempt_summary.summarise(previous).feedback() if previous else "",
         labelled={
             key: mission.metadata.labels[key]
             for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
@@ -129,8 +129,8 @@ def _job(
     return attempt_jobs.attempt_job(
         parent_of(mission),
         entry.cell,
-        entry.who,
-        work=work,
+        entry.identity,
+        inputs=inputs,
         knowledge_url=observed.knowledge_url,
-        seconds=int(left.total_seconds()),
+        seconds=int(remaining.total_seconds()),
     )

@@ -74,11 +74,11 @@ class Attempt:
     started_at: datetime
     finished_at: datetime | None = None
     trouble: Reason | None = None
-    words: str = ""
+    end_message: str = ""
     exit_code: int | None = None
     message: str = ""
     is_truncated: bool = False
-    has_begun: bool = False
+    is_started: bool = False
     work_ended_at: datetime | None = None
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
@@ -102,7 +102,7 @@ class Attempt:
         return str(self.job["metadata"]["name"]) if self.job is not None else None
 
 
-def read_all(
+def read_attempts(
     jobs: Sequence[Body],
     pods_seen: Sequence[Body],
     *,
@@ -115,14 +115,14 @@ def read_all(
 
     `refused_pods` says why the API server refuses the pod of a Job, by the Job's name.
     """
-    own = [
+    owned_jobs = [
         job
         for job in jobs
         if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
     ]
-    found = [_read(job, attempt_pods.pods_of(job, pods_seen), now) for job in own]
-    found = [_with_refusal(one, pods_seen, refused_pods or {}) for one in found]
-    return sorted(found, key=lambda attempt: attempt.number)
+    attempts = [_read(job, attempt_pods.pods_of(job, pods_seen), now) for job in owned_jobs]
+    attempts = [_with_refusal(attempt, pods_seen, refused_pods or {}) for attempt in attempts]
+    return sorted(attempts, key=lambda attempt: attempt.number)
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
@@ -137,30 +137,30 @@ def _with_refusal(
     message = refused_pods.get(attempt.job_name or "")
     if message is None or not is_without_pod(attempt, pods_seen):
         return attempt
-    words = f"Job {attempt.job_name} has no pod: {message}"
-    return replace(attempt, trouble=Reason.POD_NOT_CREATED, words=words)
+    trouble_message = f"Job {attempt.job_name} has no pod: {message}"
+    return replace(attempt, trouble=Reason.POD_NOT_CREATED, end_message=trouble_message)
 
 
 def run_of(job: Body) -> str | None:
     """Name the run that a Job belongs to: as annotated, else as its task is told."""
-    given: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
-    if given is not None:
-        return given
+    annotation: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
+    if annotation is not None:
+        return annotation
     spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
-    told = [
+    variables = [
         variable.get("value")
         for container in spec.get("containers") or ()
         for variable in container.get("env") or ()
         if variable["name"] == labels.ENV_RUN_ID
     ]
-    return told[0] if told else None
+    return variables[0] if variables else None
 
 
 def number_of(job: Body) -> int:
     """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
-    given = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
+    annotation = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
-    return annotation_values.digits(given) or annotation_values.digits(tail) or 1
+    return annotation_values.digits(annotation) or annotation_values.digits(tail) or 1
 
 
 def has_ended(job: Body) -> bool:
@@ -200,30 +200,30 @@ def _read_open(
 ) -> Attempt:
     number = number_of(job)
     if not pods_seen:
-        return Attempt(number, job, State.WAITING, started, words=_starting(number))
+        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
     pod = pods_seen[-1]
     if pod_diagnosis.is_stuck(pod, now):
-        words = pod_diagnosis.stuck_words(pod)
-        return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, words)
+        message = pod_diagnosis.stuck_words(pod)
+        return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, message)
     state = attempt_pods.container_state(pod, pods.TASK)
     if "running" in state or "terminated" in state:
-        running = Attempt(number, job, State.RUNNING, started, has_begun=True)
+        running = Attempt(number, job, State.RUNNING, started, is_started=True)
         ended = state.get("terminated")
         return running if ended is None else _with_end(running, ended, pod)
     trouble = pod_diagnosis.why_waiting(pod, state)
     if trouble is None:
-        return Attempt(number, job, State.WAITING, started, words=_starting(number))
+        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
     return Attempt(
         number,
         job,
         State.WAITING,
         started,
         trouble=trouble[0],
-        words=f"{pod_diagnosis.name_of(pod)}: {trouble[1]}",
+        end_message=f"{pod_diagnosis.name_of(pod)}: {trouble[1]}",
     )
 
 
-def _starting(number: int) -> str:
+def _starting_message(number: int) -> str:
     """Say the same with and without a pod: each new word would be a write."""
     return f"attempt {number} is being started"
 
@@ -242,24 +242,26 @@ def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> A
 def _read_end(
     job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
 ) -> Attempt:
-    pod = attempt_pods.telling_pod(pods_seen, _PHASES.get(state))
+    pod = attempt_pods.deciding_pod(pods_seen, _PHASES.get(state))
     task = attempt_pods.container_state(pod, pods.TASK) if pod is not None else {}
     ended: Mapping[str, Any] = task.get("terminated") or {}
     if ended.get("reason") == _NEVER_SEEN:
         ended = {}
     number, code = number_of(job), ended.get("exitCode")
-    if state is not State.SUCCEEDED and pod is not None and attempt_pods.was_too_late(pod):
+    if state is not State.SUCCEEDED and pod is not None and attempt_pods.exceeded_deadline(pod):
         state = State.TIMED_OUT
-    has_begun = bool(ended) or "running" in task
-    if state is State.TIMED_OUT and not has_begun and (pod is not None or _has_pod_limit(job)):
-        words = attempt_pods.never_began(pod, task)
-        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
+    is_started = bool(ended) or "running" in task
+    if state is State.TIMED_OUT and not is_started and (pod is not None or _has_pod_limit(job)):
+        message = attempt_pods.not_started_message(pod, task)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, message)
     is_unknown = code is None or (code == 0 and attempt_pods.was_ended_by_node(pod))
     if state is State.FAILED and is_unknown:
-        words = _lost_words(job, pod)
-        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, words)
-    words = _end_words(state, ended)
-    attempt = Attempt(number, job, state, started, finished, words=words, has_begun=has_begun)
+        message = _lost_message(job, pod)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, message)
+    message = _end_message(state, ended)
+    attempt = Attempt(
+        number, job, state, started, finished, end_message=message, is_started=is_started
+    )
     return _with_end(attempt, ended, pod)
 
 
@@ -272,18 +274,18 @@ def _has_pod_limit(job: Body) -> bool:
     return "activeDeadlineSeconds" in template
 
 
-def _lost_words(job: Body, pod: Body | None) -> str:
+def _lost_message(job: Body, pod: Body | None) -> str:
     status = (pod or {}).get("status") or {}
     if status.get("reason") or status.get("message"):
         return (
             f"{status.get('reason', 'Failed')}: {status.get('message', 'no details are available')}"
         )
     condition = (_job_condition(job) or ("", {}))[1]
-    words = condition.get("message") or "its Job failed"
-    return f"{words}; its pod is gone, so it is unknown how the task ended"
+    message = condition.get("message") or "its Job failed"
+    return f"{message}; its pod is gone, so it is unknown how the task ended"
 
 
-def _end_words(state: State, ended: Mapping[str, Any]) -> str:
+def _end_message(state: State, ended: Mapping[str, Any]) -> str:
     if state is State.SUCCEEDED:
         return "the task succeeded"
     if state is State.TIMED_OUT:
@@ -291,5 +293,5 @@ def _end_words(state: State, ended: Mapping[str, Any]) -> str:
     if ended.get("reason") == "OOMKilled":
         return "the task used more memory than its limit and was killed (OOMKilled)"
     reason = ended.get("reason")
-    named = f" ({reason})" if reason not in (None, "Error") else ""
-    return f"the task ended with exit code {ended.get('exitCode')}{named}"
+    suffix = f" ({reason})" if reason not in (None, "Error") else ""
+    return f"the task ended with exit code {ended.get('exitCode')}{suffix}"

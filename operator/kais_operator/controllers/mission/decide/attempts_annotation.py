@@ -16,19 +16,19 @@ from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_summary, attempts
-from kais_operator.controllers.mission.decide.attempt_summary import Try
+from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.controllers.mission.decide.attempts import Attempt
 from kais_operator.controllers.mission.decide.check_rules import Result
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
-KEPT_RUNS = 10
-_WORDS_LIMIT = 512
+MAX_RUNS = 10
+_MESSAGE_LIMIT = 512
 
 
 @dataclass(frozen=True)
-class EarlierRun:
+class PreviousRun:
     """One run before this one, in few words."""
 
     run_id: str
@@ -36,7 +36,7 @@ class EarlierRun:
     attempt: int
     started_at: datetime | None
     finished_at: datetime | None
-    words: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class AttemptHistory:
     """
 
     attempts: tuple[Attempt, ...] = ()
-    recorded: Try | None = None
+    recorded: AttemptSummary | None = None
 
     @property
     def latest(self) -> Attempt | None:
@@ -79,7 +79,7 @@ def read_history(
     run_id = annotation_values.run_id(mission.metadata.annotations)
     if run_id is None:
         return AttemptHistory()
-    live = attempts.read_all(
+    live = attempts.read_attempts(
         jobs,
         pods,
         owner_uid=mission.metadata.uid,
@@ -88,83 +88,96 @@ def read_history(
         now=now,
     )
     recorded = read(mission)
-    joined = tuple(merged(live, recorded))
+    joined = tuple(merge(live, recorded))
     number = joined[-1].number if joined else 0
-    return AttemptHistory(joined, next((one for one in recorded if one.number == number), None))
+    return AttemptHistory(
+        joined, next((summary for summary in recorded if summary.number == number), None)
+    )
 
 
-def read(mission: Mission) -> tuple[Try, ...]:
+def read(mission: Mission) -> tuple[AttemptSummary, ...]:
     """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
     text = mission.metadata.annotations.get(labels.ATTEMPTS)
     try:
-        kept = [attempt_summary.parse(one) for one in annotation_values.parse(text) or ()]
+        summaries = [
+            attempt_summary.parse(record) for record in annotation_values.parse(text) or ()
+        ]
     except annotation_values.BROKEN:
         return ()
-    return tuple(sorted(kept, key=lambda one: one.number))
+    return tuple(sorted(summaries, key=lambda record: record.number))
 
 
-def annotation(history: Sequence[Attempt]) -> str:
+def serialise(history: Sequence[Attempt]) -> str:
     """Write down what became of the attempts so far."""
-    kept = attempt_summary.of_all(history)
-    last = kept[-1] if kept[-1].is_over else replace(kept[-1], words="")  # words of the moment
-    return _json([attempt_summary.dump(one) for one in (*kept[:-1], last)])
+    summaries = attempt_summary.summarise_all(history)
+    last = (
+        summaries[-1] if summaries[-1].is_over else replace(summaries[-1], end_message="")
+    )  # words of the moment
+    return _json([attempt_summary.dump(summary) for summary in (*summaries[:-1], last)])
 
 
-def merged(found: Sequence[Attempt], kept: Sequence[Try]) -> list[Attempt]:
+def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> list[Attempt]:
     """Join what is seen with what is kept: what is over stays as it was judged."""
-    seen = {attempt.number: attempt for attempt in found}
-    for one in kept:
-        live = seen.get(one.number)
-        if live is None or one.is_over:
-            seen[one.number] = _remembered(one, live.job if live is not None else None)
-    return [seen[number] for number in sorted(seen)]
+    by_number = {attempt.number: attempt for attempt in attempts}
+    for summary in summaries:
+        live = by_number.get(summary.number)
+        if live is None or summary.is_over:
+            by_number[summary.number] = _from_summary(
+                summary, live.job if live is not None else None
+            )
+    return [by_number[number] for number in sorted(by_number)]
 
 
-def _remembered(one: Try, job: Body | None) -> Attempt:
+def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
     return Attempt(
-        one.number, job, one.state, one.started_at, one.finished_at,
-        words=one.words, exit_code=one.exit_code, message=one.message,
-        is_truncated=one.is_truncated, has_begun=one.has_begun, checks=one.checks,
-        verdict=one.verdict, is_exec=one.is_exec,
+        summary.number, job, summary.state, summary.started_at, summary.finished_at,
+        end_message=summary.end_message, exit_code=summary.exit_code, message=summary.message,
+        is_truncated=summary.is_truncated, is_started=summary.is_started, checks=summary.checks,
+        verdict=summary.verdict, is_exec=summary.is_exec,
     )  # fmt: skip
 
 
-def earlier(mission: Mission) -> tuple[EarlierRun, ...]:
+def previous_runs(mission: Mission) -> tuple[PreviousRun, ...]:
     """Read how the runs before this one ended, oldest first."""
     text = mission.metadata.annotations.get(labels.EARLIER_RUNS)
     try:
-        return tuple(_run(one) for one in annotation_values.parse(text) or ())
+        return tuple(_parse_run(record) for record in annotation_values.parse(text) or ())
     except annotation_values.BROKEN:
         return ()
 
 
-def with_ended(mission: Mission, run_id: str, ending: Ending) -> str:
+def append_run(mission: Mission, run_id: str, ending: RunOutcome) -> str:
     """Write down the runs before, with the one that ended; the oldest ones go."""
-    ended = EarlierRun(
-        run_id, ending.outcome, ending.attempt, ending.started_at, ending.finished_at, ending.words
+    ended = PreviousRun(
+        run_id,
+        ending.outcome,
+        ending.attempt,
+        ending.started_at,
+        ending.finished_at,
+        ending.message,
     )
-    return _json([_dump(run) for run in [*earlier(mission), ended][-KEPT_RUNS:]])
+    return _json([_dump(run) for run in [*previous_runs(mission), ended][-MAX_RUNS:]])
 
 
-def _dump(run: EarlierRun) -> Body:
+def _dump(run: PreviousRun) -> Body:
     return {
         "runId": run.run_id,
         "outcome": run.outcome.value,
         "attempt": run.attempt,
         "startedAt": attempt_summary.dump_time(run.started_at),
         "finishedAt": attempt_summary.dump_time(run.finished_at),
-        "words": run.words[:_WORDS_LIMIT],
+        "words": run.message[:_MESSAGE_LIMIT],
     }
 
 
-def _run(one: Mapping[str, Any]) -> EarlierRun:
-    return EarlierRun(
-        run_id=annotation_values.words(one["runId"]),
-        outcome=Outcome(one["outcome"]),
-        attempt=annotation_values.number(one["attempt"]),
-        started_at=annotation_values.time(one.get("startedAt")),
-        finished_at=annotation_values.time(one.get("finishedAt")),
-        words=annotation_values.words(one.get("words")),
+def _parse_run(record: Mapping[str, Any]) -> PreviousRun:
+    return PreviousRun(
+        run_id=annotation_values.words(record["runId"]),
+        outcome=Outcome(record["outcome"]),
+        attempt=annotation_values.number(record["attempt"]),
+        started_at=annotation_values.time(record.get("startedAt")),
+        finished_at=annotation_values.time(record.get("finishedAt")),
+        message=annotation_values.words(record.get("words")),
     )
 
 

@@ -28,14 +28,14 @@ from kais_operator.controllers.mission.decide.mission_observed import MissionObs
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body, ObjectRef
 
-GONE = "its output is gone with its pod"
-_WORDS_LIMIT = 2048
+OUTPUT_GONE = "its output is gone with its pod"
+_MESSAGE_LIMIT = 2048
 """Characters about all checks that failed: they are kept on the Mission for each attempt."""
-_WORK_DONE = frozenset({State.RUNNING, State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
+_TASK_RAN = frozenset({State.RUNNING, State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 
 
 @dataclass(frozen=True)
-class Asked:
+class OutputToRead:
     """What has to be read to judge a check: a container's log, or a text that is known."""
 
     check: Check
@@ -44,22 +44,22 @@ class Asked:
     text: str = ""
 
 
-def judged(observed: MissionObserved, now: datetime) -> list[Attempt]:
+def evaluate_attempts(observed: MissionObserved, now: datetime) -> list[Attempt]:
     """Evaluate the checks and the review of the latest attempt; all attempts, oldest first."""
     history = observed.history
     if history.latest is None or history.is_settled:
         return list(history.attempts)
-    return [*history.attempts[:-1], _judged(observed, history.latest, now)]
+    return [*history.attempts[:-1], _evaluate(observed, history.latest, now)]
 
 
-def asked(observed: MissionObserved, now: datetime) -> list[Asked]:
+def outputs_to_read(observed: MissionObserved, now: datetime) -> list[OutputToRead]:
     """Say what is still to be read for the latest attempt; commands in containers are not here."""
     last = observed.history.latest
     if last is None or last.is_exec or observed.history.is_settled:
         return []
-    if not _is_work_done(observed.mission, last):
+    if not _is_task_done(observed.mission, last):
         return []
-    return list(_asked(observed, last, _not_final(observed), now))
+    return list(_outputs_to_read(observed, last, _not_final(observed), now))
 
 
 def commands_to_read(observed: MissionObserved) -> list[Check]:
@@ -75,26 +75,26 @@ def _not_final(observed: MissionObserved) -> list[Check]:
     return [check for check in _checks(observed) if check.name not in final]
 
 
-def _asked(
-    observed: MissionObserved, last: Attempt, wanted: Sequence[Check], now: datetime
-) -> Iterator[Asked]:
+def _outputs_to_read(
+    observed: MissionObserved, last: Attempt, checks: Sequence[Check], now: datetime
+) -> Iterator[OutputToRead]:
     pod = _pod_of(observed, last)
-    for check in wanted:
+    for check in checks:
         if check_rules.is_response(check):
-            yield Asked(check, text=last.message)
+            yield OutputToRead(check, text=last.message)
         elif check_rules.needs_output(check) and pod is not None:
             process = _process(observed, last, check)
-            is_open = not check_rules.judge(check, process, None, now).is_final
+            is_open = not check_rules.evaluate(check, process, None, now).is_final
             if process is not None and process.ended_at is not None and is_open:
                 ref = ObjectRef("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-                yield Asked(check, ref, check_pods.name_of(observed.mission, check))
+                yield OutputToRead(check, ref, check_pods.name_of(observed.mission, check))
 
 
-def limits(observed: MissionObserved, last: Attempt) -> list[datetime]:
+def deadlines(observed: MissionObserved, last: Attempt) -> list[datetime]:
     """Say when the checks that run now are given up on."""
     if last.is_exec or last.state is not State.CHECKING:
         return []
-    found = []
+    deadlines = []
     final = {result.name for result in last.checks if result.is_final}
     for check in _checks(observed):
         if check.name in final or check_rules.is_response(check):
@@ -102,11 +102,11 @@ def limits(observed: MissionObserved, last: Attempt) -> list[datetime]:
         process = _process(observed, last, check)
         if process is None or process.began_at is None or process.ended_at is not None:
             continue  # what has ended is judged by its own times
-        found.append(process.began_at + check_rules.timeout_of(check))
-    return found
+        deadlines.append(process.began_at + check_rules.timeout_of(check))
+    return deadlines
 
 
-def to_run(observed: MissionObserved, last: Attempt) -> list[Check]:
+def checks_to_start(observed: MissionObserved, last: Attempt) -> list[Check]:
     """Name the checks of a round in a running container that nobody has started yet."""
     if not last.is_exec or last.is_over:
         return []
@@ -122,35 +122,37 @@ def _checks(observed: MissionObserved) -> Sequence[Check]:
     return observed.mission.spec.completion.checks
 
 
-def _judged(observed: MissionObserved, last: Attempt, now: datetime) -> Attempt:
+def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attempt:
     mission = observed.mission
     final = observed.history.final_results
     if last.is_exec:
         return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
-        words = "its Job is gone, so it is unknown how its task ended"
+        message = "its Job is gone, so it is unknown how its task ended"
         return replace(
-            last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, words=words
+            last, state=State.LOST, finished_at=now, trouble=Reason.POD_FAILED, end_message=message
         )
     if not _checks(observed) and not decide_review.is_wanted(mission):
         return last
-    if not _is_work_done(mission, last):
+    if not _is_task_done(mission, last):
         waiting = tuple(check_rules.pending(check) for check in _checks(observed))
         return replace(last, checks=waiting)
     results = tuple(
         final.get(check.name) or _result(observed, last, check, now) for check in _checks(observed)
     )
     trouble = _trouble(observed, last)
-    last = replace(last, trouble=trouble[0], words=trouble[1]) if trouble is not None else last
+    last = (
+        replace(last, trouble=trouble[0], end_message=trouble[1]) if trouble is not None else last
+    )
     is_hanging = any(
-        _hangs(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
+        _is_hanging(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
     )
     return _with_results(mission, last, results, now=now, is_hanging=is_hanging)
 
 
-def _is_work_done(mission: Mission, last: Attempt) -> bool:
+def _is_task_done(mission: Mission, last: Attempt) -> bool:
     """Whether its task is known to have ended well, and it can be judged."""
-    if last.state not in _WORK_DONE or last.exit_code not in (0, None):
+    if last.state not in _TASK_RAN or last.exit_code not in (0, None):
         return False
     if last.state is State.SUCCEEDED:
         return True
@@ -162,7 +164,7 @@ def _results_of_exec(
 ) -> tuple[Result, ...]:
     return tuple(
         final.get(check.name)
-        or check_rules.judge(
+        or check_rules.evaluate(
             check, observed.execs.get(check.name), observed.outputs.get(check.name), now
         )
         for check in _checks(observed)
@@ -172,12 +174,12 @@ def _results_of_exec(
 def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetime) -> Result:
     output = observed.outputs.get(check.name)
     if check_rules.is_response(check):
-        return check_rules.judge_answer(check, output)
+        return check_rules.evaluate_response(check, output)
     process = _process(observed, last, check)
     has_pod = _pod_of(observed, last) is not None
     if output is None and not has_pod and check_rules.needs_output(check):
-        output = Output(problem=GONE)
-    return check_rules.judge(check, process, output, now)
+        output = Output(problem=OUTPUT_GONE)
+    return check_rules.evaluate(check, process, output, now)
 
 
 def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process | None:
@@ -188,13 +190,13 @@ def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process 
         process = check_pods.process_of(state)
         if process is not None or last.finished_at is None:
             return process
-        return Process(failure=f"it did not run: {last.words}")
+        return Process(failure=f"it did not run: {last.end_message}")
     if last.state is State.SUCCEEDED:
         return Process(began_at=last.finished_at, ended_at=last.finished_at, exit_code=0)
-    return Process(failure=GONE)
+    return Process(failure=OUTPUT_GONE)
 
 
-def _hangs(observed: MissionObserved, last: Attempt, check: Check, result: Result) -> bool:
+def _is_hanging(observed: MissionObserved, last: Attempt, check: Check, result: Result) -> bool:
     """Whether it was given up on and its container runs on, so its Job will not end by itself."""
     if not result.is_final or check_rules.is_response(check) or last.finished_at is not None:
         return False
@@ -237,18 +239,22 @@ def _with_results(
     if open_ and last.state is State.TIMED_OUT:
         return last
     if open_ or not has_ended:
-        words = f"checks are running: {', '.join(open_)}" if open_ else "its checks have ended"
-        return replace(last, state=State.CHECKING, words=last.words if last.trouble else words)
+        message = f"checks are running: {', '.join(open_)}" if open_ else "its checks have ended"
+        return replace(
+            last, state=State.CHECKING, end_message=last.end_message if last.trouble else message
+        )
     ended_at = last.finished_at or now
     bad = [result for result in results if result.status is not CheckStatus.PASSED]
     if bad:
-        words = _cut("checks failed: " + "; ".join(_sentence(result) for result in bad))
-        return replace(last, state=State.FAILED, finished_at=ended_at, words=words, trouble=None)
+        message = _truncate("checks failed: " + "; ".join(_sentence(result) for result in bad))
+        return replace(
+            last, state=State.FAILED, finished_at=ended_at, end_message=message, trouble=None
+        )
     return _reviewed(mission, last, ended_at)
 
 
-def _cut(words: str) -> str:
-    return words if len(words) <= _WORDS_LIMIT else f"{words[: _WORDS_LIMIT - 1]}…"
+def _truncate(message: str) -> str:
+    return message if len(message) <= _MESSAGE_LIMIT else f"{message[: _MESSAGE_LIMIT - 1]}…"
 
 
 def _sentence(result: Result) -> str:
@@ -256,19 +262,21 @@ def _sentence(result: Result) -> str:
 
 
 def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
-    done = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
-    work = "the checks passed" if last.is_exec else "the task succeeded"
+    succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
+    summary = "the checks passed" if last.is_exec else "the task succeeded"
     if last.checks and not last.is_exec:
-        work += " and its checks passed"
+        summary += " and its checks passed"
     review = mission.spec.completion.review
     if review is None or not review.enabled:
-        return replace(done, words=work)
-    said = decide_review.read(mission)
-    if not isinstance(said, decide_review.Verdict) or said.attempt != last.number:
-        words = f"{work}; it waits for the review by {review.reviewer}"
-        return replace(done, state=State.REVIEWING, words=words)
-    if said.status is ReviewStatus.REJECTED:
-        more = f": {said.feedback}" if said.feedback else ""
-        words = f"rejected in review by {review.reviewer}{more}"
-        return replace(done, state=State.FAILED, words=words, verdict=said)
-    return replace(done, words=f"{work}, and {review.reviewer} approved", verdict=said)
+        return replace(succeeded, end_message=summary)
+    verdict = decide_review.read(mission)
+    if not isinstance(verdict, decide_review.Verdict) or verdict.attempt != last.number:
+        message = f"{summary}; it waits for the review by {review.reviewer}"
+        return replace(succeeded, state=State.REVIEWING, end_message=message)
+    if verdict.status is ReviewStatus.REJECTED:
+        suffix = f": {verdict.feedback}" if verdict.feedback else ""
+        message = f"rejected in review by {review.reviewer}{suffix}"
+        return replace(succeeded, state=State.FAILED, end_message=message, verdict=verdict)
+    return replace(
+        succeeded, end_message=f"{summary}, and {review.reviewer} approved", verdict=verdict
+    )

@@ -32,15 +32,17 @@ def has_containers(mission: Mission) -> bool:
 
 def name_of(mission: Mission, check: Check) -> str:
     """Name a check's container by its place: names of checks may be no names of containers."""
-    return _name([one.name for one in mission.spec.completion.checks].index(check.name))
+    return _container_name(
+        [check.name for check in mission.spec.completion.checks].index(check.name)
+    )
 
 
-def _name(place: int) -> str:
-    return f"check-{place}"
+def _container_name(index: int) -> str:
+    return f"check-{index}"
 
 
 def containers(
-    wanted: Sequence[Check],
+    checks: Sequence[Check],
     cell: Cell,
     *,
     variables: Sequence[Body],
@@ -48,20 +50,22 @@ def containers(
     image: str,
 ) -> list[Body]:
     """Make the containers of a mission's checks; `image` is for those that look for files."""
-    made = []
-    for place, check in enumerate(wanted):
-        name = _name(place)
+    bodies = []
+    for index, check in enumerate(checks):
+        name = _container_name(index)
         if check_rules.is_response(check):
             continue
         if check.type is CheckType.FILE_EXISTS:
-            made.append(_file_check(check, cell, name=name, mounted=mounted, image=image))
+            bodies.append(_file_check(check, cell, name=name, mounted=mounted, image=image))
             continue
         body = pods.container(cell, name, variables=variables, mounted=mounted)
         for key in ("args", "ports"):
             body.pop(key, None)
         command = [environment.literal(text) for text in check_rules.argv_of(check)]
-        made.append({**body, "command": command, "resources": _small(body["resources"]["limits"])})
-    return made
+        bodies.append(
+            {**body, "command": command, "resources": _small(body["resources"]["limits"])}
+        )
+    return bodies
 
 
 def _file_check(
@@ -100,27 +104,27 @@ def process_of(state: Mapping[str, Any]) -> Process | None:
     """Read the state of a check's container; None before the kubelet came to it."""
     ended, running = state.get("terminated"), state.get("running")
     if ended is not None:
-        return _ended(ended)
+        return _terminated_process(ended)
     if running is not None:
         return Process(began_at=attempts.parse_time(running.get("startedAt")))
     waiting = state.get("waiting") or {}
     if waiting.get("reason", "") in pod_diagnosis.USUAL_WAITS:
         return None
-    words = f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no details'}"
-    return Process(trouble=words)
+    message = f"{waiting.get('reason')}: {waiting.get('message') or 'the kubelet gives no details'}"
+    return Process(trouble=message)
 
 
-def _ended(ended: Mapping[str, Any]) -> Process:
-    words = termination_message.clean(ended.get("message") or "")
+def _terminated_process(ended: Mapping[str, Any]) -> Process:
+    message = termination_message.clean(ended.get("message") or "")
     if ended.get("reason") in _NOT_STARTED:
         return Process(
-            failure=f"it could not be started: {words}",
-            is_program_missing=container_results.is_program_missing(words),
+            failure=f"it could not be started: {message}",
+            is_program_missing=container_results.is_program_missing(message),
         )
     if ended.get("reason") in _NODE_LOST:
         return Process(failure="its container was lost, so it is unknown how it ended")
-    began = attempts.parse_time(ended.get("startedAt"))
-    at = attempts.parse_time(ended.get("finishedAt"))
+    started_at = attempts.parse_time(ended.get("startedAt"))
+    ended_at = attempts.parse_time(ended.get("finishedAt"))
     if ended.get("reason") == "OOMKilled":
-        words = f"{words}\nit used more memory than its limit and was killed (OOMKilled)"
-    return Process(began or at, at, ended.get("exitCode"), words)
+        message = f"{message}\nit used more memory than its limit and was killed (OOMKilled)"
+    return Process(started_at or ended_at, ended_at, ended.get("exitCode"), message)

@@ -20,7 +20,7 @@ MESSAGE_LIMIT = 256
 """Characters of a result's words; fifty results are kept in an annotation."""
 _DEFAULT_S = {CheckType.COMMAND: 300, CheckType.COVERAGE: 300}
 _USUAL_S = 30
-_FOUND, _MISSING = 0, 1
+_EXIT_OK, _EXIT_MISSING = 0, 1
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
@@ -60,10 +60,10 @@ class Output:
 def _failure_message(check: Check, process: Process) -> str:
     """Say why a command could not be run; a check without argv needs the shell of the image."""
     if check.argv is None and process.is_program_missing:
-        what = (
+        purpose = (
             "look for files with; use mode: Task" if check.paths else "run command with; give argv"
         )
-        return f"the cell's image has no shell (sh) to {what}"
+        return f"the cell's image has no shell (sh) to {purpose}"
     return process.failure or ""
 
 
@@ -93,7 +93,7 @@ def pending(check: Check, message: str = "") -> Result:
     return Result(check.name, CheckStatus.PENDING, message)
 
 
-def judge(check: Check, process: Process | None, output: Output | None, now: datetime) -> Result:
+def evaluate(check: Check, process: Process | None, output: Output | None, now: datetime) -> Result:
     """Judge a check by its process; Pending while that runs or its output is not read."""
     if process is not None and process.failure is not None:
         return _error(check, _failure_message(check, process))
@@ -116,7 +116,7 @@ def _is_late(process: Process, limit: timedelta, now: datetime) -> bool:
     return now - process.began_at >= limit
 
 
-def judge_answer(check: Check, output: Output | None) -> Result:
+def evaluate_response(check: Check, output: Output | None) -> Result:
     """Judge a response check by the cell's answer."""
     if output is None:
         return pending(check)
@@ -138,21 +138,21 @@ def _by_output(check: Check, process: Process, output: Output) -> Result:
     return _by_patterns(check, output, "the output") or _by_exit_code(check, process)
 
 
-def _by_patterns(check: Check, output: Output, what: str) -> Result | None:
+def _by_patterns(check: Check, output: Output, subject: str) -> Result | None:
     if output.fails:
-        return _failed(check, f"{what} matches failPattern {check.fail_pattern!r}")
+        return _failed(check, f"{subject} matches failPattern {check.fail_pattern!r}")
     if output.succeeds is None:
         return None
     if output.succeeds:
         return Result(check.name, CheckStatus.PASSED)
-    return _failed(check, f"{what} does not match successPattern {check.success_pattern!r}")
+    return _failed(check, f"{subject} does not match successPattern {check.success_pattern!r}")
 
 
 def _by_exit_code(check: Check, process: Process) -> Result:
-    if process.exit_code == _FOUND:
+    if process.exit_code == _EXIT_OK:
         return Result(check.name, CheckStatus.PASSED)
     last = process.words.strip().splitlines()[-1:] or [""]
-    if check.type is CheckType.FILE_EXISTS and process.exit_code != _MISSING:
+    if check.type is CheckType.FILE_EXISTS and process.exit_code != _EXIT_MISSING:
         return _error(check, f"the files could not be looked for: {last[0]}")
     if check.type is CheckType.FILE_EXISTS:
         return _failed(check, last[0] or "a file is missing")
@@ -162,22 +162,22 @@ def _by_exit_code(check: Check, process: Process) -> Result:
 def _by_number(check: Check, process: Process, output: Output) -> Result:
     if check.value is None:
         return _error(check, "the check has no value to compare with")
-    document = _json_in(output.text)
+    document = _parse_json(output.text)
     if document is None:
         return _error(check, f"the command printed no JSON (exit code {process.exit_code})")
-    found = _at(document, check.json_path or "")
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    number = _value_at(document, check.json_path or "")
+    if isinstance(number, bool) or not isinstance(number, int | float):
         return _error(check, f"there is no number at jsonPath {check.json_path!r}")
-    if not abs(found) <= sys.float_info.max:  # so that NaN counts as well
+    if not abs(number) <= sys.float_info.max:  # so that NaN counts as well
         return _error(check, f"the number at jsonPath {check.json_path!r} is not finite")
     sign = check.operator or ">="
-    words = f"{found:g} {sign} {check.value:g}"
-    if _OPERATORS[sign](found, check.value):
-        return Result(check.name, CheckStatus.PASSED, words)
-    return _failed(check, f"not {words}")
+    comparison = f"{number:g} {sign} {check.value:g}"
+    if _OPERATORS[sign](number, check.value):
+        return Result(check.name, CheckStatus.PASSED, comparison)
+    return _failed(check, f"not {comparison}")
 
 
-def _json_in(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Read the JSON that was printed, alone or after other lines; None for none."""
     lines = text.strip().splitlines()
     start = text.find("{")
@@ -189,21 +189,21 @@ def _json_in(text: str) -> Any:
     return None
 
 
-def _at(document: Any, path: str) -> Any:
-    found = document
+def _value_at(document: Any, path: str) -> Any:
+    value = document
     for step in path.removeprefix("$").strip(".").split(".") if path.strip("$.") else ():
-        if isinstance(found, dict) and step in found:
-            found = found[step]
-        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-            found = found[int(step)]
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
         else:
             return None
-    return found
+    return value
 
 
-def _failed(check: Check, words: str) -> Result:
-    return Result(check.name, CheckStatus.FAILED, words[:MESSAGE_LIMIT])
+def _failed(check: Check, message: str) -> Result:
+    return Result(check.name, CheckStatus.FAILED, message[:MESSAGE_LIMIT])
 
 
-def _error(check: Check, words: str) -> Result:
-    return Result(check.name, CheckStatus.ERROR, words[:MESSAGE_LIMIT])
+def _error(check: Check, message: str) -> Result:
+    return Result(check.name, CheckStatus.ERROR, message[:MESSAGE_LIMIT])

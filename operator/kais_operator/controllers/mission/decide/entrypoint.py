@@ -22,13 +22,13 @@ from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.planning.plan import Body
 
-_NAMED = 5  # cells that a message names; an arbitrary number
-REGISTRATION_PATIENCE = timedelta(seconds=30)
+_MAX_CELLS_NAMED = 5  # cells that a message names; an arbitrary number
+REGISTRATION_TIMEOUT = timedelta(seconds=30)
 """How long a new cell's registration is waited for before a mission starts without it."""
 
 
 @dataclass(frozen=True)
-class Team:
+class MissionTeam:
     """What a mission's reference led to.
 
     Attributes:
@@ -46,111 +46,127 @@ class Team:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entrypoint:
     """The cell that gets the objective, and who it is."""
 
     cell: Cell
-    who: Identity
+    identity: Identity
 
 
 @dataclass(frozen=True)
-class Obstacle:
+class NotReady:
     """Why a mission cannot start now."""
 
     reason: Reason
     message: str
 
 
-def entry_cell(mission: Mission, team: Team) -> Cell | Obstacle:
+def entrypoint_cell(mission: Mission, team: MissionTeam) -> Cell | NotReady:
     """Find the cell that a mission's objective goes to."""
     namespace = mission.metadata.namespace
     if mission.spec.cell_ref is not None:
-        found = team.cells.get(mission.spec.cell_ref)
-        words = f"Cell/{namespace}/{mission.spec.cell_ref} does not exist; create it"
-        return found or Obstacle(Reason.CELL_NOT_FOUND, words)
+        named_cell = team.cells.get(mission.spec.cell_ref)
+        message = f"Cell/{namespace}/{mission.spec.cell_ref} does not exist; create it"
+        return named_cell or NotReady(Reason.CELL_NOT_FOUND, message)
     if team.formation is None:
-        words = f"Formation/{namespace}/{mission.spec.formation_ref} does not exist; create it"
-        return Obstacle(Reason.FORMATION_NOT_FOUND, words)
+        message = f"Formation/{namespace}/{mission.spec.formation_ref} does not exist; create it"
+        return NotReady(Reason.FORMATION_NOT_FOUND, message)
     excess = team.formation.spec.too_many_cells()
     if excess is not None:
-        words = f"{team.formation.ref} creates no cells: {excess}"
-        return Obstacle(Reason.WAITING_FOR_FORMATION, words)
-    wanted = mission.spec.entrypoint.cell if mission.spec.entrypoint else None
-    short = topology.entrypoint_cell(team.formation.spec, wanted)
+        message = f"{team.formation.ref} creates no cells: {excess}"
+        return NotReady(Reason.WAITING_FOR_FORMATION, message)
+    cell_name = mission.spec.entrypoint.cell if mission.spec.entrypoint else None
+    short = topology.entrypoint_cell(team.formation.spec, cell_name)
     if short is None:
-        return _no_such_entry(team.formation, wanted or "")
+        return _entrypoint_not_found(team.formation, cell_name or "")
     for cell in team.cells.values():
         if cell_identity.short_name(cell) == short:
             return cell
-    words = f"{team.formation.ref} has not made its cell {short} yet"
-    return Obstacle(Reason.WAITING_FOR_FORMATION, words)
+    message = f"{team.formation.ref} has not made its cell {short} yet"
+    return NotReady(Reason.WAITING_FOR_FORMATION, message)
 
 
-def _no_such_entry(formation: Formation, wanted: str) -> Obstacle:
-    known = sorted(topology.routing_of(formation.spec).cell_names())
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    return Obstacle(
+def _entrypoint_not_found(formation: Formation, name: str) -> NotReady:
+    cell_names = sorted(topology.routing_of(formation.spec).cell_names())
+    suffix = (
+        f" and {len(cell_names) - _MAX_CELLS_NAMED} more"
+        if len(cell_names) > _MAX_CELLS_NAMED
+        else ""
+    )
+    return NotReady(
         Reason.ENTRYPOINT_NOT_FOUND,
-        f'entrypoint.cell "{wanted}" names no cell of {formation.ref}; it has '
-        f"{', '.join(known[:_NAMED])}{more}",
+        f'entrypoint.cell "{name}" names no cell of {formation.ref}; it has '
+        f"{', '.join(cell_names[:_MAX_CELLS_NAMED])}{suffix}",
     )
 
 
-def find(mission: Mission, team: Team, *, now: datetime) -> Entry | Obstacle:
+def find_entrypoint(mission: Mission, team: MissionTeam, *, now: datetime) -> Entrypoint | NotReady:
     """Find the entry cell if the team can be given work now."""
-    found = entry_cell(mission, team)
-    obstacle = found if isinstance(found, Obstacle) else _not_ready(mission, found, team, now=now)
-    if obstacle is not None or isinstance(found, Obstacle):
-        return obstacle or Obstacle(Reason.WAITING_FOR_FORMATION, "the cells are not known yet")
-    return entry_of(found, team)
+    cell = entrypoint_cell(mission, team)
+    obstacle = cell if isinstance(cell, NotReady) else _not_ready(mission, cell, team, now=now)
+    if obstacle is not None or isinstance(cell, NotReady):
+        return obstacle or NotReady(Reason.WAITING_FOR_FORMATION, "the cells are not known yet")
+    return entrypoint_of(cell, team)
 
 
-def entry_of(cell: Cell, team: Team) -> Entry:
+def entrypoint_of(cell: Cell, team: MissionTeam) -> Entrypoint:
     """Say who the entry cell is, ready or not."""
-    return Entry(cell, cell_identity.identity(Housed(cell, team.formation), sharing=team.sharing))
+    return Entrypoint(
+        cell, cell_identity.identity(Housed(cell, team.formation), sharing=team.sharing)
+    )
 
 
-def _not_ready(mission: Mission, cell: Cell, team: Team, *, now: datetime) -> Obstacle | None:
-    wanted = [cell.metadata.name]
+def _not_ready(
+    mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime
+) -> NotReady | None:
+    names = [cell.metadata.name]
     if mission.spec.cell_ref is None and team.formation is not None:
-        wanted = formations.wanted_names(team.formation)
-    waiting = [formations.waits_for(team.cells.get(name), name) for name in wanted]
-    trouble = [words for words in waiting if words is not None]
-    trouble += _resting(team, wanted)
+        names = formations.wanted_names(team.formation)
+    waiting = [formations.waits_for(team.cells.get(name), name) for name in names]
+    trouble = [message for message in waiting if message is not None]
+    trouble += _scaled_down(team, names)
     if trouble:
-        more = f"; and {len(trouble) - _NAMED} more" if len(trouble) > _NAMED else ""
-        words = f"waiting for cells: {'; '.join(trouble[:_NAMED])}{more}"
-        return Obstacle(Reason.WAITING_FOR_CELLS, words)
+        suffix = (
+            f"; and {len(trouble) - _MAX_CELLS_NAMED} more"
+            if len(trouble) > _MAX_CELLS_NAMED
+            else ""
+        )
+        message = f"waiting for cells: {'; '.join(trouble[:_MAX_CELLS_NAMED])}{suffix}"
+        return NotReady(Reason.WAITING_FOR_CELLS, message)
     if cell.spec.service_account_name is not None:
         problem = service_account.account_problem(cell, team.account)
         if problem is not None:
-            return Obstacle(Reason.ACCOUNT_NOT_ALLOWED, problem)
+            return NotReady(Reason.ACCOUNT_NOT_ALLOWED, problem)
     return _not_registered(cell, now)
 
 
-def _resting(team: Team, wanted: Sequence[str]) -> list[str]:
+def _scaled_down(team: MissionTeam, names: Sequence[str]) -> list[str]:
     """Name the service cells that are ready and have no pod: they are woken for a run."""
-    cells = [team.cells[name] for name in wanted if name in team.cells]
-    said = [(cell, cell.condition(ConditionType.READY)) for cell in cells]
+    cells = [team.cells[name] for name in names if name in team.cells]
+    ready_conditions = [(cell, cell.condition(ConditionType.READY)) for cell in cells]
     return [
         f"{cell.metadata.name} is being scaled up"
-        for cell, ready in said
+        for cell, ready in ready_conditions
         if ready is not None and ready.reason == Reason.SCALED_DOWN
     ]
 
 
-def _not_registered(cell: Cell, now: datetime) -> Obstacle | None:
+def _not_registered(cell: Cell, now: datetime) -> NotReady | None:
     """Wait for a registration that is under way; one that cannot be made stops nothing."""
-    said = cell.condition(ConditionType.REGISTERED)
-    if said is None or said.status == "True" or said.reason != Reason.NOT_REGISTERED:
+    registered = cell.condition(ConditionType.REGISTERED)
+    if (
+        registered is None
+        or registered.status == "True"
+        or registered.reason != Reason.NOT_REGISTERED
+    ):
         return None
-    if now - said.last_transition_time >= REGISTRATION_PATIENCE:
+    if now - registered.last_transition_time >= REGISTRATION_TIMEOUT:
         return None
-    words = f"{cell.ref} is being registered with the knowledge service"
-    return Obstacle(Reason.WAITING_FOR_CELLS, words)
+    message = f"{cell.ref} is being registered with the knowledge service"
+    return NotReady(Reason.WAITING_FOR_CELLS, message)
 
 
-def run_scope(mission: Mission, team: Team) -> scopes.Scope:
+def run_scope(mission: Mission, team: MissionTeam) -> scopes.Scope:
     """Give the scope in which a mission's run works: its formation's, or its lone cell's own.
 
     Without the team (it may be gone by now) the references say what it is by default.
@@ -163,5 +179,7 @@ def run_scope(mission: Mission, team: Team) -> scopes.Scope:
         if cell is not None and cell.spec.formation_ref is not None:
             return scopes.Scope(realm, cell_identity.segment(cell.spec.formation_ref))
         return scopes.Scope(realm, None, cell_identity.segment(mission.spec.cell_ref))
-    wanted = mission.spec.formation_ref
-    return scopes.Scope(realm, cell_identity.segment(wanted) if wanted is not None else None)
+    formation_name = mission.spec.formation_ref
+    return scopes.Scope(
+        realm, cell_identity.segment(formation_name) if formation_name is not None else None
+    )

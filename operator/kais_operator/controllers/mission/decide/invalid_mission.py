@@ -19,11 +19,11 @@ from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning import annotation_values, status_and_events
 from kais_operator.planning.plan import Body, CloseRun, Create, ObjectRef, PatchMetadata, Plan
 
-_AGAIN = timedelta(seconds=1)
+_RETRY_INTERVAL = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class UnreadableMission:
+class InvalidMission:
     """The object as it stands, and why it cannot be read.
 
     `reason` is another one than Invalid where the object may be right; it is looked at again then.
@@ -35,16 +35,16 @@ class UnreadableMission:
     reason: Reason = Reason.INVALID
 
 
-def decide(observed: UnreadableMission, now: datetime) -> Plan:
+def decide_invalid_mission(observed: InvalidMission, now: datetime) -> Plan:
     """Say what is wrong; close the run of one that is deleted, then let it go."""
     metadata = observed.body["metadata"]
     annotations = metadata.get("annotations") or {}
     run_id = annotation_values.run_id(annotations)
-    going_since = attempts.parse_time(metadata.get("deletionTimestamp"))
+    deleted_at = attempts.parse_time(metadata.get("deletionTimestamp"))
     is_held = labels.FINALIZER in (metadata.get("finalizers") or ())
-    if going_since is not None and is_held and run_id is None:
-        return Plan((_released(metadata),))  # somebody took the run-id away, or wrote none
-    if going_since is None or not is_held or run_id is None:
+    if deleted_at is not None and is_held and run_id is None:
+        return Plan((_release_finalizer(metadata),))  # somebody took the run-id away, or wrote none
+    if deleted_at is None or not is_held or run_id is None:
         return status_and_events.refuse(
             observed.body,
             summary=ConditionType.SUCCEEDED,
@@ -52,18 +52,18 @@ def decide(observed: UnreadableMission, now: datetime) -> Plan:
             reason=observed.reason,
             now=now,
         )
-    given = annotations.get(labels.OUTCOME)
-    outcome = Outcome(given) if given in set(Outcome) else Outcome.CANCELLED
+    outcome_value = annotations.get(labels.OUTCOME)
+    outcome = Outcome(outcome_value) if outcome_value in set(Outcome) else Outcome.CANCELLED
     closing = CloseRun(run_id, outcome, now, metadata["namespace"], metadata["name"])
-    if now - going_since >= ledger.PATIENCE:
+    if now - deleted_at >= ledger.OUTBOX_DELAY:
         calls = [outbox.close_run(closing)]
         key = outbox.key_of(metadata["namespace"], run_id)
-        kept = outbox.body(observed.operator_namespace, key=key, calls=calls)
-        return Plan((Create(kept), _released(metadata)))
-    return Plan((closing, _released(metadata)), requeue_after=_AGAIN)
+        outbox_body = outbox.body(observed.operator_namespace, key=key, calls=calls)
+        return Plan((Create(outbox_body), _release_finalizer(metadata)))
+    return Plan((closing, _release_finalizer(metadata)), requeue_after=_RETRY_INTERVAL)
 
 
-def _released(metadata: Body) -> PatchMetadata:
+def _release_finalizer(metadata: Body) -> PatchMetadata:
     ref = ObjectRef("Mission", metadata["namespace"], metadata["name"])
-    left = tuple(f for f in metadata["finalizers"] if f != labels.FINALIZER)
-    return PatchMetadata(ref, resource_version=metadata["resourceVersion"], finalizers=left)
+    finalizers = tuple(f for f in metadata["finalizers"] if f != labels.FINALIZER)
+    return PatchMetadata(ref, resource_version=metadata["resourceVersion"], finalizers=finalizers)

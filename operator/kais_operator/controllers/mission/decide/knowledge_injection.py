@@ -10,7 +10,7 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.cell.decide import cell_identity, pods
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.entrypoint import Entry
+from kais_operator.controllers.mission.decide.entrypoint import Entrypoint
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.planning import annotation_values, children
 from kais_operator.planning.children import Parent
@@ -32,19 +32,19 @@ def arm_of(mission: Mission) -> Arm:
 
 def is_extracting(observed: MissionObserved, settings: KnowledgeScope | None) -> bool:
     """Whether facts are to be drawn from a mission's run: as it says, else as its scope does."""
-    wanted = observed.mission.spec.knowledge.extract if observed.mission.spec.knowledge else None
-    if wanted is not None:
-        return wanted
+    extract = observed.mission.spec.knowledge.extract if observed.mission.spec.knowledge else None
+    if extract is not None:
+        return extract
     return settings is None or settings.spec.extraction.enabled
 
 
-def most_facts(settings: KnowledgeScope | None) -> int:
+def max_facts(settings: KnowledgeScope | None) -> int:
     """Say how many facts are drawn from one run at most; the service draws up to 7."""
     return 7 if settings is None else min(7, settings.spec.extraction.max_facts)
 
 
 def decide_map(
-    observed: MissionObserved, attempt: Attempt, entry: Entry, *, run_id: str
+    observed: MissionObserved, attempt: Attempt, entry: Entrypoint, *, run_id: str
 ) -> InjectKnowledge | children.ChildDecision | None:
     """Choose the recall for an attempt whose map is missing; None when it has its map.
 
@@ -54,11 +54,11 @@ def decide_map(
         return None
     parent = _job_parent(attempt.job)
     body = _map_body(parent, entry, observed.mission)
-    found = children.decide_fixed_child(body, observed.maps.get(parent.name), parent)
-    if found.standing is children.Standing.OURS:
+    decision = children.decide_fixed_child(body, observed.maps.get(parent.name), parent)
+    if decision.standing is children.Standing.OURS:
         return None
-    if found.standing is not children.Standing.MISSING:
-        return found
+    if decision.standing is not children.Standing.MISSING:
+        return decision
     return InjectKnowledge(
         map_body=body,
         recall=_recall(observed, entry, run_id=run_id, attempt=attempt.number),
@@ -68,30 +68,32 @@ def decide_map(
 
 
 def _recall(
-    observed: MissionObserved, entry: Entry, *, run_id: str, attempt: int
+    observed: MissionObserved, entry: Entrypoint, *, run_id: str, attempt: int
 ) -> models.RecallIn | None:
     mission, cell = observed.mission, entry.cell
-    own = cell.spec.knowledge
-    named = own.scope_ref if own is not None else None
-    settings = cell_identity.settings_for(entry.who.scope, observed.declared, named=named)
+    cell_settings = cell.spec.knowledge
+    scope_ref = cell_settings.scope_ref if cell_settings is not None else None
+    settings = cell_identity.settings_for(entry.identity.scope, observed.declared, named=scope_ref)
     bounds = knowledge_scope.injection_of(settings)
-    is_refused = own is not None and own.inject is False
-    is_asked = own is not None and own.inject is True
-    if arm_of(mission) != "on" or is_refused or not (bounds.enabled or is_asked):
+    is_disabled_by_cell = cell_settings is not None and cell_settings.inject is False
+    is_enabled_by_cell = cell_settings is not None and cell_settings.inject is True
+    if arm_of(mission) != "on" or is_disabled_by_cell or not (bounds.enabled or is_enabled_by_cell):
         return None
-    said = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
     return models.RecallIn(
-        query="\n".join(filter(None, (mission.spec.objective, said)))[:QUERY_LIMIT],
+        query="\n".join(filter(None, (mission.spec.objective, message)))[:QUERY_LIMIT],
         limit=max(1, bounds.max_facts),
         max_tokens=max(1, bounds.max_tokens),
         min_confidence=bounds.min_confidence,
         run=run_id,
         attempt=attempt,
-        act_as=models.ActAs(namespace=cell.metadata.namespace, service_account=entry.who.account),
+        act_as=models.ActAs(
+            namespace=cell.metadata.namespace, service_account=entry.identity.account
+        ),
     )
 
 
-def given(body: Body | None) -> tuple[str | None, int | None]:
+def receipt_of(body: Body | None) -> tuple[str | None, int | None]:
     """Read the receipt and the number of facts from an attempt's map; None for what is unknown."""
     if body is None:
         return None, None
@@ -101,11 +103,11 @@ def given(body: Body | None) -> tuple[str | None, int | None]:
     )
 
 
-def problem(body: Body | None) -> str | None:
+def injection_problem(body: Body | None) -> str | None:
     """Say why an attempt's map holds no facts when the store was the reason."""
     annotations = (body or {}).get("metadata", {}).get("annotations") or {}
-    found: str | None = annotations.get(labels.INJECTION_PROBLEM)
-    return found
+    message: str | None = annotations.get(labels.INJECTION_PROBLEM)
+    return message
 
 
 def _job_parent(job: Body) -> Parent:
@@ -113,7 +115,7 @@ def _job_parent(job: Body) -> Parent:
     return Parent("batch/v1", "Job", metadata["namespace"], metadata["name"], metadata["uid"])
 
 
-def _map_body(parent: Parent, entry: Entry, mission: Mission) -> Body:
+def _map_body(parent: Parent, entry: Entrypoint, mission: Mission) -> Body:
     return children.child_body(
         parent,
         api_version="v1",

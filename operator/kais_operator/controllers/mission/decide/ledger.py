@@ -14,14 +14,14 @@ from kais import labels, scopes
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide import knowledge_injection
-from kais_operator.controllers.mission.decide.attempt_summary import Try
+from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.controllers.mission.decide.attempts import State
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     is_held,
     run_id_of,
 )
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import (
@@ -37,19 +37,19 @@ from kais_operator.planning.plan import (
 )
 from knowledge_client import models
 
-PATIENCE = timedelta(seconds=30)
+OUTBOX_DELAY = timedelta(seconds=30)
 """How long the deletion of a mission waits for the store before its calls go to the outbox.
 
 It does not matter why the store has not taken them: a namespace waits for the mission.
 """
-TELL_AGAIN = timedelta(hours=1)
+REFUSAL_RETRY_INTERVAL = timedelta(hours=1)
 """When what the store refused for good is told once more."""
 _CONTENT_LIMIT = 8192
 _SIGNATURE_LIMIT = 512
 
 
 @dataclass(frozen=True)
-class Recording:
+class LedgerState:
     """How far a run's end has come in the store.
 
     Attributes:
@@ -68,7 +68,7 @@ class Recording:
         return self.is_closed and self.is_accepted
 
 
-def state_of(observed: MissionObserved) -> Recording:
+def state_of(observed: MissionObserved) -> LedgerState:
     """Say how far the end of a run has come in the store."""
     ledger = observed.ledger
     has_ended = ledger.run is not None and ledger.run.outcome is not None
@@ -76,24 +76,26 @@ def state_of(observed: MissionObserved) -> Recording:
     settings = cell_identity.settings_for(_scope(observed), observed.declared)
     is_extracting = knowledge_injection.is_extracting(observed, settings)
     is_accepted = ledger.extraction is not None or ledger.is_extraction_accepted
-    return Recording(is_closed, is_extracting, is_accepted or not is_extracting)
+    return LedgerState(is_closed, is_extracting, is_accepted or not is_extracting)
 
 
-def opening(observed: MissionObserved, *, run_id: str) -> tuple[Action, ...]:
+def open_actions(observed: MissionObserved, *, run_id: str) -> tuple[Action, ...]:
     """Choose the calls that open a run in the ledger; none when this process did so, or tried."""
     if observed.ledger.is_opened or observed.ledger.refusal is not None:
         return ()
-    return _opening(observed, run_id)
+    return _open_actions(observed, run_id)
 
 
-def _opening(observed: MissionObserved, run_id: str) -> tuple[Action, ...]:
+def _open_actions(observed: MissionObserved, run_id: str) -> tuple[Action, ...]:
     run = run_in(observed, None)
-    return (PutRun(run_id, run), *_refresh(observed, soon=False))
+    return (PutRun(run_id, run), *_refresh_actions(observed, is_urgent=False))
 
 
-def closing(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:
+def close_actions(
+    observed: MissionObserved, ending: RunOutcome, *, run_id: str
+) -> tuple[Action, ...]:
     """Choose the calls that record a run's end, in order; none while the store refuses them."""
-    return () if is_refused(observed) else _closing(observed, ending, run_id)
+    return () if is_refused(observed) else _close_actions(observed, ending, run_id)
 
 
 def is_refused(observed: MissionObserved) -> bool:
@@ -101,22 +103,24 @@ def is_refused(observed: MissionObserved) -> bool:
     return observed.ledger.refusal is not None and not state_of(observed).is_done
 
 
-def _closing(observed: MissionObserved, ending: Ending, run_id: str) -> tuple[Action, ...]:
+def _close_actions(
+    observed: MissionObserved, ending: RunOutcome, run_id: str
+) -> tuple[Action, ...]:
     state = state_of(observed)
     namespace = observed.mission.metadata.namespace
     actions: list[Action] = []
     if not state.is_closed:
         if not observed.ledger.is_opened:
-            actions += _opening(observed, run_id)
+            actions += _open_actions(observed, run_id)
         actions.append(RecordEpisodes(run_id, namespace, episodes(observed, ending)))
         actions.append(PutRun(run_id, run_in(observed, ending)))
-        actions += _refresh(observed, soon=True)
+        actions += _refresh_actions(observed, is_urgent=True)
     if not state.is_accepted:
         actions.append(RequestExtraction(run_id, namespace, _most_facts(observed)))
     return tuple(actions)
 
 
-def released(observed: MissionObserved) -> PatchMetadata:
+def release_finalizer(observed: MissionObserved) -> PatchMetadata:
     """Let the object go: nothing is left to tell, or it is written down."""
     metadata = observed.mission.metadata
     return PatchMetadata(
@@ -126,20 +130,22 @@ def released(observed: MissionObserved) -> PatchMetadata:
     )
 
 
-def must_write_down(observed: MissionObserved, now: datetime) -> bool:
+def needs_outbox(observed: MissionObserved, now: datetime) -> bool:
     """Whether a deletion has waited for the store long enough."""
-    asked_at = observed.mission.metadata.deletion_timestamp
-    if asked_at is None or not is_held(observed.mission) or state_of(observed).is_done:
+    deleted_at = observed.mission.metadata.deletion_timestamp
+    if deleted_at is None or not is_held(observed.mission) or state_of(observed).is_done:
         return False
     if is_refused(observed):
         return True
-    return now - asked_at >= PATIENCE
+    return now - deleted_at >= OUTBOX_DELAY
 
 
-def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> tuple[Action, ...]:
+def outbox_actions(
+    observed: MissionObserved, ending: RunOutcome, *, run_id: str
+) -> tuple[Action, ...]:
     """Choose the writes that keep the calls in the outbox and let the object go."""
     calls: list[Body] = []
-    for action in _closing(observed, ending, run_id):
+    for action in _close_actions(observed, ending, run_id):
         if isinstance(action, PutRun):
             calls.append(outbox.put_run(run_id, action.run))
         elif isinstance(action, RecordEpisodes):
@@ -147,35 +153,35 @@ def written_down(observed: MissionObserved, ending: Ending, *, run_id: str) -> t
         elif isinstance(action, RequestExtraction):
             calls.append(outbox.request_extraction(action))
     key = outbox.key_of(observed.mission.metadata.namespace, run_id)
-    kept = outbox.body(observed.operator_namespace, key=key, calls=calls)
-    return (Create(kept), released(observed))
+    outbox_body = outbox.body(observed.operator_namespace, key=key, calls=calls)
+    return (Create(outbox_body), release_finalizer(observed))
 
 
-def run_in(observed: MissionObserved, ending: Ending | None) -> models.RunIn:
+def run_in(observed: MissionObserved, ending: RunOutcome | None) -> models.RunIn:
     """Describe the run to the ledger, with its end when there is one.
 
     The scope is part of a run's identity, so the ledger's word about it is repeated.
     """
     mission = observed.mission
     metadata = mission.metadata
-    given = {
+    fields = {
         "kind": "mission",
         "namespace": metadata.namespace,
         "scope": str(_scope(observed)),
         "mission": metadata.name,
         "objective": mission.spec.objective[:_CONTENT_LIMIT],
         "arm": knowledge_injection.arm_of(mission),
-        **_use(observed),
+        **_instance_fields(observed),
     }
     if ending is not None:
-        given |= {
+        fields |= {
             "outcome": ending.outcome.value,
             "attempts": ending.attempt,
             "started_at": ending.started_at,
             "finished_at": ending.finished_at,
             "counters": {} if ending.injected is None else {"injected": ending.injected},
         }
-    return models.RunIn.model_validate({k: v for k, v in given.items() if v is not None})
+    return models.RunIn.model_validate({k: v for k, v in fields.items() if v is not None})
 
 
 def blueprint_of(observed: MissionObserved) -> str | None:
@@ -187,72 +193,76 @@ def blueprint_of(observed: MissionObserved) -> str | None:
 
 def _scope(observed: MissionObserved) -> scopes.Scope:
     """Give the run's scope: the ledger's word, once it has one, else where the team stands."""
-    known = observed.ledger.run
-    if known is not None:
-        return scopes.Scope.parse(known.scope)
+    run = observed.ledger.run
+    if run is not None:
+        return scopes.Scope.parse(run.scope)
     return entries.run_scope(observed.mission, observed.team)
 
 
-def _use(observed: MissionObserved) -> Body:
+def _instance_fields(observed: MissionObserved) -> Body:
     """Name the use that the run belongs to, as far as the ledger does not know it."""
-    carried = observed.mission.metadata.labels
-    revision = annotation_values.digits(carried.get(labels.REVISION))
-    use: Body = {
+    mission_labels = observed.mission.metadata.labels
+    revision = annotation_values.digits(mission_labels.get(labels.REVISION))
+    fields: Body = {
         "blueprint": blueprint_of(observed),
         "revision": revision or None,
-        "instance": carried.get(labels.INSTANCE),
+        "instance": mission_labels.get(labels.INSTANCE),
     }
     if observed.instance is not None:
-        use["instance"] = observed.instance.metadata.name
-        use["parameters"] = _values(observed)
-        use["parameters_hash"] = observed.instance.status.parameters_hash
-    known = observed.ledger.run
-    return use if known is None else {k: v for k, v in use.items() if getattr(known, k) is None}
+        fields["instance"] = observed.instance.metadata.name
+        fields["parameters"] = _parameters(observed)
+        fields["parameters_hash"] = observed.instance.status.parameters_hash
+    run = observed.ledger.run
+    return fields if run is None else {k: v for k, v in fields.items() if getattr(run, k) is None}
 
 
-def _values(observed: MissionObserved) -> Body:
+def _parameters(observed: MissionObserved) -> Body:
     """Give the values of the run, defaults included; a use of an older version has its own only."""
     text = observed.mission.metadata.annotations.get(labels.PARAMETERS)
-    own = observed.instance.spec.parameters if observed.instance is not None else {}
+    instance_parameters = observed.instance.spec.parameters if observed.instance is not None else {}
     try:
-        values = annotation_values.parse(text) if text is not None else own
+        values = annotation_values.parse(text) if text is not None else instance_parameters
     except ValueError:
-        return own  # somebody edited it
-    return values if isinstance(values, dict) else own
+        return instance_parameters  # somebody edited it
+    return values if isinstance(values, dict) else instance_parameters
 
 
-def episodes(observed: MissionObserved, ending: Ending) -> tuple[models.EpisodeIn, ...]:
+def episodes(observed: MissionObserved, ending: RunOutcome) -> tuple[models.EpisodeIn, ...]:
     """Tell what was seen of each attempt, and of the run when there was none."""
     metadata = observed.mission.metadata
     ref = models.Ref(type="mission", id=f"{metadata.namespace}/{metadata.name}")
-    told = [_episode(one, ref) for one in ending.tries if one.is_over]
-    if not told or ending.outcome.value not in ("Succeeded", "Failed"):
-        told.append(
+    episodes = [_episode(summary, ref) for summary in ending.attempts if summary.is_over]
+    if not episodes or ending.outcome.value not in ("Succeeded", "Failed"):
+        episodes.append(
             models.EpisodeIn(
                 attempt=max(1, ending.attempt),
                 type="decision",
-                content=f"the run ended {ending.outcome}: {ending.words}"[:_CONTENT_LIMIT],
+                content=f"the run ended {ending.outcome}: {ending.message}"[:_CONTENT_LIMIT],
                 refs=(ref,),
                 at=ending.finished_at,
             )
         )
-    return tuple(told)
+    return tuple(episodes)
 
 
-def _episode(one: Try, ref: models.Ref) -> models.EpisodeIn:
-    said = f": {one.message}" if one.message else ""
-    content = f"attempt {one.number}: {one.words}{said}"[:_CONTENT_LIMIT]
-    if one.state is State.SUCCEEDED:
+def _episode(summary: AttemptSummary, ref: models.Ref) -> models.EpisodeIn:
+    suffix = f": {summary.message}" if summary.message else ""
+    content = f"attempt {summary.number}: {summary.end_message}{suffix}"[:_CONTENT_LIMIT]
+    if summary.state is State.SUCCEEDED:
         return models.EpisodeIn(
-            attempt=one.number, type="message", content=content, refs=(ref,), at=one.finished_at
+            attempt=summary.number,
+            type="message",
+            content=content,
+            refs=(ref,),
+            at=summary.finished_at,
         )
     return models.EpisodeIn(
-        attempt=one.number,
+        attempt=summary.number,
         type="error",
         content=content,
-        error_signature=_signature(one),
+        error_signature=_signature(summary),
         refs=(ref,),
-        at=one.finished_at,
+        at=summary.finished_at,
     )
 
 
@@ -260,25 +270,25 @@ def _episode(one: Try, ref: models.Ref) -> models.EpisodeIn:
 _RESULT = re.compile(r"\{\s*(?:\"|\}|$)|\[\s*(?:[\"{\[\d\]]|$)|\"[^\"]*\"\s*:|[\]}]")
 
 
-def _signature(one: Try) -> str | None:
+def _signature(summary: AttemptSummary) -> str | None:
     """Name an error so that its like is found again: the task's last line, else our words.
 
     A result in JSON names nothing, and neither does the state of the attempt.
     """
-    is_tasks = one.state is not State.FAILED or one.exit_code != 0
-    lines = [line.strip() for line in one.message.splitlines() if line.strip() and is_tasks]
+    is_tasks = summary.state is not State.FAILED or summary.exit_code != 0
+    lines = [line.strip() for line in summary.message.splitlines() if line.strip() and is_tasks]
     is_result = bool(lines) and _RESULT.match(lines[-1]) is not None
-    words = lines[-1] if lines and not is_result else one.words
-    return words[:_SIGNATURE_LIMIT] or None
+    line = lines[-1] if lines and not is_result else summary.end_message
+    return line[:_SIGNATURE_LIMIT] or None
 
 
 def _most_facts(observed: MissionObserved) -> int:
-    return knowledge_injection.most_facts(
+    return knowledge_injection.max_facts(
         cell_identity.settings_for(_scope(observed), observed.declared)
     )
 
 
-def learnt(observed: MissionObserved) -> tuple[Action, ...]:
+def refresh_statistics(observed: MissionObserved) -> tuple[Action, ...]:
     """Have the scopes counted again, once, when the facts of a run are there."""
     extraction, namespace = observed.ledger.extraction, observed.mission.metadata.namespace
     if extraction is None or extraction.state != "done" or observed.ledger.is_extraction_counted:
@@ -286,8 +296,8 @@ def learnt(observed: MissionObserved) -> tuple[Action, ...]:
     return (RefreshStatistics(namespace, None, extracted=run_id_of(observed.mission)),)
 
 
-def _refresh(observed: MissionObserved, *, soon: bool) -> tuple[Action, ...]:
+def _refresh_actions(observed: MissionObserved, *, is_urgent: bool) -> tuple[Action, ...]:
     blueprint = blueprint_of(observed)
-    if blueprint is None and not soon:
+    if blueprint is None and not is_urgent:
         return ()
-    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint, soon=soon),)
+    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint, soon=is_urgent),)

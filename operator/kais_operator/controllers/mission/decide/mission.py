@@ -34,15 +34,15 @@ from kais_operator.controllers.mission.decide import (
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.entrypoint import Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     is_held,
     ref_of,
     run_id_of,
 )
-from kais_operator.controllers.mission.decide.mission_view import Standing
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.mission_view import MissionView
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import children, run_stamps
 from kais_operator.planning.plan import (
     Action,
@@ -54,7 +54,7 @@ from kais_operator.planning.plan import (
     Plan,
 )
 
-_SOON = timedelta(seconds=1)
+_SHORT_DELAY = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
 _RENDERER_AGAIN = timedelta(seconds=30)
 """When a renderer that does not answer is asked again; a round is looked at more often anyway."""
@@ -72,79 +72,81 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         return Plan()
     run_id = run_id_of(mission)
     if run_id is None:
-        return _take_up(observed, now)
-    seen = check_evaluation.judged(observed, now)
+        return _accept(observed, now)
+    attempt_list = check_evaluation.evaluate_attempts(observed, now)
     ending = outcome_annotation.read(mission, observed.ledger.run)
     if ending is not None:
-        return _finish(observed, seen, ending, run_id=run_id, now=now)
-    entry = entries.find(mission, observed.team, now=now)
-    is_open = bool(seen) and not seen[-1].is_over
+        return _finish_run(observed, attempt_list, ending, run_id=run_id, now=now)
+    entry = entries.find_entrypoint(mission, observed.team, now=now)
+    is_open = bool(attempt_list) and not attempt_list[-1].is_over
     step = None
     if not is_open:
-        step = attempt_start.start(observed, seen, entry, run_id=run_id, now=now)
-    ending = outcome.judge(observed, seen, obstacle=_delay(step), now=now)
+        step = attempt_start.next_attempt(observed, attempt_list, entry, run_id=run_id, now=now)
+    ending = outcome.decide_outcome(observed, attempt_list, obstacle=_delay(step), now=now)
     if ending is not None:
         stopped = [
             *_end_commands(observed),
-            outcome_annotation.stamp(mission, ending),
-            *_stop(seen),
+            outcome_annotation.write_patch(mission, ending),
+            *_delete_open_jobs(attempt_list),
         ]
-        standing = Standing(observed, run_id, seen, ending)
-        return _plan(standing, stopped, now, requeue_after=_SOON)
-    return _go_on(observed, seen, step, run_id=run_id, now=now, before=_hold(mission))
+        view = MissionView(observed, run_id, attempt_list, ending)
+        return _plan(view, stopped, now, requeue_after=_SHORT_DELAY)
+    return _continue_run(
+        observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
+    )
 
 
-def _delay(step: attempt_start.Step | None) -> Obstacle | None:
+def _delay(step: attempt_start.Step | None) -> NotReady | None:
     """Give what the start deadline counts against: not against what somebody holds back."""
     obstacle = step[0] if step is not None else None
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     return None if is_held_back else obstacle
 
 
-def _take_up(observed: MissionObserved, now: datetime) -> Plan:
+def _accept(observed: MissionObserved, now: datetime) -> Plan:
     """Give the mission its run, and begin with it in the same pass."""
     mission = observed.mission
     if mission.is_deleting:
-        return Plan((ledger.released(observed),))
+        return Plan((ledger.release_finalizer(observed),))
     if outcome.unsupported(mission, observed.team) is not None:
-        return _plan(Standing(observed, None), (), now)
+        return _plan(MissionView(observed, None), (), now)
     nonce = rerun.nonce_of(mission)
     run_id = rerun.run_id_for(mission, nonce)
     if observed.copied:  # its owner reference may be its original's too
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
-    if _carries(mission, labels.REVIEW):  # no work was there to judge
+    if _has_annotation(mission, labels.REVIEW):  # no work was there to judge
         stale.append(labels.REVIEW)
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
         labels.RUN_ID: run_id,
-        **_mark(mission),
+        **_run_object_annotation(mission),
         labels.ACCEPTED_AT: rfc3339(now),
         **({labels.RERUN_TAKEN: nonce} if nonce is not None else {}),
     }
-    stamp = _held(mission, annotations)
-    entry = entries.find(mission, observed.team, now=now)
-    step = attempt_start.start(observed, (), entry, run_id=run_id, now=now)
-    return _go_on(observed, (), step, run_id=run_id, now=now, before=(stamp,))
+    stamp = _with_finalizer(mission, annotations)
+    entry = entries.find_entrypoint(mission, observed.team, now=now)
+    step = attempt_start.next_attempt(observed, (), entry, run_id=run_id, now=now)
+    return _continue_run(observed, (), step, run_id=run_id, now=now, prior_actions=(stamp,))
 
 
-def _carries(mission: Mission, name: str) -> bool:
+def _has_annotation(mission: Mission, name: str) -> bool:
     return name in mission.metadata.annotations
 
 
-def _mark(mission: Mission) -> dict[str, str]:
+def _run_object_annotation(mission: Mission) -> dict[str, str]:
     return run_stamps.mark(mission.kind, mission.metadata.namespace, mission.metadata.name)
 
 
-def _hold(mission: Mission) -> tuple[PatchMetadata, ...]:
+def _add_finalizer(mission: Mission) -> tuple[PatchMetadata, ...]:
     """Hold a mission whose run goes on, and bind its stamp; a restored or older one may lack it."""
-    is_bound = _carries(mission, labels.RUN_OBJECT)
+    is_bound = _has_annotation(mission, labels.RUN_OBJECT)
     if is_held(mission) and is_bound:
         return ()
-    return (_held(mission, {} if is_bound else {**_mark(mission)}),)
+    return (_with_finalizer(mission, {} if is_bound else {**_run_object_annotation(mission)}),)
 
 
-def _held(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata:
+def _with_finalizer(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata:
     metadata = mission.metadata
     finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
     return PatchMetadata(
@@ -155,59 +157,65 @@ def _held(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata
     )
 
 
-def _go_on(
+def _continue_run(
     observed: MissionObserved,
-    seen: Sequence[Attempt],
+    attempt_list: Sequence[Attempt],
     step: attempt_start.Step | None,
     *,
     run_id: str,
     now: datetime,
-    before: tuple[Action, ...] = (),
+    prior_actions: tuple[Action, ...] = (),
 ) -> Plan:
     """Wait for the open attempt, or take `step`, which starts the next one."""
     mission = observed.mission
-    actions: list[Action] = list(before)
-    if _is_found(observed) and outcome.unsupported(mission, observed.team) is None:
-        actions += ledger.opening(observed, run_id=run_id)
-    actions += rerun.clear(observed, run_id=run_id)
-    kept = _keep(observed, seen)
-    if kept and before:  # both write to the mission as it was read: the other one follows
-        return _plan(Standing(observed, run_id, seen), actions, now, requeue_after=_SOON)
-    actions += kept
-    last = seen[-1] if seen else None
+    actions: list[Action] = list(prior_actions)
+    if _is_scope_known(observed) and outcome.unsupported(mission, observed.team) is None:
+        actions += ledger.open_actions(observed, run_id=run_id)
+    actions += rerun.delete_old_jobs(observed, run_id=run_id)
+    persisted = _persist_results(observed, attempt_list)
+    if (
+        persisted and prior_actions
+    ):  # both write to the mission as it was read: the other one follows
+        return _plan(
+            MissionView(observed, run_id, attempt_list), actions, now, requeue_after=_SHORT_DELAY
+        )
+    actions += persisted
+    last = attempt_list[-1] if attempt_list else None
     if step is None:
-        return _wait(observed, seen, actions, run_id=run_id, now=now)
-    obstacle, started, look_again = step
-    if before or kept:  # one write of metadata in a pass: the next one would be refused
-        started = tuple(action for action in started if not isinstance(action, PatchMetadata))
-    standing = Standing(observed, run_id, seen, None, obstacle)
+        return _await_attempt(observed, attempt_list, actions, run_id=run_id, now=now)
+    obstacle, start_actions, retry_after = step
+    if prior_actions or persisted:  # one write of metadata in a pass: the next one would be refused
+        start_actions = tuple(
+            action for action in start_actions if not isinstance(action, PatchMetadata)
+        )
+    view = MissionView(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
     limits = [outcome.start_deadline(mission, None, now=now)] if is_late else []
-    limits.append(outcome.deadline(mission, seen))
+    limits.append(outcome.deadline(mission, attempt_list))
     return _plan(
-        standing, [*actions, *started], now, requeue_after=_soonest(limits, now, look_again)
+        view, [*actions, *start_actions], now, requeue_after=_earliest(limits, now, retry_after)
     )
 
 
-def _keep(observed: MissionObserved, seen: Sequence[Attempt]) -> list[Action]:
+def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> list[Action]:
     """Write onto the mission what was judged, and end what runs on although it was."""
     mission = observed.mission
-    if not any(_is_worth_keeping(attempt) for attempt in seen):
+    if not any(_has_final_results(attempt) for attempt in attempt_list):
         return []
-    wanted = attempts_annotation.annotation(seen)
+    annotation = attempts_annotation.serialise(attempt_list)
     actions: list[Action] = []
-    if mission.metadata.annotations.get(labels.ATTEMPTS) != wanted:
-        actions.append(_annotated(mission, {labels.ATTEMPTS: wanted}))
-    return [*actions, *_stop([attempt for attempt in seen if attempt.is_over])]
+    if mission.metadata.annotations.get(labels.ATTEMPTS) != annotation:
+        actions.append(_annotate(mission, {labels.ATTEMPTS: annotation}))
+    return [*actions, *_delete_open_jobs([attempt for attempt in attempt_list if attempt.is_over])]
 
 
-def _is_worth_keeping(attempt: Attempt) -> bool:
+def _has_final_results(attempt: Attempt) -> bool:
     has_results = any(result.is_final for result in attempt.checks)
     return attempt.is_over or attempt.is_exec or has_results
 
 
-def _annotated(mission: Mission, annotations: Mapping[str, str | None]) -> PatchMetadata:
+def _annotate(mission: Mission, annotations: Mapping[str, str | None]) -> PatchMetadata:
     metadata = mission.metadata
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
@@ -216,144 +224,149 @@ def _annotated(mission: Mission, annotations: Mapping[str, str | None]) -> Patch
     )
 
 
-def _is_found(observed: MissionObserved) -> bool:
+def _is_scope_known(observed: MissionObserved) -> bool:
     """Whether the run's scope is known for sure: it is part of the run's identity."""
     return observed.team.formation is not None or bool(observed.team.cells)
 
 
-def _wait(
+def _await_attempt(
     observed: MissionObserved,
-    seen: Sequence[Attempt],
+    attempt_list: Sequence[Attempt],
     actions: list[Action],
     *,
     run_id: str,
     now: datetime,
 ) -> Plan:
     """Give the open attempt its knowledge, and look again when a limit is reached."""
-    mission, last = observed.mission, seen[-1]
+    mission, last = observed.mission, attempt_list[-1]
     if last.is_exec:
-        until = outcome.deadline(mission, seen)
-        obstacle, given, look_again = service_attempts.go_on(
-            observed, last, deadline=until, now=now
+        run_deadline = outcome.deadline(mission, attempt_list)
+        obstacle, next_actions, retry_after = service_attempts.run_checks(
+            observed, last, deadline=run_deadline, now=now
         )
     else:
-        obstacle, given, look_again = _give_knowledge(observed, last, run_id=run_id)
-    actions += given
-    standing = Standing(observed, run_id, seen, None, obstacle)
+        obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
+    actions += next_actions
+    view = MissionView(observed, run_id, attempt_list, None, obstacle)
     if attempts.is_without_pod(last, observed.pods):
         podless_for = now - last.started_at
-        look_again = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
-    limits = [outcome.deadline(mission, seen), outcome.start_deadline(mission, last, now=now)]
-    limits += check_evaluation.limits(observed, last)
+        retry_after = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
+    limits = [
+        outcome.deadline(mission, attempt_list),
+        outcome.start_deadline(mission, last, now=now),
+    ]
+    limits += check_evaluation.deadlines(observed, last)
     if last.is_counted:
-        limits = [now + outcome.COUNTING]
+        limits = [now + outcome.JOB_STATUS_GRACE]
     if observed.renderer_problem is not None and not last.is_exec:
-        look_again = _RENDERER_AGAIN
+        retry_after = _RENDERER_AGAIN
     if observed.is_reading:
-        look_again = _SOON
-    return _plan(standing, actions, now, requeue_after=_soonest(limits, now, look_again))
+        retry_after = _SHORT_DELAY
+    return _plan(view, actions, now, requeue_after=_earliest(limits, now, retry_after))
 
 
-def _give_knowledge(
+def _inject_knowledge(
     observed: MissionObserved, last: Attempt, *, run_id: str
-) -> tuple[Obstacle | None, tuple[Action, ...], timedelta | None]:
+) -> tuple[NotReady | None, tuple[Action, ...], timedelta | None]:
     """Choose the recall for an attempt without its map, or say what stands in its way."""
     if last.job is None or last.state in (State.CHECKING, State.REVIEWING):
         return None, (), None
-    cell = entries.entry_cell(observed.mission, observed.team)
-    if isinstance(cell, Obstacle):
+    cell = entries.entrypoint_cell(observed.mission, observed.team)
+    if isinstance(cell, NotReady):
         has_map = last.job_name in observed.maps
         return (None if has_map else cell), (), None
-    who = entries.entry_of(cell, observed.team)
-    found = knowledge_injection.decide_map(observed, last, who, run_id=run_id)
-    if found is None:
+    entry = entries.entrypoint_of(cell, observed.team)
+    decision = knowledge_injection.decide_map(observed, last, entry, run_id=run_id)
+    if decision is None:
         return None, (), None
-    if isinstance(found, InjectKnowledge):
-        return None, (found,), None
-    obstacle = Obstacle(found.reason, found.message) if found.reason is not None else None
-    return obstacle, found.actions, found.requeue_after
+    if isinstance(decision, InjectKnowledge):
+        return None, (decision,), None
+    obstacle = NotReady(decision.reason, decision.message) if decision.reason is not None else None
+    return obstacle, decision.actions, decision.requeue_after
 
 
-def _finish(
+def _finish_run(
     observed: MissionObserved,
-    seen: Sequence[Attempt],
-    ending: Ending,
+    attempt_list: Sequence[Attempt],
+    ending: RunOutcome,
     *,
     run_id: str,
     now: datetime,
 ) -> Plan:
     """Tell the ledger, have facts extracted, let the object go; then only report."""
     mission = observed.mission
-    standing = Standing(observed, run_id, seen, ending)
-    actions: list[Action] = [*_end_commands(observed), *_stop(seen)]
+    view = MissionView(observed, run_id, attempt_list, ending)
+    actions: list[Action] = [*_end_commands(observed), *_delete_open_jobs(attempt_list)]
     if mission.metadata.annotations.get(labels.OUTCOME) != ending.outcome:
         return _plan(
-            standing,
-            [outcome_annotation.stamp(mission, ending), *actions],
+            view,
+            [outcome_annotation.write_patch(mission, ending), *actions],
             now,
-            requeue_after=_SOON,
+            requeue_after=_SHORT_DELAY,
         )
-    if ledger.must_write_down(observed, now):
-        return Plan((*actions, *ledger.written_down(observed, ending, run_id=run_id)))
-    actions += ledger.closing(observed, ending, run_id=run_id)
-    refresh = ledger.learnt(observed)
-    again = rerun.stamp(observed, ending, run_id=run_id, now=now)
-    if again is not None and not actions:
-        return Plan((again, *refresh), requeue_after=_SOON)
+    if ledger.needs_outbox(observed, now):
+        return Plan((*actions, *ledger.outbox_actions(observed, ending, run_id=run_id)))
+    actions += ledger.close_actions(observed, ending, run_id=run_id)
+    refresh = ledger.refresh_statistics(observed)
+    rerun_patch = rerun.write_patch(observed, ending, run_id=run_id, now=now)
+    if rerun_patch is not None and not actions:
+        return Plan((rerun_patch, *refresh), requeue_after=_SHORT_DELAY)
     actions += refresh
     if is_held(mission) and not ledger.is_refused(observed):
-        actions.append(ledger.released(observed))
+        actions.append(ledger.release_finalizer(observed))
     if mission.is_deleting and observed.ledger.problem is None:
-        return Plan(tuple(actions), requeue_after=_SOON)  # nobody reads the status of what is gone
-    return _plan(standing, actions, now, requeue_after=_next_look(observed, ending, now))
+        return Plan(
+            tuple(actions), requeue_after=_SHORT_DELAY
+        )  # nobody reads the status of what is gone
+    return _plan(view, actions, now, requeue_after=_poll_delay(observed, ending, now))
 
 
 def _end_commands(observed: MissionObserved) -> list[EndCommands]:
     return [EndCommands(ref_of(observed.mission))] if observed.has_commands else []
 
 
-def _stop(seen: Sequence[Attempt]) -> list[Action]:
+def _delete_open_jobs(attempt_list: Sequence[Attempt]) -> list[Action]:
     """End what still runs; its Job goes with its pods."""
     return [
         Delete(children.ref_of(attempt.job), uid=attempt.job["metadata"]["uid"])
-        for attempt in seen
+        for attempt in attempt_list
         if attempt.job is not None
         and not attempt.job["metadata"].get("deletionTimestamp")
         and not attempts.has_ended(attempt.job)
     ]
 
 
-def _next_look(observed: MissionObserved, ending: Ending, now: datetime) -> timedelta | None:
+def _poll_delay(observed: MissionObserved, ending: RunOutcome, now: datetime) -> timedelta | None:
     """Poll the extraction, soon at first and less often later; None when nothing is awaited."""
     asked_at = observed.mission.metadata.deletion_timestamp
     if asked_at is not None:
-        return max(asked_at + ledger.PATIENCE - now, _SOON)
+        return max(asked_at + ledger.OUTBOX_DELAY - now, _SHORT_DELAY)
     if ledger.is_refused(observed):
-        return ledger.TELL_AGAIN
+        return ledger.REFUSAL_RETRY_INTERVAL
     extraction = observed.ledger.extraction
     is_settled = extraction is not None and extraction.state in ("done", "failed")
     state = ledger.state_of(observed)
     if state.is_done and (is_settled or not state.is_extracting):
         return None
     age = now - (ending.finished_at or now)
-    return min(max(age / 4, _SOON), _POLL_LIMIT)
+    return min(max(age / 4, _SHORT_DELAY), _POLL_LIMIT)
 
 
-def _soonest(
-    limits: Sequence[datetime | None], now: datetime, look_again: timedelta | None
+def _earliest(
+    limits: Sequence[datetime | None], now: datetime, retry_after: timedelta | None
 ) -> timedelta | None:
-    waits = [max(limit - now, _SOON) for limit in limits if limit is not None]
-    if look_again is not None:
-        waits.append(look_again)
-    return min(waits, default=None)
+    delays = [max(limit - now, _SHORT_DELAY) for limit in limits if limit is not None]
+    if retry_after is not None:
+        delays.append(retry_after)
+    return min(delays, default=None)
 
 
 def _plan(
-    standing: Standing,
+    view: MissionView,
     actions: Sequence[Action],
     now: datetime,
     *,
     requeue_after: timedelta | None = None,
 ) -> Plan:
-    status, events = mission_conditions.say(standing, now)
+    status, events = mission_conditions.decide_status(view, now)
     return Plan((*actions, *events), status, requeue_after)

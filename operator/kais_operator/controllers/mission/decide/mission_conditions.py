@@ -15,8 +15,11 @@ from kais_operator.controllers.mission.decide import attempt_summary, mission_st
 from kais_operator.controllers.mission.decide import ledger as decide_ledger
 from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.mission_view import Standing, kept_word
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.mission_view import (
+    MissionView,
+    keep_last_true_condition,
+)
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
@@ -31,49 +34,52 @@ _REASONS = {
 }
 
 
-def say(standing: Standing, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
+def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Give a mission's status, and the Events that its transitions are worth."""
-    said = [
-        _started(standing),
-        _checks_passed(standing),
-        _knowledge_extracted(standing),
-        _recorded(standing),
-        _succeeded(standing),
+    wanted_conditions = [
+        _started(view),
+        _checks_passed(view),
+        _knowledge_extracted(view),
+        _recorded(view),
+        _succeeded(view),
     ]
-    told = status_and_events.timed(standing.mission, said, now)
-    status = mission_status.status_of(standing, told)
-    is_worth_both = standing.ending is None or told[0].status == "True"
+    timed_conditions = status_and_events.timed(view.mission, wanted_conditions, now)
+    status = mission_status.status_of(view, timed_conditions)
+    is_worth_both = view.ending is None or timed_conditions[0].status == "True"
     types = (
         (ConditionType.STARTED, ConditionType.SUCCEEDED)
         if is_worth_both
         else (ConditionType.SUCCEEDED,)
     )
-    events = status_and_events.events(standing.mission, told, types=types)
-    return status_and_events.body_of(status), (*events, *_review_requested(standing, said[-1]))
+    events = status_and_events.events(view.mission, timed_conditions, types=types)
+    return status_and_events.body_of(status), (
+        *events,
+        *_review_requested(view, wanted_conditions[-1]),
+    )
 
 
-def _started(standing: Standing) -> DesiredCondition:
-    unsupported = outcome.unsupported(standing.mission, standing.observed.team)
-    if unsupported is not None and not standing.attempts and standing.ending is None:
+def _started(view: MissionView) -> DesiredCondition:
+    unsupported = outcome.unsupported(view.mission, view.observed.team)
+    if unsupported is not None and not view.attempts and view.ending is None:
         return conditions.false(ConditionType.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
-    begun = next((one for one in standing.tries() if one.has_begun), None)
-    if begun is not None:
-        words = f"attempt {begun.number} was started at {rfc3339(begun.started_at)}"
+    first_started = next((summary for summary in view.summaries() if summary.is_started), None)
+    if first_started is not None:
+        message = (
+            f"attempt {first_started.number} was started at {rfc3339(first_started.started_at)}"
+        )
         return conditions.true(
-            ConditionType.STARTED, Reason.STARTED, words + _remark(standing.mission)
+            ConditionType.STARTED, Reason.STARTED, message + _remark(view.mission)
         )
-    if standing.ending is not None:
-        return _never_started(standing.ending)
-    last = standing.attempts[-1] if standing.attempts else None
-    if standing.obstacle is not None and (last is None or last.trouble is None):
-        return conditions.false(
-            ConditionType.STARTED, standing.obstacle.reason, standing.obstacle.message
-        )
+    if view.ending is not None:
+        return _never_started(view.ending)
+    last = view.attempts[-1] if view.attempts else None
+    if view.obstacle is not None and (last is None or last.trouble is None):
+        return conditions.false(ConditionType.STARTED, view.obstacle.reason, view.obstacle.message)
     if last is not None:
         reason = last.trouble or Reason.WAITING_FOR_PODS
-        return conditions.false(ConditionType.STARTED, reason, last.words)
-    words = "attempt 1 is being started"
-    return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, words)
+        return conditions.false(ConditionType.STARTED, reason, last.end_message)
+    message = "attempt 1 is being started"
+    return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
 
 
 def _remark(mission: Mission) -> str:
@@ -83,130 +89,136 @@ def _remark(mission: Mission) -> str:
     return " (without effect in this version: budget: task cells report no cost)"
 
 
-def _never_started(ending: Ending) -> DesiredCondition:
-    if not ending.tries and ending.attempt > 0:
-        return conditions.true(ConditionType.STARTED, Reason.ALREADY_RUN, ending.words)
+def _never_started(ending: RunOutcome) -> DesiredCondition:
+    if not ending.attempts and ending.attempt > 0:
+        return conditions.true(ConditionType.STARTED, Reason.ALREADY_RUN, ending.message)
     reason = _REASONS.get(ending.outcome, Reason.ALREADY_RUN)
-    return conditions.false(ConditionType.STARTED, reason, ending.words)
+    return conditions.false(ConditionType.STARTED, reason, ending.message)
 
 
-def _checks_passed(standing: Standing) -> DesiredCondition:
+def _checks_passed(view: MissionView) -> DesiredCondition:
     type_ = ConditionType.CHECKS_PASSED
-    if not standing.mission.spec.completion.checks:
-        words = "the mission declares no checks; the exit code decides"
-        return conditions.true(type_, Reason.NO_CHECKS, words)
-    last = next(iter(reversed(standing.tries())), None)
+    if not view.mission.spec.completion.checks:
+        message = "the mission declares no checks; the exit code decides"
+        return conditions.true(type_, Reason.NO_CHECKS, message)
+    last = next(iter(reversed(view.summaries())), None)
     results = last.checks if last is not None else ()
     bad = [r for r in results if r.status in (CheckStatus.FAILED, CheckStatus.ERROR)]
     if bad:
-        said = "; ".join(f"{r.name} {r.status}{': ' if r.message else ''}{r.message}" for r in bad)
-        return conditions.false(type_, Reason.CHECK_FAILED, said)
+        failures = "; ".join(
+            f"{r.name} {r.status}{': ' if r.message else ''}{r.message}" for r in bad
+        )
+        return conditions.false(type_, Reason.CHECK_FAILED, failures)
     waiting = [r.name for r in results if r.status is CheckStatus.PENDING]
     if last is None or not results or waiting:
-        named = ", ".join(
-            waiting or [check.name for check in standing.mission.spec.completion.checks]
+        pending_names = ", ".join(
+            waiting or [check.name for check in view.mission.spec.completion.checks]
         )
-        if standing.ending is not None:
-            words = f"the run ended before these checks were evaluated: {named}"
-            return conditions.false(type_, Reason.CHECKS_PENDING, words)
-        words = f"still to be evaluated: {named}"
-        away = _without_renderer(standing)
-        if away is not None:
-            return conditions.unknown(type_, Reason.RENDERER_UNAVAILABLE, f"{words}; {away}")
-        return conditions.unknown(type_, Reason.CHECKS_PENDING, words)
+        if view.ending is not None:
+            message = f"the run ended before these checks were evaluated: {pending_names}"
+            return conditions.false(type_, Reason.CHECKS_PENDING, message)
+        message = f"still to be evaluated: {pending_names}"
+        renderer_message = _renderer_message(view)
+        if renderer_message is not None:
+            return conditions.unknown(
+                type_, Reason.RENDERER_UNAVAILABLE, f"{message}; {renderer_message}"
+            )
+        return conditions.unknown(type_, Reason.CHECKS_PENDING, message)
     passed = ", ".join(result.name for result in results)
     return conditions.true(type_, Reason.CHECKS_PASSED, f"attempt {last.number}: {passed}")
 
 
-def _without_renderer(standing: Standing) -> str | None:
+def _renderer_message(view: MissionView) -> str | None:
     """Say what checks with patterns wait for; None when they do not."""
-    problem = standing.observed.renderer_problem
+    problem = view.observed.renderer_problem
     if problem is None:
         return None
     return f"{problem}; the patterns of checks are evaluated when it does"
 
 
-def _knowledge_extracted(standing: Standing) -> DesiredCondition:
+def _knowledge_extracted(view: MissionView) -> DesiredCondition:
     type_ = ConditionType.KNOWLEDGE_EXTRACTED
-    extraction = standing.observed.ledger.extraction
-    if standing.ending is None:
-        words = "facts are extracted when the run has ended"
-        return conditions.false(type_, Reason.EXTRACTION_PENDING, words)
-    if extraction is None and not decide_ledger.state_of(standing.observed).is_extracting:
-        words = "the mission or its scope asked for no extraction"
-        return conditions.false(type_, Reason.EXTRACTION_DISABLED, words)
-    return kept_word(standing, type_) or _extracted(extraction, standing.observed.ledger.problem)
+    extraction = view.observed.ledger.extraction
+    if view.ending is None:
+        message = "facts are extracted when the run has ended"
+        return conditions.false(type_, Reason.EXTRACTION_PENDING, message)
+    if extraction is None and not decide_ledger.state_of(view.observed).is_extracting:
+        message = "the mission or its scope asked for no extraction"
+        return conditions.false(type_, Reason.EXTRACTION_DISABLED, message)
+    return keep_last_true_condition(view, type_) or _extracted(
+        extraction, view.observed.ledger.problem
+    )
 
 
 def _extracted(extraction: models.Extraction | None, problem: str | None) -> DesiredCondition:
     type_ = ConditionType.KNOWLEDGE_EXTRACTED
     if extraction is None and problem is not None:
-        words = f"{problem}; facts are extracted when it answers"
-        return conditions.false(type_, Reason.STORE_UNAVAILABLE, words)
+        message = f"{problem}; facts are extracted when it answers"
+        return conditions.false(type_, Reason.STORE_UNAVAILABLE, message)
     if extraction is None or extraction.state in ("pending", "running"):
-        words = "the knowledge service is extracting facts from the run"
-        return conditions.false(type_, Reason.EXTRACTION_PENDING, words)
+        message = "the knowledge service is extracting facts from the run"
+        return conditions.false(type_, Reason.EXTRACTION_PENDING, message)
     because = f": {extraction.reason}" if extraction.reason else ""
     if extraction.state == "failed":
-        words = f"no facts could be extracted{because or '; the knowledge service gave up'}"
-        return conditions.false(type_, Reason.EXTRACTION_FAILED, words)
+        message = f"no facts could be extracted{because or '; the knowledge service gave up'}"
+        return conditions.false(type_, Reason.EXTRACTION_FAILED, message)
     count = len(extraction.facts)
     reason = Reason.EXTRACTED if count else Reason.NOTHING_TO_EXTRACT
-    words = f"{count} {'fact' if count == 1 else 'facts'} extracted{because}"
-    return conditions.true(type_, reason, words)
+    message = f"{count} {'fact' if count == 1 else 'facts'} extracted{because}"
+    return conditions.true(type_, reason, message)
 
 
-def _recorded(standing: Standing) -> DesiredCondition:
-    ledger = standing.observed.ledger
-    if standing.ending is None:
+def _recorded(view: MissionView) -> DesiredCondition:
+    ledger = view.observed.ledger
+    if view.ending is None:
         if ledger.problem is not None:
-            words = f"{ledger.problem}; the run is recorded when it answers"
-            return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, words)
-        words = "the run is recorded when it has ended"
-        return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, words)
-    if decide_ledger.state_of(standing.observed).is_done:
-        words = f"the ledger has run {standing.run_id} as {standing.ending.outcome}"
-        return conditions.true(ConditionType.RECORDED, Reason.RECORDED, words)
-    kept = kept_word(standing, ConditionType.RECORDED)
-    if kept is not None:
-        return kept
+            message = f"{ledger.problem}; the run is recorded when it answers"
+            return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
+        message = "the run is recorded when it has ended"
+        return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, message)
+    if decide_ledger.state_of(view.observed).is_done:
+        message = f"the ledger has run {view.run_id} as {view.ending.outcome}"
+        return conditions.true(ConditionType.RECORDED, Reason.RECORDED, message)
+    last_condition = keep_last_true_condition(view, ConditionType.RECORDED)
+    if last_condition is not None:
+        return last_condition
     if ledger.problem is not None:
-        words = f"{ledger.problem}; run {standing.run_id} is recorded when it answers"
-        return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, words)
-    return _not_yet_recorded(standing)
+        message = f"{ledger.problem}; run {view.run_id} is recorded when it answers"
+        return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
+    return _not_yet_recorded(view)
 
 
-def _not_yet_recorded(standing: Standing) -> DesiredCondition:
-    refusal = standing.observed.ledger.refusal
+def _not_yet_recorded(view: MissionView) -> DesiredCondition:
+    refusal = view.observed.ledger.refusal
     if refusal is not None:
-        words = (
-            f"the knowledge service rejected run {standing.run_id}: {refusal};"
+        message = (
+            f"the knowledge service rejected run {view.run_id}: {refusal};"
             " will retry within an hour"
         )
-        return conditions.false(ConditionType.RECORDED, Reason.RECORDING_REFUSED, words)
-    words = f"run {standing.run_id} is being recorded"
-    return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, words)
+        return conditions.false(ConditionType.RECORDED, Reason.RECORDING_REFUSED, message)
+    message = f"run {view.run_id} is being recorded"
+    return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, message)
 
 
-def _succeeded(standing: Standing) -> DesiredCondition:
-    ending = standing.ending
+def _succeeded(view: MissionView) -> DesiredCondition:
+    ending = view.ending
     if ending is not None and ending.outcome is Outcome.SUCCEEDED:
-        return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, ending.words)
+        return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, ending.message)
     if ending is not None:
-        words = f"{ending.outcome}: {ending.words}"
-        return conditions.false(ConditionType.SUCCEEDED, _failure(ending), words)
-    started = _started(standing)
+        message = f"{ending.outcome}: {ending.message}"
+        return conditions.false(ConditionType.SUCCEEDED, _failure(ending), message)
+    started = _started(view)
     if started.reason is Reason.NOT_YET_SUPPORTED:
         return conditions.false(ConditionType.SUCCEEDED, started.reason, started.message)
-    last = standing.attempts[-1] if standing.attempts else None
+    last = view.attempts[-1] if view.attempts else None
     if last is None or (started.status != "True" and not last.is_over):
         return conditions.unknown(ConditionType.SUCCEEDED, started.reason, started.message)
-    return _going_on(standing, last)
+    return _in_progress(view, last)
 
 
-def _failure(ending: Ending) -> Reason:
+def _failure(ending: RunOutcome) -> Reason:
     """Name what failed: the task, one of its checks, or its review."""
-    last = ending.tries[-1] if ending.tries else None
+    last = ending.attempts[-1] if ending.attempts else None
     if ending.outcome is not Outcome.FAILED or last is None:
         return _REASONS[ending.outcome]
     if last.verdict is not None:
@@ -215,51 +227,53 @@ def _failure(ending: Ending) -> Reason:
     return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
 
 
-def _going_on(standing: Standing, last: Attempt) -> DesiredCondition:
+def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
     """Say where an attempt stands that the run is not over with."""
-    of = f"{last.number} of {standing.mission.spec.completion.max_attempts}"
+    count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
-        words = f"attempt {of} failed: {attempt_summary.of(last).sentence()}; "
-        words += standing.obstacle.message if standing.obstacle else "the next one is prepared"
-        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, words)
+        message = f"attempt {count} failed: {attempt_summary.summarise(last).sentence()}; "
+        message += view.obstacle.message if view.obstacle else "the next one is prepared"
+        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
     if last.state is State.REVIEWING:
         return conditions.unknown(
-            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _asking(standing, last)
+            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _review_message(view, last)
         )
-    away = _without_renderer(standing)
-    if last.state is State.CHECKING and last.trouble is None and away is not None:
-        words = f"attempt {of} is being checked: {away}"
-        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, words)
+    renderer_message = _renderer_message(view)
+    if last.state is State.CHECKING and last.trouble is None and renderer_message is not None:
+        message = f"attempt {count} is being checked: {renderer_message}"
+        return conditions.unknown(ConditionType.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, message)
     if last.state is State.CHECKING:
-        words = standing.obstacle.message if standing.obstacle else last.words
-        words = f"attempt {of} is being checked: {words}"
+        message = view.obstacle.message if view.obstacle else last.end_message
+        message = f"attempt {count} is being checked: {message}"
         return conditions.unknown(
-            ConditionType.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, words
+            ConditionType.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, message
         )
     if last.trouble is not None:
-        words = f"attempt {of} waits: {last.words}"
-        return conditions.unknown(ConditionType.SUCCEEDED, last.trouble, words)
-    return conditions.unknown(ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {of} is running")
-
-
-def _asking(standing: Standing, last: Attempt) -> str:
-    """Ask the reviewer: what to judge by, and how to answer with kubectl."""
-    review = standing.mission.spec.completion.review
-    criteria = review.criteria if review is not None else ""
-    run = f'"run": "{standing.run_id}", ' if standing.run_id is not None else ""
-    answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
-    words = (
-        f"attempt {last.number}: {last.words}; criteria: {criteria[:_CRITERIA_LIMIT]}; answer with "
-        f"the annotation {labels.REVIEW}={answer} (or reject)"
+        message = f"attempt {count} waits: {last.end_message}"
+        return conditions.unknown(ConditionType.SUCCEEDED, last.trouble, message)
+    return conditions.unknown(
+        ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {count} is running"
     )
-    remark = decide_review.remark(standing.mission, last.number)
-    return f"{words}; {remark}" if remark is not None else words
 
 
-def _review_requested(standing: Standing, wanted: DesiredCondition) -> tuple[EmitEvent, ...]:
+def _review_message(view: MissionView, last: Attempt) -> str:
+    """Ask the reviewer: what to judge by, and how to answer with kubectl."""
+    review = view.mission.spec.completion.review
+    criteria = review.criteria if review is not None else ""
+    run = f'"run": "{view.run_id}", ' if view.run_id is not None else ""
+    answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
+    message = (
+        f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}; "
+        f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
+    )
+    remark = decide_review.remark(view.mission, last.number)
+    return f"{message}; {remark}" if remark is not None else message
+
+
+def _review_requested(view: MissionView, succeeded: DesiredCondition) -> tuple[EmitEvent, ...]:
     """Tell of each attempt that waits for its review, once."""
-    told = standing.mission.status.review
-    is_told = told is not None and told.status is ReviewStatus.PENDING
-    if wanted.reason is not Reason.REVIEW_REQUESTED or is_told:
+    last_review = view.mission.status.review
+    is_announced = last_review is not None and last_review.status is ReviewStatus.PENDING
+    if succeeded.reason is not Reason.REVIEW_REQUESTED or is_announced:
         return ()
-    return (EmitEvent("Normal", wanted.reason, wanted.message[:1024]),)
+    return (EmitEvent("Normal", succeeded.reason, succeeded.message[:1024]),)

@@ -11,7 +11,7 @@ from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide.attempts_annotation import AttemptHistory
 from kais_operator.controllers.mission.decide.check_rules import Output
-from kais_operator.controllers.mission.decide.entrypoint import Team
+from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.planning import annotation_values
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
@@ -87,7 +87,7 @@ class MissionObserved:
     """
 
     mission: Mission
-    team: Team = field(default_factory=Team)
+    team: MissionTeam = field(default_factory=MissionTeam)
     jobs: Sequence[Body] = ()
     pods: Sequence[Body] = ()
     maps: Mapping[str, Body] = field(default_factory=dict)

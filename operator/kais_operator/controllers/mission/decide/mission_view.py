@@ -10,15 +10,15 @@ from kais.conditions import DesiredCondition
 from kais.reasons import Reason
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_summary
-from kais_operator.controllers.mission.decide.attempt_summary import Try
+from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.controllers.mission.decide.attempts import Attempt
-from kais_operator.controllers.mission.decide.entrypoint import Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 
 
 @dataclass(frozen=True)
-class Standing:
+class MissionView:
     """Where a mission stands: what was seen, and what was made of it.
 
     Attributes:
@@ -32,26 +32,31 @@ class Standing:
     observed: MissionObserved
     run_id: str | None
     attempts: Sequence[Attempt] = ()
-    ending: Ending | None = None
-    obstacle: Obstacle | None = None
+    ending: RunOutcome | None = None
+    obstacle: NotReady | None = None
 
     @property
     def mission(self) -> Mission:
         """The object."""
         return self.observed.mission
 
-    def tries(self) -> tuple[Try, ...]:
+    def summaries(self) -> tuple[AttemptSummary, ...]:
         """Give the attempts as they are told: those of the ending count, when there is one."""
         return (
-            self.ending.tries if self.ending is not None else attempt_summary.of_all(self.attempts)
+            self.ending.attempts
+            if self.ending is not None
+            else attempt_summary.summarise_all(self.attempts)
         )
 
 
-def kept_word(standing: Standing, type_: str) -> DesiredCondition | None:
+def keep_last_true_condition(view: MissionView, type_: str) -> DesiredCondition | None:
     """Repeat what was told as done, while the store that could say so again is away."""
-    before = standing.mission.condition(type_)
-    is_away = standing.observed.ledger.problem is not None
-    if not is_away or before is None or before.status != "True":
+    last_condition = view.mission.condition(type_)
+    is_store_unavailable = view.observed.ledger.problem is not None
+    if not is_store_unavailable or last_condition is None or last_condition.status != "True":
         return None
-    reason = next((known for known in Reason if known.value == before.reason), Reason.RECORDED)
-    return conditions.true(type_, reason, before.message)
+    reason = next(
+        (candidate for candidate in Reason if candidate.value == last_condition.reason),
+        Reason.RECORDED,
+    )
+    return conditions.true(type_, reason, last_condition.message)

@@ -16,59 +16,64 @@ from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_summary
-from kais_operator.controllers.mission.decide.attempt_summary import Try
+from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef, PatchMetadata
 from knowledge_client import models
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunOutcome:
     """How a run ended. Of a run that never started, `started_at` is None."""
 
     outcome: Outcome
-    words: str
+    message: str
     finished_at: datetime | None = None
     started_at: datetime | None = None
-    tries: tuple[Try, ...] = ()
+    attempts: tuple[AttemptSummary, ...] = ()
     receipt: str | None = None
     injected: int | None = None
     attempt: int = 0
 
 
-def read(mission: Mission, ledger: models.Run | None) -> Ending | None:
+def read(mission: Mission, ledger: models.Run | None) -> RunOutcome | None:
     """Read how a mission's run ended; None while it has not.
 
     A Mission that was made anew has the outcome only; then the ledger says when. Where the ledger
     closed the run with another outcome, the ledger's stands.
     """
-    given = mission.metadata.annotations.get(labels.OUTCOME)
-    if given is None or given not in set(Outcome):
+    outcome_value = mission.metadata.annotations.get(labels.OUTCOME)
+    if outcome_value is None or outcome_value not in set(Outcome):
         return None
-    outcome = Outcome(given)
-    kept = _parse(outcome, mission.metadata.annotations.get(labels.ENDING))
-    ending = kept or _from_ledger(outcome, ledger)
-    if ledger is not None and ledger.outcome is not None and ledger.outcome != given:
-        return by_ledger(ledger, ending, given=given)
+    outcome = Outcome(outcome_value)
+    recorded = _parse(outcome, mission.metadata.annotations.get(labels.ENDING))
+    ending = recorded or _from_ledger(outcome, ledger)
+    if ledger is not None and ledger.outcome is not None and ledger.outcome != outcome_value:
+        return from_ledger_conflict(ledger, ending, observed_outcome=outcome_value)
     return ending
 
 
-def by_ledger(ledger: models.Run, ending: Ending, *, given: str) -> Ending:
+def from_ledger_conflict(
+    ledger: models.Run, ending: RunOutcome, *, observed_outcome: str
+) -> RunOutcome:
     """Take the ledger's outcome, and say which one it takes the place of."""
-    words = f"the ledger has this run closed as {ledger.outcome}, which stands; seen here: {given}"
-    return Ending(
+    message = (
+        f"the ledger has this run closed as {ledger.outcome}, which stands; "
+        f"seen here: {observed_outcome}"
+    )
+    return RunOutcome(
         outcome=Outcome(str(ledger.outcome)),
-        words=words,
+        message=message,
         finished_at=ledger.finished_at or ending.finished_at,
         started_at=ending.started_at or ledger.started_at,
-        tries=ending.tries,
+        attempts=ending.attempts,
         receipt=ending.receipt,
         injected=ending.injected,
         attempt=ending.attempt,
     )
 
 
-def stamp(mission: Mission, ending: Ending) -> PatchMetadata:
+def write_patch(mission: Mission, ending: RunOutcome) -> PatchMetadata:
     """Write an ending onto its Mission, before anybody else is told."""
     metadata = mission.metadata
     return PatchMetadata(
@@ -82,49 +87,50 @@ def stamp(mission: Mission, ending: Ending) -> PatchMetadata:
     )
 
 
-def _dump(ending: Ending) -> str:
-    kept: Body = {
-        "words": ending.words,
+def _dump(ending: RunOutcome) -> str:
+    record: Body = {
+        "words": ending.message,
         "attempt": ending.attempt,
         "startedAt": attempt_summary.dump_time(ending.started_at),
         "finishedAt": attempt_summary.dump_time(ending.finished_at),
         "receipt": ending.receipt,
         "injected": ending.injected,
-        "tries": [attempt_summary.dump(one) for one in ending.tries],
+        "tries": [attempt_summary.dump(summary) for summary in ending.attempts],
     }
-    return json.dumps(kept, ensure_ascii=False, sort_keys=True)
+    return json.dumps(record, ensure_ascii=False, sort_keys=True)
 
 
-def _parse(outcome: Outcome, text: str | None) -> Ending | None:
+def _parse(outcome: Outcome, text: str | None) -> RunOutcome | None:
     try:
-        kept = annotation_values.parse(text)
-        return _from_kept(outcome, kept) if kept else None
+        record = annotation_values.parse(text)
+        return _from_record(outcome, record) if record else None
     except annotation_values.BROKEN:
         return None  # somebody edited the annotation; the outcome still counts
 
 
-def _from_kept(outcome: Outcome, kept: Mapping[str, Any]) -> Ending:
-    return Ending(
+def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
+    return RunOutcome(
         outcome=outcome,
-        words=annotation_values.words(kept.get("words")) or f"the run ended {outcome}",
-        finished_at=annotation_values.time(kept.get("finishedAt")),
-        started_at=annotation_values.time(kept.get("startedAt")),
-        tries=tuple(
-            attempt_summary.parse(one) for one in (kept.get("tries") or ())[: attempt_summary.KEPT]
+        message=annotation_values.words(record.get("words")) or f"the run ended {outcome}",
+        finished_at=annotation_values.time(record.get("finishedAt")),
+        started_at=annotation_values.time(record.get("startedAt")),
+        attempts=tuple(
+            attempt_summary.parse(summary)
+            for summary in (record.get("tries") or ())[: attempt_summary.MAX_ATTEMPTS]
         ),
-        receipt=annotation_values.words(kept.get("receipt")) or None,
-        injected=annotation_values.optional_number(kept.get("injected")),
-        attempt=annotation_values.number(kept.get("attempt") or 0),
+        receipt=annotation_values.words(record.get("receipt")) or None,
+        injected=annotation_values.optional_number(record.get("injected")),
+        attempt=annotation_values.number(record.get("attempt") or 0),
     )
 
 
-def _from_ledger(outcome: Outcome, ledger: models.Run | None) -> Ending:
-    words = f"the run ended {outcome} before this object was made; it is not run again"
+def _from_ledger(outcome: Outcome, ledger: models.Run | None) -> RunOutcome:
+    message = f"the run ended {outcome} before this object was made; it is not run again"
     if ledger is None:
-        return Ending(outcome, words)
-    return Ending(
+        return RunOutcome(outcome, message)
+    return RunOutcome(
         outcome,
-        words,
+        message,
         finished_at=ledger.finished_at,
         started_at=ledger.started_at,
         injected=ledger.counters.get("injected"),

@@ -13,7 +13,7 @@ from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempts, attempts_annotation, ledger
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
-from kais_operator.controllers.mission.decide.outcome_annotation import Ending
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
@@ -32,7 +32,7 @@ def run_id_for(mission: Mission, nonce: str | None) -> str:
     return names.run_id(owner.uid if owner and is_use else mission.metadata.uid, nonce or "")
 
 
-def wanted(mission: Mission) -> str | None:
+def requested_nonce(mission: Mission) -> str | None:
     """Give the nonce of a run that was asked for and not begun; None for none."""
     annotations = mission.metadata.annotations
     nonce = nonce_of(mission)
@@ -41,8 +41,8 @@ def wanted(mission: Mission) -> str | None:
     return nonce if run_id_for(mission, nonce) != annotations.get(labels.RUN_ID) else None
 
 
-def stamp(
-    observed: MissionObserved, ending: Ending, *, run_id: str, now: datetime
+def write_patch(
+    observed: MissionObserved, ending: RunOutcome, *, run_id: str, now: datetime
 ) -> PatchMetadata | None:
     """Choose the write that begins another run; None when none is asked for, or not all is told.
 
@@ -50,7 +50,7 @@ def stamp(
     and a verdict is about the work that was judged.
     """
     mission = observed.mission
-    nonce = wanted(mission)
+    nonce = requested_nonce(mission)
     if nonce is None or not ledger.state_of(observed).is_done:
         return None
     metadata = mission.metadata
@@ -62,7 +62,7 @@ def stamp(
             labels.RUN_ID: run_id_for(mission, nonce),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
-            labels.EARLIER_RUNS: attempts_annotation.with_ended(mission, run_id, ending),
+            labels.EARLIER_RUNS: attempts_annotation.append_run(mission, run_id, ending),
             labels.OUTCOME: None,
             labels.ENDING: None,
             labels.ATTEMPTS: None,
@@ -73,7 +73,7 @@ def stamp(
     )
 
 
-def clear(observed: MissionObserved, *, run_id: str) -> list[Action]:
+def delete_old_jobs(observed: MissionObserved, *, run_id: str) -> list[Action]:
     """Remove the Jobs of runs before this one: attempts are numbered from 1 again."""
     return [
         Delete(children.ref_of(job), uid=job["metadata"]["uid"])

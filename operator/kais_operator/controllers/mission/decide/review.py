@@ -44,30 +44,34 @@ def is_wanted(mission: Mission) -> bool:
     return review is not None and review.enabled
 
 
-def raw(mission: Mission) -> str | None:
+def annotation_text(mission: Mission) -> str | None:
     """Give the annotation as it stands."""
     return mission.metadata.annotations.get(labels.REVIEW)
 
 
 def read(mission: Mission) -> Verdict | str | None:
     """Read the annotation: a verdict, why it is none, or None when there is no annotation."""
-    text = raw(mission)
+    text = annotation_text(mission)
     if text is None:
         return None
     try:
-        said = annotation_values.parse(text)
+        document = annotation_values.parse(text)
     except ValueError as exc:
         return f"{labels.REVIEW} is not JSON ({exc}); write {_FORM}"
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         return f"{labels.REVIEW} is not an object; write {_FORM}"
-    run_id = said.get("run")
+    run_id = document.get("run")
     if run_id is not None and run_id != annotation_values.run_id(mission.metadata.annotations):
         return f"{labels.REVIEW} names run {str(run_id)[:_RUN_SHOWN]} and is ignored"
-    return _verdict(said)
+    return _verdict(document)
 
 
-def _verdict(said: dict[str, Any]) -> Verdict | str:
-    attempt, verdict, feedback = said.get("attempt"), said.get("verdict"), said.get("feedback", "")
+def _verdict(document: dict[str, Any]) -> Verdict | str:
+    attempt, verdict, feedback = (
+        document.get("attempt"),
+        document.get("verdict"),
+        document.get("feedback", ""),
+    )
     if not _is_attempt(attempt):
         return f"{labels.REVIEW} names no attempt; write {_FORM}"
     status = _VERDICTS.get(verdict.lower()) if isinstance(verdict, str) else None
@@ -85,9 +89,9 @@ def _is_attempt(attempt: Any) -> TypeGuard[int]:
 
 def remark(mission: Mission, number: int) -> str | None:
     """Say why the annotation does not judge attempt `number`; None when it does or is missing."""
-    said = read(mission)
-    if isinstance(said, str):
-        return said
-    if said is not None and said.attempt != number:
-        return f"{labels.REVIEW} refers to attempt {said.attempt} and is ignored"
+    verdict = read(mission)
+    if isinstance(verdict, str):
+        return verdict
+    if verdict is not None and verdict.attempt != number:
+        return f"{labels.REVIEW} refers to attempt {verdict.attempt} and is ignored"
     return None

@@ -20,7 +20,7 @@ from kais_operator.controllers.mission.decide import (
     check_rules,
 )
 from kais_operator.controllers.mission.decide.attempts import Attempt, State
-from kais_operator.controllers.mission.decide.entrypoint import Obstacle
+from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     RunningContainer,
@@ -31,38 +31,38 @@ from kais_operator.planning.plan import Action, ObjectRef, PatchMetadata, RunInC
 
 PAUSE = timedelta(seconds=15)
 """Between a round that failed and the next one; an arbitrary number."""
-_LOOK = timedelta(seconds=1)
-_GRACE = timedelta(seconds=5)
+_POLL_INTERVAL = timedelta(seconds=1)
+_COMMAND_GRACE = timedelta(seconds=5)
 """A mission whose time is over ends its commands; they end by themselves this much later."""
 
-Step = tuple[Obstacle | None, tuple[Action, ...], timedelta | None]
+Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 
 
-def is_round(cell: Cell) -> bool:
+def is_service_attempt(cell: Cell) -> bool:
     """Whether a cell keeps running, so that an attempt is no Job."""
     return cell.spec.effective_mode is CellMode.SERVICE
 
 
-def start(observed: MissionObserved, seen: Sequence[Attempt], now: datetime) -> Step:
+def next_attempt(observed: MissionObserved, attempts: Sequence[Attempt], now: datetime) -> Step:
     """Choose the write that begins the next round."""
-    previous = seen[-1] if seen else None
+    previous = attempts[-1] if attempts else None
     if previous is not None and previous.finished_at is not None:
         due = previous.finished_at + PAUSE
         if now < due:
-            words = "the checks are evaluated again after a pause"
-            return Obstacle(Reason.RETRYING, words), (), due - now
+            message = "the checks are evaluated again after a pause"
+            return NotReady(Reason.RETRYING, message), (), due - now
     number = previous.number + 1 if previous else 1
-    begun = Attempt(number, None, State.CHECKING, now, has_begun=True, is_exec=True)
+    attempt = Attempt(number, None, State.CHECKING, now, is_started=True, is_exec=True)
     metadata = observed.mission.metadata
-    written = PatchMetadata(
+    patch = PatchMetadata(
         ObjectRef(observed.mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
-        annotations={labels.ATTEMPTS: attempts_annotation.annotation([*seen, begun])},
+        annotations={labels.ATTEMPTS: attempts_annotation.serialise([*attempts, attempt])},
     )
-    return None, (written,), None
+    return None, (patch,), None
 
 
-def go_on(
+def run_checks(
     observed: MissionObserved, last: Attempt, *, deadline: datetime | None, now: datetime
 ) -> Step:
     """Choose the commands that have not been started, and requeue until all have ended.
@@ -71,17 +71,19 @@ def go_on(
     """
     if last.state is State.REVIEWING:
         return None, (), None
-    wanted = check_evaluation.to_run(observed, last)
+    checks = check_evaluation.checks_to_start(observed, last)
     container = observed.container
-    if wanted and container is None:
-        words = "the checks wait for a ready pod of the cell"
-        return Obstacle(Reason.WAITING_FOR_PODS, words), (), _LOOK
-    whole = durations.parse(observed.mission.spec.completion.timeout)
-    most = whole if deadline is None else min(whole, deadline - now + _GRACE)
+    if checks and container is None:
+        message = "the checks wait for a ready pod of the cell"
+        return NotReady(Reason.WAITING_FOR_PODS, message), (), _POLL_INTERVAL
+    timeout = durations.parse(observed.mission.spec.completion.timeout)
+    max_duration = timeout if deadline is None else min(timeout, deadline - now + _COMMAND_GRACE)
     actions = tuple(
-        _run(observed, last, check, container, most=most) for check in wanted if container
+        _run(observed, last, check, container, max_duration=max_duration)
+        for check in checks
+        if container
     )
-    return None, actions, _LOOK
+    return None, actions, _POLL_INTERVAL
 
 
 def _run(
@@ -90,7 +92,7 @@ def _run(
     check: Check,
     container: RunningContainer,
     *,
-    most: timedelta,
+    max_duration: timedelta,
 ) -> RunInContainer:
     argv = check_rules.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
@@ -101,5 +103,5 @@ def _run(
         container.pod,
         container.name,
         tuple(argv),
-        min(check_rules.timeout_of(check), most).total_seconds(),
+        min(check_rules.timeout_of(check), max_duration).total_seconds(),
     )

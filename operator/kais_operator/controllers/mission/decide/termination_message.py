@@ -31,10 +31,12 @@ def clean(message: str) -> str:
     In the annotation that keeps the words each control would take six characters: a task that
     prints nothing else must not fill it.
     """
-    readable = "".join(one for one in message if one in "\n\t" or not _is_control(one))
+    readable = "".join(
+        character for character in message if character in "\n\t" or not _is_control(character)
+    )
     cleaned = readable.encode("utf-8", "replace")
     return cleaned[:RESULT_BYTES].decode("utf-8", "ignore").strip()
 
 
-def _is_control(one: str) -> bool:
-    return one < " " or "\x7f" <= one <= "\x9f"
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character <= "\x9f"

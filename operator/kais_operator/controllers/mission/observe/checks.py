@@ -22,7 +22,7 @@ from kais_operator.controllers.mission.decide import (
     entrypoint,
     service_attempts,
 )
-from kais_operator.controllers.mission.decide.check_evaluation import Asked
+from kais_operator.controllers.mission.decide.check_evaluation import OutputToRead
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
@@ -45,23 +45,23 @@ async def with_checks(world: World, observed: MissionObserved, now: datetime) ->
     """Add what the checks of the latest attempt printed, as far as it is needed now."""
     if not observed.mission.spec.completion.checks:
         return observed
-    cell = entrypoint.entry_cell(observed.mission, observed.team)
-    if isinstance(cell, Cell) and service_attempts.is_round(cell):
-        observed = replace(observed, container=_container(observed.pods))
+    cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
+    if isinstance(cell, Cell) and service_attempts.is_service_attempt(cell):
+        observed = replace(observed, container=_running_container(observed.pods))
         return await _with_commands(world, observed)
-    asked = check_evaluation.asked(observed, now)
+    outputs_to_read = check_evaluation.outputs_to_read(observed, now)
     namespace = observed.mission.metadata.namespace
     outputs: dict[str, Output] = {}
-    for one in asked:
+    for request in outputs_to_read:
         try:
-            output = await _output(world, one, namespace)
+            output = await _output(world, request, namespace)
         except errors.RendererUnavailable as exc:
             observed = replace(observed, renderer_problem=str(exc))
             continue
         if output is None:
             observed = replace(observed, is_reading=True)
         else:
-            outputs[one.check.name] = output
+            outputs[request.check.name] = output
     return replace(observed, outputs=outputs)
 
 
@@ -71,25 +71,25 @@ async def _with_commands(world: World, observed: MissionObserved) -> MissionObse
     number = observed.history.latest.number if observed.history.latest is not None else 0
     for check in check_evaluation.commands_to_read(observed):
         key = exec_key(observed.mission, number, check.name)
-        known = world.containers.result_of(ref_of(observed.mission), key)
-        if known is None:
+        result = world.containers.result_of(ref_of(observed.mission), key)
+        if result is None:
             continue
-        process, text = known
+        process, text = result
         execs[check.name] = process
         if process.ended_at is not None and check_rules.needs_output(check):
             namespace = observed.mission.metadata.namespace
             try:
-                outputs[check.name] = await _matched(world, check, text, namespace)
+                outputs[check.name] = await _match_patterns(world, check, text, namespace)
             except errors.RendererUnavailable as exc:
                 observed = replace(observed, renderer_problem=str(exc))
     return replace(observed, execs=execs, outputs=outputs)
 
 
-def _container(pods: Sequence[Body]) -> RunningContainer | None:
+def _running_container(pods: Sequence[Body]) -> RunningContainer | None:
     """Find the cell's container in a ready pod."""
     for pod in pods:
-        told = (pod.get("status") or {}).get("conditions") or ()
-        is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in told)
+        pod_conditions = (pod.get("status") or {}).get("conditions") or ()
+        is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod_conditions)
         metadata = pod["metadata"]
         if is_ready and not metadata.get("deletionTimestamp"):
             ref = ObjectRef("Pod", metadata["namespace"], metadata["name"])
@@ -97,19 +97,19 @@ def _container(pods: Sequence[Body]) -> RunningContainer | None:
     return None
 
 
-async def _output(world: World, asked: Asked, namespace: str) -> Output | None:
+async def _output(world: World, request: OutputToRead, namespace: str) -> Output | None:
     """Look for a check's patterns in what has to be read; None while that is being read."""
-    if asked.pod is None:
-        return await _matched(world, asked.check, asked.text, namespace)
-    log = world.containers.read_log(asked.pod, asked.container)
+    if request.pod is None:
+        return await _match_patterns(world, request.check, request.text, namespace)
+    log = world.containers.read_log(request.pod, request.container)
     if log is None:
         return None
     if log.problem is not None:
         return Output(problem=log.problem)
-    return await _matched(world, asked.check, log.text, namespace)
+    return await _match_patterns(world, request.check, log.text, namespace)
 
 
-async def _matched(world: World, check: Check, text: str, namespace: str) -> Output:
+async def _match_patterns(world: World, check: Check, text: str, namespace: str) -> Output:
     """Look for a check's patterns; the cell's answer is searched whatever its case.
 
     Raises:

@@ -25,8 +25,8 @@ from kais_operator.controllers.mission.decide import (
     service_attempts,
 )
 from kais_operator.controllers.mission.decide import mission as decision
-from kais_operator.controllers.mission.decide.entrypoint import Team
-from kais_operator.controllers.mission.decide.invalid_mission import UnreadableMission
+from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
+from kais_operator.controllers.mission.decide.invalid_mission import InvalidMission
 from kais_operator.controllers.mission.decide.mission_observed import (
     Ledger,
     MissionObserved,
@@ -49,13 +49,13 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    stamped = await run_ownership.of_mission(world, body)
-    if stamped.problem is not None:
-        unknown = _unreadable(world, stamped, stamped.problem)
+    ownership = await run_ownership.of_mission(world, body)
+    if ownership.problem is not None:
+        unknown = _unreadable(world, ownership, ownership.problem)
         return Observation(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
-    mission = shared_reads.read(Mission, stamped.body)
+    mission = shared_reads.read(Mission, ownership.body)
     if isinstance(mission, shared_reads.Unreadable):
-        return Observation(body, _unreadable(world, stamped, mission.problem))
+        return Observation(body, _unreadable(world, ownership, mission.problem))
     has_ended = labels.OUTCOME in mission.metadata.annotations
     now = world.clock.now()
     jobs = await _jobs(world, mission, fresh=False)
@@ -64,8 +64,8 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         jobs = await _jobs(world, mission, fresh=True)
     is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
-    is_told = has_ended and ledger.run is not None and ledger.run.outcome is not None
-    team = Team() if is_told else await _team(world, mission)
+    is_recorded = has_ended and ledger.run is not None and ledger.run.outcome is not None
+    team = MissionTeam() if is_recorded else await _team(world, mission)
     pods = () if has_ended else await _pods(world, mission, jobs, team, fresh=is_late)
     refused_pods = {} if has_ended else await _refused_pods(world, jobs, pods)
     observed = MissionObserved(
@@ -75,12 +75,12 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         pods=pods,
         maps={} if has_ended else await _maps(world, mission, jobs),
         declared=await shared_reads.declared_scopes(world.cluster, ref.namespace),
-        instance=None if is_told else await _instance(world, mission, ledger, jobs),
+        instance=None if is_recorded else await _instance(world, mission, ledger, jobs),
         ledger=ledger,
         refused_pods=refused_pods,
         refused_write=world.write_refusals.refusal(ref),
         history=attempts_annotation.read_history(mission, jobs, pods, refused_pods, now),
-        copied=stamped.copied,
+        copied=ownership.copied,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
         check_image=world.placement.check_image,
@@ -91,8 +91,8 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     )
 
 
-def _unreadable(world: World, stamped: run_ownership.Stamped, problem: str) -> UnreadableMission:
-    return UnreadableMission(stamped.body, problem, world.placement.operator_namespace)
+def _unreadable(world: World, stamped: run_ownership.Stamped, problem: str) -> InvalidMission:
+    return InvalidMission(stamped.body, problem, world.placement.operator_namespace)
 
 
 def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
@@ -100,7 +100,7 @@ def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
 
     Watches may be late; a run must not end as timed out because of that.
     """
-    starts = [one.started_at for one in attempts_annotation.read(mission)]
+    starts = [summary.started_at for summary in attempts_annotation.read(mission)]
     starts += [
         attempts.parse_time(job["metadata"].get("creationTimestamp")) or now
         for job in jobs
@@ -116,12 +116,12 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     """Read the mission's Jobs, and whatever stands under the name of the next one."""
     metadata = mission.metadata
     selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
-    found = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
-    jobs = list(found)
-    own = [job for job in jobs if children.controller_uid(job) == metadata.uid]
-    kept = [one.number for one in attempts_annotation.read(mission)]
-    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
-    latest = max([*kept, *(attempts.number_of(job) for job in current)], default=0)
+    listed = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
+    jobs = list(listed)
+    owned = [job for job in jobs if children.controller_uid(job) == metadata.uid]
+    recorded_numbers = [summary.number for summary in attempts_annotation.read(mission)]
+    current = [job for job in owned if attempts.run_of(job) in (None, run_id_of(mission))]
+    latest = max([*recorded_numbers, *(attempts.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)
     is_open = any(not attempts.has_ended(job) for job in current)
     if labels.OUTCOME in metadata.annotations or is_open:
@@ -133,17 +133,17 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
 
 
 async def _pods(
-    world: World, mission: Mission, jobs: Sequence[Body], team: Team, *, fresh: bool
+    world: World, mission: Mission, jobs: Sequence[Body], team: MissionTeam, *, fresh: bool
 ) -> Sequence[Body]:
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
-    cell = entrypoint.entry_cell(mission, team)
-    if isinstance(cell, Cell) and service_attempts.is_round(cell):
+    cell = entrypoint.entrypoint_cell(mission, team)
+    if isinstance(cell, Cell) and service_attempts.is_service_attempt(cell):
         name = names.label_value(cell.metadata.name)
         selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
-        found = await world.cluster.list(
+        pods = await world.cluster.list(
             "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
         )
-        return service_workloads.own_pods(cell, found)
+        return service_workloads.own_pods(cell, pods)
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
@@ -152,7 +152,7 @@ async def _pods(
 
 async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
     """Ask why open Jobs have no pod after a moment; the Job itself never says."""
-    found = {}
+    refusals = {}
     for job in jobs:
         created = attempts.parse_time(job["metadata"].get("creationTimestamp"))
         is_young = created is None or world.clock.now() - created < _POD_EXPECTED
@@ -162,58 +162,60 @@ async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]
         events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])
         message = attempt_pods.refusal(job, events)
         if message is not None:
-            found[metadata["name"]] = message
-    return found
+            refusals[metadata["name"]] = message
+    return refusals
 
 
 async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:
     """Read the knowledge map of the latest Job; those of earlier ones decide nothing."""
-    own = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
-    if not own:
+    owned = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
+    if not owned:
         return {}
-    current = [job for job in own if attempts.run_of(job) in (None, run_id_of(mission))]
-    job = max(current or own, key=attempts.number_of)["metadata"]["name"]
+    current = [job for job in owned if attempts.run_of(job) in (None, run_id_of(mission))]
+    job = max(current or owned, key=attempts.number_of)["metadata"]["name"]
     ref = ObjectRef("ConfigMap", mission.metadata.namespace, names.knowledge_map_name(job))
-    found = await world.cluster.get_child(ref)
-    return {job: found} if found is not None else {}
+    body = await world.cluster.get_child(ref)
+    return {job: body} if body is not None else {}
 
 
-async def _team(world: World, mission: Mission) -> Team:
+async def _team(world: World, mission: Mission) -> MissionTeam:
     namespace = mission.metadata.namespace
     if mission.spec.cell_ref is not None:
         body = await world.cluster.get(ObjectRef("Cell", namespace, mission.spec.cell_ref))
         bodies = {mission.spec.cell_ref: body} if body is not None else {}
         cells = _readable(bodies)
         lone = cells.get(mission.spec.cell_ref)
-        wanted = lone.spec.formation_ref if lone is not None else None
-        formation = await shared_reads.formation_of(world.cluster, namespace, wanted)
+        formation_name = lone.spec.formation_ref if lone is not None else None
+        formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
     else:
-        wanted = mission.spec.formation_ref or ""
-        formation = await shared_reads.formation_of(world.cluster, namespace, wanted)
+        formation_name = mission.spec.formation_ref or ""
+        formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
         bodies = (
-            await shared_reads.cells_by_label(world.cluster, namespace, wanted) if formation else {}
+            await shared_reads.cells_by_label(world.cluster, namespace, formation_name)
+            if formation
+            else {}
         )
-        cells = _readable(bodies, of=formation)
-    return await _with_account(world, mission, Team(formation, cells))
+        cells = _readable(bodies, formation=formation)
+    return await _with_account(world, mission, MissionTeam(formation, cells))
 
 
-def _readable(bodies: dict[str, Body], *, of: Formation | None = None) -> dict[str, Cell]:
+def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) -> dict[str, Cell]:
     """Read the cells; of a formation only those that it owns."""
-    found = {
+    cells = {
         name: shared_reads.read(Cell, body)
         for name, body in bodies.items()
-        if of is None or children.controller_uid(body) == of.metadata.uid
+        if formation is None or children.controller_uid(body) == formation.metadata.uid
     }
-    return {name: cell for name, cell in found.items() if isinstance(cell, Cell)}
+    return {name: cell for name, cell in cells.items() if isinstance(cell, Cell)}
 
 
-async def _with_account(world: World, mission: Mission, team: Team) -> Team:
+async def _with_account(world: World, mission: Mission, team: MissionTeam) -> MissionTeam:
     """Add the account that the entry cell borrows, and who shares it."""
-    cell = entrypoint.entry_cell(mission, team)
-    if isinstance(cell, entrypoint.Obstacle) or cell.spec.service_account_name is None:
+    cell = entrypoint.entrypoint_cell(mission, team)
+    if isinstance(cell, entrypoint.NotReady) or cell.spec.service_account_name is None:
         return team
     ref = ObjectRef("ServiceAccount", mission.metadata.namespace, cell.spec.service_account_name)
-    return Team(
+    return MissionTeam(
         team.formation,
         team.cells,
         account=await world.cluster.get(ref, fresh=True),
@@ -231,7 +233,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
     namespace, knowledge = mission.metadata.namespace, world.knowledge
     if run_id is None:
         return Ledger(problem=memory.unavailable_reason())
-    known = Ledger(
+    known_state = Ledger(
         is_opened=memory.is_run_open(namespace, run_id),
         is_closed=memory.is_run_closed(namespace, run_id),
         is_extraction_accepted=memory.is_extraction_accepted(namespace, run_id),
@@ -239,19 +241,21 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
         problem=memory.unavailable_reason(),
         refusal=memory.refusal(run_key(namespace, run_id)),
     )
-    if not has_ended and (known.is_opened or not is_new):
-        return known
+    if not has_ended and (known_state.is_opened or not is_new):
+        return known_state
     try:
-        run = await _found(knowledge.get_run(run_id, namespace=namespace))
+        run = await _none_if_not_found(knowledge.get_run(run_id, namespace=namespace))
         extraction = None
         if has_ended:
-            extraction = await _found(knowledge.get_extraction(run_id, namespace=namespace))
+            extraction = await _none_if_not_found(
+                knowledge.get_extraction(run_id, namespace=namespace)
+            )
     except errors.KnowledgeError as exc:
-        return replace(known, problem=str(exc))
-    return replace(known, run=run, extraction=extraction, problem=None)
+        return replace(known_state, problem=str(exc))
+    return replace(known_state, run=run, extraction=extraction, problem=None)
 
 
-async def _found(call: Awaitable[T]) -> T | None:
+async def _none_if_not_found(call: Awaitable[T]) -> T | None:
     try:
         return await call
     except errors.NotFound:
@@ -270,13 +274,13 @@ async def _instance(
         return None
     ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
     body = await world.cluster.get(ref)
-    found = shared_reads.read(BlueprintInstance, body) if body is not None else None
-    return found if isinstance(found, BlueprintInstance) else None
+    instance = shared_reads.read(BlueprintInstance, body) if body is not None else None
+    return instance if isinstance(instance, BlueprintInstance) else None
 
 
-def _decide(observed: MissionObserved | UnreadableMission, now: datetime) -> Plan:
-    if isinstance(observed, UnreadableMission):
-        return invalid_mission.decide(observed, now)
+def _decide(observed: MissionObserved | InvalidMission, now: datetime) -> Plan:
+    if isinstance(observed, InvalidMission):
+        return invalid_mission.decide_invalid_mission(observed, now)
     return decision.decide_mission(observed, now)
 
 

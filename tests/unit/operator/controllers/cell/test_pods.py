@@ -33,7 +33,7 @@ def job(*, work: dict[str, Any] | None = None, **spec: Any) -> Body:
         PARENT,
         Cell.from_dict(body),
         WHO,
-        work=attempt_jobs.Work(**told),
+        inputs=attempt_jobs.AttemptInputs(**told),
         knowledge_url="http://store:8000",
         seconds=90,
     )

@@ -25,7 +25,7 @@ RENDERED: dict[str, Body] = json.loads((GOLDEN / "rendered.json").read_text())
 TEAM: Body = json.loads((GOLDEN / "services.json").read_text())
 SERVICES: dict[str, Body] = json.loads((GOLDEN / "services_rendered.json").read_text())
 MISSION = Parent("kais.io/v1", "Mission", "demo", "work", "uid-mission")
-WORK = attempt_jobs.Work(
+WORK = attempt_jobs.AttemptInputs(
     mission="work",
     run_id="run-1",
     attempt=1,
@@ -41,7 +41,7 @@ def job_of(formation: Formation, body: Body, *, number: int) -> Body:
         MISSION,
         cell,
         cell_identity.identity(Housed(cell, formation), sharing=()),
-        work=WORK,
+        inputs=WORK,
         knowledge_url="http://kais-knowledge.kais:8000",
         seconds=300,
     )

@@ -25,7 +25,7 @@ def ended(code: int = 0, words: str = "", *, took_s: float = 1) -> Process:
 
 
 def judged(spec: Check, process: Process | None, output: Output | None = None) -> tuple[str, str]:
-    result = check_rules.judge(spec, process, output, NOW)
+    result = check_rules.evaluate(spec, process, output, NOW)
     return result.status.value, result.message
 
 
@@ -133,12 +133,16 @@ def test_each_operator_compares(sign: str, passes: bool) -> None:
 @pytest.mark.parametrize("type_", ["response", "natsResponse"])
 def test_an_answer_is_judged_by_its_patterns_and_by_being_there(type_: str) -> None:
     spec = check(type=type_)
-    assert check_rules.judge_answer(spec, Output("done")).status is CheckStatus.PASSED
-    assert check_rules.judge_answer(spec, Output(" ")) == Result(
+    assert check_rules.evaluate_response(spec, Output("done")).status is CheckStatus.PASSED
+    assert check_rules.evaluate_response(spec, Output(" ")) == Result(
         "one", CheckStatus.FAILED, "the cell left no answer"
     )
-    assert check_rules.judge_answer(spec, Output("done", fails=True)).status is CheckStatus.FAILED
-    assert check_rules.judge_answer(spec, Output("", problem="slow")).status is CheckStatus.ERROR
+    assert (
+        check_rules.evaluate_response(spec, Output("done", fails=True)).status is CheckStatus.FAILED
+    )
+    assert (
+        check_rules.evaluate_response(spec, Output("", problem="slow")).status is CheckStatus.ERROR
+    )
 
 
 @pytest.mark.parametrize(
