@@ -1,4 +1,4 @@
-"""The one reader of the clock; see `ports.Clock`."""
+"""The only reader of the clock; see `ports.Clock`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class SystemClock:
     """Wall-clock time in UTC, and the monotonic clock in seconds."""
 
     def now(self) -> datetime:
-        """Give the aware wall-clock time."""
+        """Return the aware wall-clock time."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Give seconds since some moment; never set back."""
+        """Return the seconds of the monotonic clock."""
         return time.monotonic()

@@ -1,19 +1,19 @@
 """Errors of the operator.
 
     OperatorError
-    ├── NotReady            look again after `requeue_after_s`; nothing is wrong
-    │   └── RenderingPending    a template is being rendered; look again when it is
-    ├── NotLeading          the Lease is lost: stop writing, stand for election
-    ├── RenderingFailed     the render worker passed a cap or died
-    ├── RendererUnavailable  the renderer does not answer; no template is to blame
-    └── ClusterError        the API server said no, or nothing
+    ├── NotReady            reconcile again after `requeue_after_s`; nothing is wrong
+    │   └── RenderingPending    a template is being rendered; reconcile again when it is
+    ├── NotLeading          the Lease is lost: stop writing
+    ├── RenderingFailed     the render worker exceeded a limit or died
+    ├── RendererUnavailable  the renderer does not answer; the template is not the reason
+    └── ClusterError        the API server refused a call or did not answer
         ├── AlreadyExists   a create met an object of that name
-        ├── Conflict        the object is another one than decided upon (UID, resourceVersion)
-        │   └── Expired     a list or watch goes on from a version that is too old
-        ├── NotFound        the object, its kind or its namespace is missing
-        ├── NamespaceTerminating  nothing can be created there any more
+        ├── Conflict        the object changed since the decision (UID, resourceVersion)
+        │   └── Expired     the version of a continued list or watch is too old
+        ├── NotFound        the object, its kind or its namespace does not exist
+        ├── NamespaceTerminating  the namespace is being deleted and accepts no new objects
         ├── Forbidden       RBAC or a quota refuses
-        ├── Invalid         the schema refuses
+        ├── Invalid         the schema or validation refuses
         └── ClusterUnavailable    no answer, or 429 and 5xx
 
 A user's mistake is never an error here: decisions turn it into a condition.
@@ -29,11 +29,11 @@ _ANSWERED_S = 30.0  # longer than a rendering may take on the clock
 
 
 class OperatorError(Exception):
-    """Anything that the operator raises on purpose."""
+    """Base class of the operator's errors."""
 
 
 class NotReady(OperatorError):
-    """Look again later; `requeue_after_s` says when."""
+    """Reconcile again after `requeue_after_s`."""
 
     def __init__(self, reason: str, *, requeue_after_s: float) -> None:
         super().__init__(reason)
@@ -41,10 +41,10 @@ class NotReady(OperatorError):
 
 
 class RenderingPending(NotReady):
-    """A rendering takes longer than a pass may wait for it.
+    """A rendering takes longer than a reconcile may wait for it.
 
     Attributes:
-        done: Ends when the answer is there to be asked for again.
+        completion: Ends when the result is available.
     """
 
     def __init__(self, completion: asyncio.Future[Any]) -> None:
@@ -53,16 +53,16 @@ class RenderingPending(NotReady):
 
 
 class NotLeading(OperatorError):
-    """The Lease is no longer ours."""
+    """This process no longer holds the Lease."""
 
 
 class RenderingFailed(OperatorError):
-    """The render worker passed its time or memory cap, or died.
+    """The render worker exceeded its time or memory limit, or died.
 
     Attributes:
-        cap: "time" or "memory" when the template passed that limit; "worker" when the worker died
-            twice over it, for a reason that it could not tell.
-        retry_after_s: When another try is made; until then the same request fails at once.
+        cap: "time" or "memory" if the template exceeded that limit; "worker" if two workers died
+            for an unknown reason.
+        retry_after_s: Until then the same request fails at once.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RenderingFailed(OperatorError):
 
 
 class RendererUnavailable(OperatorError):
-    """The renderer does not answer, so nothing was rendered; look again later."""
+    """The renderer does not answer, so nothing was rendered."""
 
 
 class ClusterError(OperatorError):
@@ -90,19 +90,19 @@ class AlreadyExists(ClusterError):
 
 
 class Conflict(ClusterError):
-    """The object changed since it was decided upon."""
+    """The object changed since the decision."""
 
 
 class Expired(Conflict):
-    """The version to go on from is too old: read from the start again."""
+    """The version of a continued list or watch is too old: start over."""
 
 
 class NotFound(ClusterError):
-    """The object, its kind or its namespace is missing."""
+    """The object, its kind or its namespace does not exist."""
 
 
 class NamespaceTerminating(ClusterError):
-    """The namespace is going away."""
+    """The namespace is being deleted."""
 
 
 class Forbidden(ClusterError):

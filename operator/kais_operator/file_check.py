@@ -1,10 +1,10 @@
-"""The program `kais-file-check PATH…`: whether files are there, inside the workspace only.
+"""The program `kais-file-check PATH…`: checks that files exist inside the workspace.
 
 It runs as a container of an attempt's pod, with the workspace mounted read-only and nothing else.
 The rule is that of `kais.workspace_paths`, which has the same program for the shell of an image
 that is not ours.
 
-    exit 0: all are there      1: some are missing, named in one line      2: a path leads out
+    exit 0: all exist    1: some are missing, listed on one line    2: a path leaves the workspace
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kais import workspace_paths
 def check_paths(
     paths: Sequence[str], *, workspace: str = workspace_paths.WORKSPACE
 ) -> tuple[int, str]:
-    """Look for the paths; gives the exit status and what to print."""
+    """Check the paths; return the exit status and the text to print."""
     root = Path(workspace).resolve()
     outside, missing = [], []
     for path in paths:
@@ -40,7 +40,7 @@ def main() -> None:
     paths = [text for text in sys.argv[1:] if text != "--"]
     status, message = check_paths(paths)
     if message:
-        print(message)  # noqa: T201 - what the check says
+        print(message)  # noqa: T201 - the message of the check
     sys.exit(status)
 
 

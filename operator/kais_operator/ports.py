@@ -1,7 +1,7 @@
-"""What the operator needs of the world: the cluster, the store, a renderer, a clock.
+"""The operator's ports: the cluster, the knowledge service, a renderer, containers, a clock.
 
-Protocols only. `adapters/` implements them for real, `tests/fakes/` in memory; both pass the
-same contract suites.
+Protocols only. `kubernetes/`, `informer/`, `knowledge/` and `rendering/` implement them, and
+`tests/fakes/` in memory; both pass the same contract suites.
 Errors are those of `kais_operator.errors`, whatever library an adapter uses.
 """
 
@@ -19,7 +19,7 @@ from knowledge_client import models
 
 
 class Cluster(Protocol):
-    """Reads and writes of Kubernetes objects. Every write first checks that we still lead.
+    """Reads and writes of Kubernetes objects. Every write first checks that this process leads.
 
     Raises:
         NotFound, AlreadyExists, Conflict, Forbidden, Invalid, NotLeading, ClusterUnavailable:
@@ -27,37 +27,37 @@ class Cluster(Protocol):
     """
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Body | None:
-        """Read one object; None when it is missing.
+        """Read an object; None if it does not exist.
 
-        What is found may be as old as the watches are late; with `fresh` it is read now, for a
-        decision that no precondition of its writes guards.
+        The result may be as old as the watches are late. `fresh` reads from the API server, for
+        decisions that no precondition of a write guards.
         """
         ...
 
     async def get_child(self, ref: ObjectRef) -> Body | None:
-        """Read what bears the name that a child of ours shall have.
+        """Read the object that has the name of a child.
 
-        None may be said of an object that is not ours and that no watch tells of: whoever then
-        creates the child meets AlreadyExists, and is told of the object from there on.
+        May return None for an object of others that is not watched: creating the child then raises
+        AlreadyExists, and from then on this method returns the object.
         """
         ...
 
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = False
     ) -> Sequence[Body]:
-        """List objects of one kind; `labels` is a label selector; None lists all namespaces.
+        """List objects of one kind; `labels` is a label selector, None means all namespaces.
 
-        Of kinds other than ours only those are sure to be found that carry our managed-by label,
-        unless they are read `fresh`, which is for the same decisions as with `get`.
+        Of other kinds than ours, the result may lack objects without our managed-by label, unless
+        they are read `fresh`, for the same decisions as with `get`.
         """
         ...
 
     async def scopes_of_borrowers(
         self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
-        """Give scopes of the cells that borrow an account, without the one called `besides`.
+        """Return scopes of the cells that borrow an account, except the cell called `excluding`.
 
-        Not all of them: enough for the nearest common scope of all.
+        Not the scopes of all cells, but enough for the nearest common scope of all.
         """
         ...
 
@@ -88,9 +88,9 @@ class Cluster(Protocol):
         ...
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
-        """Delete with a UID precondition, background propagation; missing is success.
+        """Delete with a UID precondition and background propagation; a missing object is no error.
 
-        Gives what is left while finalizers or a grace period hold it, None when it is gone.
+        Returns the object while finalizers or a grace period hold it, None if it is gone.
         """
         ...
 
@@ -104,10 +104,10 @@ class Cluster(Protocol):
 
 
 class Knowledge(Protocol):
-    """The store, as `knowledge_client.AsyncKnowledgeClient` offers it.
+    """The knowledge service, as `knowledge_client.AsyncKnowledgeClient` offers it.
 
     Raises:
-        KnowledgeUnavailable: the store does not answer. Other `KnowledgeError`s: it refuses.
+        KnowledgeUnavailable: the service does not answer. Other `KnowledgeError`s: it refuses.
     """
 
     async def whoami(self) -> models.WhoAmI: ...
@@ -134,8 +134,8 @@ class Renderer(Protocol):
     """Compiles and renders templates in a worker that can be killed; see `kais.blueprints`.
 
     Raises:
-        RenderingFailed: the worker passed its time or memory cap; the message says which.
-        RenderingPending: there is no answer yet; ask again when there is one.
+        RenderingFailed: the worker exceeded its time or memory limit; the message says which.
+        RenderingPending: there is no result yet; call again when there is one.
         RendererUnavailable: no worker could be reached; nothing is known about the template.
     """
 
@@ -158,26 +158,26 @@ class Renderer(Protocol):
         ...
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
-        """Look for a user's regular expression in a text; ValueError when it is none."""
+        """Search a text for a user's regular expression; ValueError if it is invalid."""
         ...
 
 
 class Containers(Protocol):
-    """What the checks of missions need of containers: their logs, and commands run in them."""
+    """What the checks of missions need: logs of containers, and commands that run in them."""
 
     def read_log(self, pod: ObjectRef, container: str) -> Log | None:
-        """Give the last 256 KiB of a container's log, once; None while it is read.
+        """Return the last 256 KiB of a container's log, once; None while it is being read.
 
-        The first call begins to read, in the background. A log that is too long or takes too long
+        The first call starts reading in the background. A log that is too long or takes too long
         has a problem instead of a text.
 
         Raises:
-            ClusterError: as `Cluster` does; the next call reads again.
+            ClusterError: as `Cluster` does; the next call starts over.
         """
         ...
 
     def start_command(self, command: RunInContainer) -> None:
-        """Start a command in the background; nothing happens when its key is known.
+        """Start a command in the background, unless its key has been started.
 
         Raises:
             NotLeading: the Lease is lost; nothing was started.
@@ -185,38 +185,38 @@ class Containers(Protocol):
         ...
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
-        """Give how a started command stands and its standard output; None for an unknown key."""
+        """Return the state and standard output of a started command; None for an unknown key."""
         ...
 
     def is_running(self, mission: ObjectRef) -> bool:
-        """Whether a command of a mission has not ended."""
+        """Return whether a command of a mission is still running."""
         ...
 
     def end_commands(self, mission: ObjectRef) -> None:
-        """End the commands of a mission, those that wait to be started too, and forget them."""
+        """End the commands of a mission, including queued ones, and drop their results."""
         ...
 
     def end_all(self) -> None:
-        """End all commands: this operator does not lead any more."""
+        """End all commands, because this process no longer leads."""
         ...
 
 
 class Clock(Protocol):
-    """Wall-clock time for what is told, monotonic time for what is measured."""
+    """Wall-clock time for timestamps, monotonic time for durations."""
 
     def now(self) -> datetime: ...
     def monotonic(self) -> float: ...
 
 
 class KnowledgeSyncState(Protocol):
-    """What this process already told the store and heard from it, so that no pass asks twice.
+    """What the knowledge service has confirmed to this process, so that no reconcile repeats it.
 
-    A cache and nothing more: it is empty after a restart, and then everything is told again, which
-    the store takes as the repeat it is. It forgets all when the store's id or epoch changes.
+    Only a cache: it is empty after a restart, and everything is sent again, which the service
+    treats as a repeat. It is cleared when the id or epoch of the service's store changes.
     """
 
     def unavailable_reason(self) -> str | None:
-        """Say why the store last failed to answer; None since it answered."""
+        """Return why the service did not answer the last call; None if it did."""
         ...
 
     def is_registered(self, principal: models.PrincipalIn) -> bool: ...
@@ -225,11 +225,11 @@ class KnowledgeSyncState(Protocol):
     def mark_configured(self, path: str, config: models.ScopeConfig) -> None: ...
 
     def mark_deleted(self, path: str) -> None:
-        """Note that the store deleted a scope with its settings."""
+        """Record that a scope was deleted with its settings."""
         ...
 
     def configured_below(self, path: str) -> frozenset[str]:
-        """Name this scope and those below for which the store holds more than the defaults."""
+        """Return this scope and those below it that have other settings than the defaults."""
         ...
 
     def is_run_open(self, namespace: str | None, run_id: str) -> bool: ...
@@ -242,21 +242,21 @@ class KnowledgeSyncState(Protocol):
     def mark_extraction_counted(self, namespace: str | None, run_id: str) -> None: ...
 
     def refusal(self, key: str) -> str | None:
-        """Say why the store refused a run or settings for good; None an hour later."""
+        """Return why the service refused a run or settings; None after an hour."""
         ...
 
     def record_refusal(self, key: str, message: str) -> None: ...
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
-        """Give the statistics last read in a batch; asking marks them as wanted."""
+        """Return the statistics of the last batch; later batches include this Blueprint."""
         ...
 
     def scope_stats(self, path: str) -> models.ScopeStats | None:
-        """Give the statistics last read in a batch; asking marks them as wanted."""
+        """Return the statistics of the last batch; later batches include this scope."""
         ...
 
     def request_refresh(self, namespace: str, blueprint: str | None, *, is_urgent: bool) -> None:
-        """Have this Blueprint and the realm's scopes read again; see `RefreshStatistics`."""
+        """Have a Blueprint and the realm's scopes read again; see `RefreshStatistics`."""
         ...
 
 
@@ -276,15 +276,15 @@ class WriteRefusals(Protocol):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where this operator and its store are, and what every cell is given.
+    """Where this operator and the knowledge service are, and what every cell gets.
 
     Attributes:
         operator_namespace: where the Lease and the outbox live.
-        knowledge_url: the store's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
+        knowledge_url: the service's address as pods reach it (`KNOWLEDGE_SERVICE_URL`).
         watched_namespaces: empty for all of the cluster.
-        check_image: what looks for files in the workspace of a task's attempt.
+        check_image: the image that checks for files in the workspace of a task's attempt.
         allowed_additions: paths that others may add to Deployments and Services of ours.
-        has_spawn_policy: whether the chart's admission policy tells who created a Cell.
+        has_spawn_policy: whether the chart's admission policy records who created a Cell.
     """
 
     operator_namespace: str

@@ -1,6 +1,6 @@
-"""The operator's settings, read from the environment once; the one reader of `os.environ`.
+"""The operator's settings, read from the environment once; the only reader of `os.environ`.
 
-Documented in docs/reference/settings.md; a value that means nothing is refused with its name.
+docs/reference/settings.md documents them. An invalid value is refused with the variable's name.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _MAX_PORT = 65535
 
 
 class SettingsError(ValueError):
-    """A setting is missing or wrong; the message names the variable."""
+    """A setting is missing or invalid; the message names the variable."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the operator finds the cluster and the store, and what it serves.
+    """Addresses of the cluster and the knowledge service, and how the operator runs.
 
     Attributes:
-        kubeconfig: path, or paths joined by ":"; None logs in as the pod.
-        identity: who holds the Lease; unique per process.
-        knowledge_url: the store's address for the operator itself.
-        cell_knowledge_url: the same store's address as pods reach it.
-        watch_namespaces: empty for all of the cluster.
-        check_image: what looks for the files of fileExists checks; the operator's own image does.
+        kubeconfig: path, or paths joined by ":"; None uses the token of the pod.
+        identity: holder of the Lease; unique per process.
+        knowledge_url: address of the knowledge service for the operator.
+        cell_knowledge_url: address of the same service for pods.
+        watch_namespaces: empty for the whole cluster.
+        check_image: image that looks for the files of fileExists checks.
         has_spawn_policy: whether the chart's admission policy for Cells is in force.
         allowed_additions: paths that others may add to Deployments and Services of ours.
-        renderer_socket: where a renderer listens that runs as another user; None renders in
-            child processes of the operator.
+        renderer_socket: socket of a renderer that runs as another user; None renders in child
+            processes of the operator.
     """
 
     kubeconfig: str | None
@@ -63,7 +63,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsError: A value means nothing, or no cluster is named.
+        SettingsError: A value is invalid, or no cluster is configured.
     """
     env = os.environ if environ is None else environ
     url = _url(env, "KAIS_KNOWLEDGE_URL", _DEFAULT_URL)

@@ -1,9 +1,9 @@
-"""Puts an API server's refusal of a child where its owner's user looks: into the conditions.
+"""Reports that the API server refused a child, in the conditions of its owner.
 
-A quota or a validation that refuses a child ends the pass, so the decided conditions would never
-say why. The refusal takes the place of what was decided for the condition about writing, and of
-the summary, which is the last one. One that does not end the pass, because others contest what is
-written, is added to the words about that.
+A child that a quota or a validation refuses ends the reconcile, so the decided conditions would
+not show the reason. The refusal replaces the condition about writing, and the summary, which is the
+last condition. A refusal that does not end the reconcile, because other writers changed the object,
+is appended to the message about that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LIMIT = 4096
 def with_refusal(
     status: Body | None, observed: Body, *, message: str, now: datetime
 ) -> Body | None:
-    """Give the decided status with the refusal in it; None when no status was decided.
+    """Return the decided status with the refusal; None if no status was decided.
 
-    A mission that has started stays Started: then only its summary tells.
+    A mission that has started stays Started; then only its summary has the refusal.
     """
     if status is None or not status.get("conditions"):
         return status
@@ -39,7 +39,7 @@ def with_refusal(
 
 
 def append_refusal(status: Body | None, refusal: str | None) -> Body | None:
-    """Add a refusal to the decided message of why writing failed, and where that is repeated."""
+    """Append a refusal to the message about failed writes, wherever that message is repeated."""
     decided = (status or {}).get("conditions") or ()
     failed = next((c for c in decided if c["type"] == conditions.ConditionType.APPLIED), None)
     if status is None or refusal is None or failed is None or failed["status"] != "False":

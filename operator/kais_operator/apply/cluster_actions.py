@@ -1,4 +1,4 @@
-"""The actions of a Plan that write to the cluster: one function each; nothing here decides."""
+"""The actions of a Plan that write to the cluster, one function for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def _delete(world: World, action: plans.Delete) -> Body | None:
 
 
 async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
-    """Merge the parts of an object's metadata that the action names; others stay."""
+    """Merge the parts of the metadata that the action names; others stay as they are."""
     patch: Body = {}
     if action.annotations:
         patch["annotations"] = dict(action.annotations)
@@ -53,4 +53,4 @@ ACTIONS: Mapping[type, _Write] = {
     plans.PatchMetadata: patch_metadata,
     plans.PatchSpec: _patch_spec,
 }
-"""What writes each action and gives the object as the API server then has it."""
+"""The function of each action; it returns the object as the API server has it afterwards."""

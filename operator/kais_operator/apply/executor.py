@@ -1,8 +1,8 @@
-"""Plan -> port calls, in order; the write half of a pass.
+"""Executes a Plan: its actions become calls on the ports, in order.
 
-A cluster write that fails ends the pass by its error. A store that does not answer does not: the
-rest of the pass's store calls are left out, the cluster actions go on, and the result says so.
-What each action does is said in `writing` and `telling`; nothing here decides.
+A failed write to the cluster raises and ends the reconcile. A failed call to the knowledge service
+does not: its further calls are skipped, the cluster actions go on, and the result has the problem.
+`cluster_actions` and `knowledge_actions` implement each action; nothing here decides.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ _FINAL = (
     knowledge_errors.Conflict,
     knowledge_errors.NotFound,
 )
-"""Answers that the same call will get again, when the store itself gives them.
+"""Errors of the knowledge service that the same call would get again.
 
-A missing right or quota is somebody's to mend, and so is the address of another server.
+A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
 """
 _MESSAGE_LIMIT = 2048
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What a pass met.
+    """The result of one execution.
 
     Attributes:
-        store_problem: why a store call failed; the same Plan's store calls are needed again.
-        told_store: a store call succeeded; no watch event will say so, so look again at once.
-        written: the objects that were written, as the API server now has them.
+        knowledge_problem: why a call to the knowledge service failed; all of them are repeated.
+        called_knowledge: a call to the service succeeded; no watch event reports that, so the
+            object is observed again at once.
+        written_objects: the objects that were written, as the API server returned them.
         wrote: an object was written or deleted.
-        met_namesake: a create met an object of that name; the next look says whose it is.
-        events: those of actions instead of a refused apply, to announce with the Plan's.
-        refused_apply: why the API server refused an apply that no action takes the place of.
+        met_existing_object: a create met an object of that name; the next iteration reads whose.
+        events: Events of the actions that replaced a refused apply, emitted with the Plan's.
+        refused_apply: why the API server refused an apply that has no replacing actions.
     """
 
     knowledge_problem: str | None = None
@@ -62,7 +63,7 @@ class Executed:
     refused_apply: str | None = None
 
     def completed_plan(self, plan: plans.Plan) -> plans.Plan:
-        """Give the Plan with what only its execution could say: events and a refused apply."""
+        """Return the Plan with the events of its execution, and a refused apply in its status."""
         status = apply_failed_status.append_refusal(plan.status, self.refused_apply)
         return replace(plan, actions=(*plan.actions, *self.events), status=status)
 

@@ -1,6 +1,6 @@
-"""The actions of a Plan that tell the store: one function each; nothing here decides.
+"""The actions of a Plan that call the knowledge service, one function for each.
 
-Each success is remembered, so that no later pass repeats it.
+Each success is recorded in the sync state, so that no later reconcile repeats it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
         await _put_run_in_recorded_scope(world, action)
     except errors.Conflict as exc:
         if exc.code == errors.ErrorCode.CONFLICT and action.run.outcome is not None:
-            raise  # the ledger has another run under this id, so nothing of this one is told
-        # The ledger closed this run with another outcome before: that one stands (api.md).
+            raise  # the ledger has another run with this id, so nothing of this one is recorded
+        # The ledger has closed this run with another outcome, which stands (api.md).
         logger.warning("run %s keeps the outcome it has: %s", action.run_id, exc)
         world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
     world.sync_state.mark_run_open(action.run.namespace, action.run_id)
@@ -46,9 +46,9 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
 
 
 async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None:
-    """Open or close a run; one that was opened in another scope is closed there.
+    """Open or close a run; a run that was opened in another scope is closed there.
 
-    Nothing says any more where a team stood that went before its mission, but the ledger.
+    If the formation was deleted before its mission, only the ledger knows the scope of the run.
     """
     try:
         await world.knowledge.put_run(action.run_id, action.run)
@@ -63,7 +63,7 @@ async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None
 
 
 async def _recorded_run(world: World, action: plans.PutRun) -> models.Run | None:
-    """Give the run as the ledger has it; None when it has none, or another mission's."""
+    """Read the run from the ledger; None if it has none, or one of another mission."""
     try:
         recorded = await world.knowledge.get_run(action.run_id, namespace=action.run.namespace)
     except errors.NotFound:
@@ -119,4 +119,4 @@ ACTIONS: Mapping[type, _KnowledgeCall] = {
     plans.RecordEpisodes: _record_episodes,
     plans.RequestExtraction: _request_extraction,
 }
-"""What tells the store of each action."""
+"""The function of each action."""

@@ -1,4 +1,4 @@
-"""The last write of a pass: status, and only when it says something new."""
+"""Writes the status at the end of a reconcile, if it has changed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from kais_operator.ports import Cluster
 
 
 async def write(cluster: Cluster, read: Body, status: Body | None) -> Body | None:
-    """Apply `status` to the object read, if it differs from what was read.
+    """Apply `status` to an object, if it differs from the status that was read.
 
     Returns:
-        The object as written; None when there was nothing to write.
+        The object as written; None if there was nothing to write.
 
     Raises:
-        Conflict: the object was deleted and made anew since.
-        ClusterError: the write was refused or not answered.
+        Conflict: the object was deleted and created again.
+        ClusterError: the write failed.
     """
     # Python's 1 equals 1.0, which the API server stores as 1: what is read back is equal.
     if status is None or status == (read.get("status") or {}):

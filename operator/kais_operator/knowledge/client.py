@@ -1,6 +1,6 @@
-"""The store over HTTP, with every answer and every silence noted in the StoreMemory.
+"""The knowledge service over HTTP; records in the sync state whether it is available.
 
-No retries here: a failed call is the queue's to repeat, with the rest of its pass.
+There are no retries here: the work queue repeats the whole reconcile.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from knowledge_client import AsyncKnowledgeClient, errors, models, retries
 T = TypeVar("T")
 Count = Callable[[str], None]
 CountRun = Callable[[str, float | None], None]
-"""Takes what is to be counted, one of few words."""
+"""Takes the outcome, and the duration in seconds."""
 TIMEOUT_S = 5.0
-"""A pass waits no longer for the store: an arbitrary number, far above its p99."""
+"""Timeout of a call: an arbitrary number, far above the p99 of the service."""
 
 
 def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
-    """Make the client that `NotedKnowledge` wraps; the caller closes it."""
+    """Create the client that `MonitoredKnowledge` wraps; the caller closes it."""
     return AsyncKnowledgeClient(
         url,
         token_file=token_file,
@@ -37,18 +37,17 @@ def _uncounted(_: str, __: float | None = None) -> None:
 
 
 def _seconds(run: models.RunIn) -> float | None:
-    """Give how long a run took; None for one that goes on or never started."""
+    """Return the duration of a run; None if it goes on or never started."""
     if run.outcome is None or run.started_at is None or run.finished_at is None:
         return None
     return max(0.0, (run.finished_at - run.started_at).total_seconds())
 
 
 class MonitoredKnowledge:
-    """The Knowledge port over another one; keeps `memory.store_problem()` true.
+    """Wraps the Knowledge port and keeps `sync_state.unavailable_reason()` current.
 
-    `count_run` gets the outcome of each run that the store took as ended, `opened` for one that
-    goes on, and the seconds from its start to its end. `count_extraction` gets `accepted` or
-    `failed`.
+    `count_run` gets the outcome of each run that the service recorded, `opened` for one that goes
+    on, and its duration. `count_extraction` gets `accepted` or `failed`.
     """
 
     def __init__(
@@ -71,13 +70,13 @@ class MonitoredKnowledge:
             self._sync_state.record_availability(str(exc))
             raise
         except errors.KnowledgeError:
-            self._sync_state.record_availability(None)  # it refuses, hence it answers
+            self._sync_state.record_availability(None)  # it refused, so it is available
             raise
         self._sync_state.record_availability(None)
         return answer
 
     async def whoami(self) -> models.WhoAmI:
-        """Tell who the operator is to the store, and which store it is."""
+        """Return the operator's identity at the service, and the id of its store."""
         return await self._monitor(self._inner.whoami())
 
     async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
@@ -95,7 +94,7 @@ class MonitoredKnowledge:
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ScopePage:
-        """Page through the scopes of the store."""
+        """Return a page of all scopes."""
         return await self._monitor(self._inner.list_scopes(cursor=cursor, limit=limit))
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
@@ -115,11 +114,11 @@ class MonitoredKnowledge:
     async def recall(
         self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
-        """Recall, with the same answer for the same key."""
+        """Recall facts; the same key returns the same answer."""
         return await self._monitor(self._inner.recall(query, idempotency_key=idempotency_key))
 
     async def start_extraction(self, request: models.ExtractionIn) -> models.Extraction:
-        """Hand over a run's extraction."""
+        """Start the extraction of a run."""
         try:
             accepted = await self._monitor(self._inner.start_extraction(request))
         except errors.KnowledgeError:

@@ -1,10 +1,9 @@
-"""Keeps an eye on the store: which one it is, whether it is there, and what its numbers say.
+"""Synchronises with the knowledge service: its identity, availability and statistics.
 
-every 5 s, and soon after something changed
-              due statistics in one batch; the Blueprints and scopes that changed are told
-when it was away, and every 10 min    whoami; another store, or the time, has all told again
-at first, and of another store        which scopes have settings
-when it goes away                     told once: who shows that it answers shall say so
+every 5 s, and soon after a change        due statistics in one batch; reports what changed
+after it was unavailable, and each 10 min    whoami; for a new store, or on time, registers again
+at the start, and for a new store         reads which scopes have settings
+when it becomes unavailable               reports that once
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S = 5.0
 COALESCE_S = 1.0
-"""What changes together is read together: several runs' ends, and the facts of one."""
+"""Changes within this time are read together, such as the end of several runs."""
 REGISTRATION_PERIOD_S = 600.0
-"""Registrations are a projection of the cluster and repeated this often (knowledge.md)."""
+"""Registrations are a projection of the cluster and are repeated (knowledge.md)."""
 
 StatsCallback = Callable[[list[tuple[str, str]], list[str]], Awaitable[None]]
 RegistrationCallback = Callable[[], Awaitable[None]]
@@ -31,11 +30,11 @@ UnavailableCallback = Callable[[], Awaitable[None]]
 
 
 class KnowledgeSync:
-    """The background look at the store.
+    """The background task that synchronises with the knowledge service.
 
-    `stats_changed` gets the Blueprints (namespace, name) and the scope paths whose numbers moved;
-    `tell_again` is called after the memory forgot what the store was told, `went_away` when the
-    store does not serve any more.
+    `on_stats_change` gets the Blueprints (namespace, name) and the scope paths with new statistics.
+    `repeat_registrations` is called after registrations were dropped from the sync state,
+    `on_unavailable` when the service stops answering.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class KnowledgeSync:
         self._last_logged = ""
 
     async def run(self) -> None:
-        """Look every `TICK_S`, and soon after something is wanted, until cancelled."""
+        """Synchronise every `PERIOD_S`, and soon after a refresh was requested, until cancelled."""
         while True:
             self._sync_state.refresh_requested.clear()
             await self.sync_once()
@@ -73,7 +72,7 @@ class KnowledgeSync:
             await asyncio.sleep(COALESCE_S)
 
     async def sync_once(self) -> None:
-        """Look once; a store that is away or refuses is logged and looked at again."""
+        """Synchronise once; an error of the service is logged, and the next call tries again."""
         try:
             await self._sync()
             if self._is_unavailable:
@@ -108,12 +107,12 @@ class KnowledgeSync:
             self._sync_state.clear_registrations()
             self._registered_at = self._clock.monotonic()
         if is_new_store or is_registration_due:
-            reason = "another store answers" if is_new_store else "it is time again"
+            reason = "another store answers" if is_new_store else "10 minutes have passed"
             logger.info("sending everything to the knowledge service again: %s", reason)
             await self._repeat_registrations()
 
     async def _load_configured_scopes(self) -> None:
-        """Read which scopes have settings: their objects may be gone since the last operator."""
+        """Read which scopes have settings: their objects may have been deleted meanwhile."""
         cursor: str | None = None
         while True:
             page = await self._knowledge.list_scopes(cursor=cursor)

@@ -1,7 +1,7 @@
-"""What this process told the store and heard from it; see `ports.StoreMemory`.
+"""What the knowledge service has confirmed to this process; see `ports.KnowledgeSyncState`.
 
-A bounded cache: what it forgets is told again, which the store takes as a repeat. The statistics
-are read by `store_watch`, which asks here what is due.
+A bounded cache: what it drops is sent again, which the service treats as a repeat. `sync_loop`
+reads the statistics that are due here.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from knowledge_client import models
 REFRESH_PERIOD_S = 30.0
 """A change of an object's statistics reaches its status at most this often (api.md)."""
 POLL_PERIOD_S = 300.0
-"""Blueprints that nothing here changed are read this often: other writers use the ledger too."""
+"""Blueprints without local changes are read this often: others write to the ledger too."""
 REFUSAL_RETRY_S = 3600.0
-"""What the store refused for good is told again this late: it may have been mended."""
-_MAX_ITEMS = 20_000  # an arbitrary size: some ten times the missions of a busy hour
+"""What the service refused is sent again after this time, in case the cause is gone."""
+_MAX_ITEMS = 20_000  # arbitrary: some ten times the missions of a busy hour
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class _BoundedMap(Generic[K, V]):
-    """A map that drops what was set longest ago."""
+    """A map that drops the entries that were set longest ago."""
 
     def __init__(self) -> None:
         self._items: OrderedDict[K, V] = OrderedDict()
@@ -55,10 +55,10 @@ class _BoundedMap(Generic[K, V]):
 
 @dataclass
 class _StatsQuery(Generic[V]):
-    """One question for statistics and its last answer.
+    """A query for statistics and its last answer.
 
-    The first answer fills in what is missing and counts for nothing; `told_at` is when a change
-    after it was told. From `stale_at` on the answer is known to be old.
+    `announced_at` is when a change was last reported; the first answer is no change. From
+    `stale_at` on the answer is known to be old.
     """
 
     answer: V | None = None
@@ -79,7 +79,7 @@ class _StatsQuery(Generic[V]):
 
 
 class KnowledgeSyncState:
-    """The StoreMemory port."""
+    """The KnowledgeSyncState port."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -98,24 +98,24 @@ class KnowledgeSyncState:
         )
         self._scope_stats: _BoundedMap[str, _StatsQuery[models.ScopeStats]] = _BoundedMap()
         self.refresh_requested = asyncio.Event()
-        """Set when a batch has something to read that it need not wait for."""
+        """Set when statistics are to be read without waiting for the next period."""
 
-    # What the port offers
+    # The port
 
     def unavailable_reason(self) -> str | None:
-        """Say why the store last failed to answer; None since it answered."""
+        """Return why the service did not answer the last call; None if it did."""
         return self._unavailable_reason
 
     def is_registered(self, principal: models.PrincipalIn) -> bool:
-        """Whether the store was told exactly this of that user."""
+        """Return whether the service has exactly this registration."""
         return self._principals.get(principal.subject.username) == principal
 
     def mark_registered(self, principal: models.PrincipalIn) -> None:
-        """Note that the store took this registration."""
+        """Record that the service has this registration."""
         self._principals.set(principal.subject.username, principal)
 
     def is_configured(self, path: str, config: models.ScopeConfig) -> bool:
-        """Whether the store was given exactly this configuration."""
+        """Return whether the service has exactly this configuration."""
         return self._scopes.get(path) == config
 
     def mark_configured(self, path: str, config: models.ScopeConfig) -> None:
@@ -128,56 +128,56 @@ class KnowledgeSyncState:
         self._configured_paths.discard(path)
 
     def configured_below(self, path: str) -> frozenset[str]:
-        """Name this scope and those below for which the store holds more than the defaults."""
+        """Return this scope and those below it that have other settings than the defaults."""
         return frozenset(p for p in self._configured_paths if p == path or p.startswith(f"{path}/"))
 
     def is_run_open(self, namespace: str | None, run_id: str) -> bool:
-        """Whether the ledger has this run, open or closed."""
+        """Return whether the ledger has this run, open or closed."""
         return self._open.get((namespace, run_id)) is not None
 
     def mark_run_open(self, namespace: str | None, run_id: str) -> None:
-        """Note that the ledger has this run."""
+        """Record that the ledger has this run."""
         self._open.set((namespace, run_id), True)
 
     def is_run_closed(self, namespace: str | None, run_id: str) -> bool:
-        """Whether the ledger has this run's end."""
+        """Return whether the ledger has the end of this run."""
         return self._closed.get((namespace, run_id)) is not None
 
     def mark_run_closed(self, namespace: str | None, run_id: str) -> None:
-        """Note that the ledger has this run's end."""
+        """Record that the ledger has the end of this run."""
         self._closed.set((namespace, run_id), True)
 
     def is_extraction_accepted(self, namespace: str | None, run_id: str) -> bool:
-        """Whether the store took over this run's extraction."""
+        """Return whether the service accepted the extraction of this run."""
         return self._extracted.get((namespace, run_id)) is not None
 
     def mark_extraction_accepted(self, namespace: str | None, run_id: str) -> None:
-        """Note that the store took over this run's extraction."""
+        """Record that the service accepted the extraction of this run."""
         self._extracted.set((namespace, run_id), True)
 
     def is_extraction_counted(self, namespace: str | None, run_id: str) -> bool:
-        """Whether the statistics were read again since this run's extraction was done."""
+        """Return whether the statistics include the extraction of this run."""
         return self._counted.get((namespace, run_id)) is not None
 
     def mark_extraction_counted(self, namespace: str | None, run_id: str) -> None:
-        """Note that the statistics are read again because this run's extraction is done."""
+        """Record that the statistics are read again after the extraction of this run."""
         self._counted.set((namespace, run_id), True)
 
     def refusal(self, key: str) -> str | None:
-        """Say why the store refused a run or settings for good; None an hour later."""
+        """Return why the service refused a run or settings; None after an hour."""
         message, refused_at = self._refused.get(key) or ("", -REFUSAL_RETRY_S)
         return message if self._clock.monotonic() - refused_at < REFUSAL_RETRY_S else None
 
     def record_refusal(self, key: str, message: str) -> None:
-        """Note why the store refuses a run or settings, by their key."""
+        """Record why the service refuses a run or settings, by their key."""
         self._refused.set(key, (message, self._clock.monotonic()))
 
     def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats | None:
-        """Give what the last batch said; None before it. Asking has the next batches read it."""
+        """Return the answer of the last batch, None before it; later batches include it."""
         return self._blueprint_query(namespace, name).answer
 
     def scope_stats(self, path: str) -> models.ScopeStats | None:
-        """Give what the last batch said; None before it. Asking has the next batches read it."""
+        """Return the answer of the last batch, None before it; later batches include it."""
         query = self._scope_stats.get(path)
         if query is None:
             query = _StatsQuery()
@@ -186,9 +186,9 @@ class KnowledgeSyncState:
         return query.answer
 
     def request_refresh(self, namespace: str, blueprint: str | None, *, is_urgent: bool) -> None:
-        """Have this Blueprint read again; with `soon` the realm's scopes too, and at once.
+        """Include a Blueprint in a next batch; if urgent, at once, with the realm's scopes.
 
-        At once means 30 s after the last change that was told; without `soon` it is 30 s from now.
+        At once means 30 s after the last reported change; otherwise it is 30 s from now.
         """
         now = self._clock.monotonic()
         if blueprint is not None:
@@ -202,26 +202,26 @@ class KnowledgeSyncState:
                 query.mark_stale(now)
         self.refresh_requested.set()
 
-    # What the adapter of the store and the store watch use
+    # For `client` and `sync_loop`
 
     def record_availability(self, problem: str | None) -> None:
-        """Note that the store did not answer and why, or that it did.
+        """Record why the service did not answer; None if it did.
 
-        The first reason stays until an answer: each call has its own words, and statuses that
-        repeat them would be written again and again.
+        The first reason stays until an answer: each call has its own message, and statuses would be
+        written again for each.
         """
         if problem is None or self._unavailable_reason is None:
             self._unavailable_reason = problem
 
     def record_settings(self, path: str, config: models.ScopeConfig) -> None:
-        """Note which settings the store holds for a scope, whoever told it."""
+        """Record the settings that the service has for a scope, whoever set them."""
         if config == models.ScopeConfig():
             self._configured_paths.discard(path)
         else:
             self._configured_paths.add(path)
 
     def record_store(self, store: models.StoreIdentity) -> bool:
-        """Note who answered; forgets all and gives True when that is another store than before."""
+        """Record which store answered; clear everything and return True if it is another one."""
         previous, self._store = self._store, store
         if previous is None or previous == store:
             return False
@@ -233,7 +233,7 @@ class KnowledgeSyncState:
         return True
 
     def clear(self) -> None:
-        """Have everything told again."""
+        """Drop everything that was confirmed, so that it is sent again."""
         self._configured_paths.clear()
         self._refused.clear()
         for confirmed in (
@@ -247,14 +247,14 @@ class KnowledgeSyncState:
             confirmed.clear()
 
     def clear_registrations(self) -> None:
-        """Have principals and scopes told again; what the ledger has stays known."""
+        """Drop principals and scopes, so that they are sent again; runs stay."""
         self._principals.clear()
         self._scopes.clear()
 
     def due_stats(self, *, limit: int = 2000) -> models.StatsIn:
-        """Name what the next batch shall read, at most `limit` of each.
+        """Return what the next batch reads, at most `limit` of each kind.
 
-        What becomes stale while the batch is under way is so afterwards, hence read again.
+        What becomes stale while the batch is read stays stale, and is read again.
         """
         now = self._clock.monotonic()
         blueprints = [
@@ -279,7 +279,7 @@ class KnowledgeSyncState:
         )
 
     def mark_unread(self, request: models.StatsIn) -> None:
-        """Note that a batch had no answer: all of it is still to be read."""
+        """Record that a batch failed: all of it is due."""
         now = self._clock.monotonic()
         for blueprint in request.blueprints:
             self._blueprint_query(blueprint.namespace, blueprint.name).mark_stale(now)
@@ -289,7 +289,7 @@ class KnowledgeSyncState:
                 query.mark_stale(now)
 
     def record_stats(self, stats: models.Stats) -> tuple[list[tuple[str, str]], list[str]]:
-        """Keep a batch's answers; gives the (namespace, name) and the paths that changed."""
+        """Store the answers of a batch; return the (namespace, name) and the paths that changed."""
         blueprints = [
             (answer.namespace, answer.name)
             for answer in stats.blueprints

@@ -1,7 +1,7 @@
-"""The way of the store's client to the store, over the HTTP library that the rest of us uses.
+"""An httpx transport over aiohttp, the HTTP library of the rest of the operator.
 
-httpx's own transport takes three times the processor time for a small request, and each use tells
-the store three things. Errors are those of httpx, so the client's words for them stay.
+The transport of httpx takes three times the processor time for a small request, and each instance
+needs three. Errors are mapped to those of httpx, so the client handles them as usual.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import httpx
 from yarl import URL
 
 _TRANSPORT_HEADERS = frozenset({b"host", b"content-length", b"connection", b"accept-encoding"})
-"""Headers that the library underneath writes itself; answers are small and come uncompressed."""
+"""Headers that aiohttp writes itself; responses are small and uncompressed."""
 KEEPALIVE_S = 3.0
-"""So long an idle connection is kept. The store closes it after 5 s: what comes then is lost."""
+"""Idle connections are closed after this time; the service closes them after 5 s."""
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
-    """Sends the client's requests to one address, through the environment's proxy if it has one."""
+    """Sends requests to one address, through the proxy of the environment if there is one."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -34,7 +34,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request and read its whole answer."""
+        """Send one request and read the whole response."""
         limits = request.extensions.get("timeout", {})
         headers = [
             (k.decode(), v.decode())
@@ -64,7 +64,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             await self._session.close()
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """Give the session, opened with the first request, when the event loop runs."""
+        """Return the session; the first request opens it, when the event loop runs."""
         if self._session is None:
             secured = httpx.create_ssl_context() if self._is_secure else True
             connector = aiohttp.TCPConnector(ssl=secured, keepalive_timeout=KEEPALIVE_S)
@@ -74,7 +74,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 @contextlib.contextmanager
 def _map_errors(request: httpx.Request) -> Iterator[None]:
-    """Name what aiohttp raises as httpx would."""
+    """Map the errors of aiohttp to those of httpx."""
     try:
         yield
     except aiohttp.ConnectionTimeoutError as exc:
@@ -90,7 +90,7 @@ def _map_errors(request: httpx.Request) -> Iterator[None]:
 
 
 def _error_message(exc: Exception) -> str:
-    """Say why; of a connection that was not made, only what the system says: the rest is known."""
+    """Return the reason; for a refused connection only the system's message."""
     if isinstance(exc, aiohttp.ClientConnectorError):
         cause = exc.os_error
         if isinstance(cause, ConnectionError) and cause.errno:

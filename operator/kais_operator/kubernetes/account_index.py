@@ -1,8 +1,8 @@
-"""Which cells borrow which ServiceAccount, and the scopes in which they are.
+"""Index of the cells that borrow a ServiceAccount, and of their scopes.
 
-Cells that share an account are at home in their nearest common scope, so every look at one of them
-asks for the others. A thousand cells are answered as fast as two: cells are counted by formation
-and place, and equal ones are counted once.
+Cells that share an account have their nearest common scope as their home, so each reconcile of one
+needs the others. A lookup takes as long for a thousand cells as for two: cells are counted by
+formation and location.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.planning.plan import Body
 
 _MAX_CELLS_PER_SCOPE = 2
-"""Two that differ have the nearest common scope of any number in the same place."""
+"""Two different cells have the same nearest common scope as any number of them."""
 _Key = tuple[str, str]  # namespace and name
-_Location = tuple[str | None, str]  # formationRef and the cell's name in its scope
+_Location = tuple[str | None, str]  # formationRef, and the name of the cell in its scope
 
 
 @dataclass
 class _Account:
-    """The cells that borrow one account: how many are at each place, by formation."""
+    """The number of cells that borrow one account, by formation and location."""
 
     locations: dict[str | None, Counter[str]] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class _Account:
 
 @dataclass(frozen=True)
 class _Borrower:
-    """A cell as it was counted, and the state of it that this stands on."""
+    """A cell as it was counted, and the state that this depends on."""
 
     account: _Key
     location: _Location
@@ -56,7 +56,7 @@ class _Borrower:
 
 
 class AccountIndex:
-    """Fed with every Cell and Formation as they come and go."""
+    """Needs every change of a Cell or Formation."""
 
     def __init__(self) -> None:
         self._borrowers: dict[_Key, _Borrower] = {}
@@ -64,24 +64,23 @@ class AccountIndex:
         self._segments: dict[_Key, tuple[Any, str]] = {}
 
     def put(self, body: Body) -> None:
-        """Take in a state of an object; of other kinds nothing is kept."""
+        """Record a version of an object; other kinds are ignored."""
         if body["kind"] == "Cell":
             self._put_cell(body)
         elif body["kind"] == "Formation":
             self._put_formation(body)
 
     def drop(self, kind: str, namespace: str, name: str) -> None:
-        """Take in that an object is gone."""
+        """Record that an object was deleted."""
         if kind == "Cell":
             self._drop_cell((namespace, name))
         elif kind == "Formation":
             self._segments.pop((namespace, name), None)
 
     def scopes(self, namespace: str, account: str, *, excluding: str) -> list[Scope]:
-        """Give scopes of the cells that borrow an account, without the one called `besides`.
+        """Return scopes of the cells that borrow an account, except the cell called `excluding`.
 
-        At most four are given, two in each of two formation scopes: the nearest common scope of
-        these is that of all.
+        At most four, two in each of two formations: their nearest common scope is that of all.
         """
         borrowers = self._accounts.get((namespace, account))
         if borrowers is None:
@@ -163,13 +162,13 @@ class AccountIndex:
 
 
 def _location(cell: Cell) -> _Location:
-    """Say where a cell is: in its formation by its short name, or alone by its own."""
+    """Return the location of a cell: its short name in its formation, otherwise its own name."""
     if cell.spec.formation_ref is None:
         return None, cell.metadata.name
     return cell.spec.formation_ref, cell_identity.segment(cell_identity.short_name(cell))
 
 
 def _other_cells(cells: Counter[str], excluded: str | None) -> Iterator[str]:
-    """Name some different places; `without` is one cell's, which does not count itself."""
+    """Yield some different cells, without one occurrence of `excluded`."""
     cell_names = (cell for cell, count in cells.items() if count - (cell == excluded) > 0)
     return itertools.islice(cell_names, _MAX_CELLS_PER_SCOPE)

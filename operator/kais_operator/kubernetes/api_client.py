@@ -1,7 +1,7 @@
-"""One connection to the API server, on the transport and the logins of `kubernetes.aio`.
+"""Client of the API server, on the transport and the credentials of `kubernetes.aio`.
 
-Requests go by path with plain dicts: neither the dynamic client, whose discovery kais does not
-need, nor the typed models, which validate every call, are in the way.
+Requests have a path and plain dicts. Neither the dynamic client, whose discovery kais does not
+need, nor the typed models, which validate every call, are used.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-"""No total limit: the reader of a stream sets one."""
+"""No total timeout: the reader of a stream sets one."""
 _SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
-"""A side that goes on sending does not answer a goodbye: it is not waited for."""
+"""A server that keeps sending does not answer a close frame, so it is not waited for."""
 _FIRST_ERROR_STATUS = 300
 _PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
 _NO_CONTENT: dict[str, Any] = {}
-_logins: Any = config  # these functions of the library have no annotations
+_logins: Any = config  # these functions have no annotations
 _merger: Any = kube_config.KubeConfigMerger
 
 
 class _Transport(RESTClientObject):
-    """The library's connections without its request, which would encode bodies a second time."""
+    """The library's connections, without its request method, which would encode bodies again."""
 
     def session(self) -> aiohttp.ClientSession:
-        """Give the session, opened with the first request, when the event loop runs."""
+        """Return the session; the first request opens it, when the event loop runs."""
         if self.pool_manager is None:
             self.pool_manager = self._create_pool_manager()
         session: aiohttp.ClientSession = self.pool_manager
@@ -52,11 +52,11 @@ class _Transport(RESTClientObject):
 
 
 class ApiClient:
-    """An open connection; `close` it. Made by `connect`.
+    """An open client, created by `connect`; `close` it.
 
     Attributes:
-        configuration: address and login; read by who logs in elsewhere.
-        requests: how many were sent, by verb.
+        configuration: address and credentials; also read for the watches.
+        requests: the number of requests sent, by verb.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -66,20 +66,20 @@ class ApiClient:
         self.requests: Counter[str] = Counter()
 
     def clone(self) -> ApiClient:
-        """Give a connection with the same login, for another event loop; close it there.
+        """Return a client with the same credentials for another event loop; close it there.
 
-        Its requests are counted by who sends them.
+        Callers count its requests.
         """
         return ApiClient(self.configuration)
 
     def refresh_with(self, loader: Any) -> None:
-        """Keep the login of a kubeconfig fresh; logins by certificate or token need nothing."""
+        """Refresh the credentials of a kubeconfig; certificates and tokens need no refresh."""
         self._refresher = asyncio.create_task(
             _logins.refresh_token(loader, client_configuration=self.configuration)
         )
 
     async def close(self) -> None:
-        """Close sockets and end the refreshing of the login."""
+        """Close the connections and stop refreshing credentials."""
         if self._refresher is not None:
             self._refresher.cancel()
             await asyncio.gather(self._refresher, return_exceptions=True)
@@ -94,10 +94,10 @@ class ApiClient:
         body: Any = None,
         content_type: str = JSON,
     ) -> dict[str, Any]:
-        """Send one request and give the answer's object.
+        """Send one request and return the object in the response.
 
         Raises:
-            ClusterError: the mapping is that of `cluster_failures`.
+            ClusterError: mapped in `api_errors`.
         """
         operation = f"{method} {path}"
         self.requests[_verb(method, path)] += 1
@@ -116,10 +116,10 @@ class ApiClient:
         return content_object
 
     async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
-        """Send one request for another form of an answer, and give its bytes.
+        """Send one request for another representation, and return its bytes.
 
         Raises:
-            ClusterError: the mapping is that of `cluster_failures`.
+            ClusterError: mapped in `api_errors`.
         """
         self.requests[_verb("GET", path)] += 1
         async with self._send(
@@ -135,10 +135,10 @@ class ApiClient:
     async def stream(
         self, path: str, *, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Send one request and give the answer's bytes as they come, for as long as they come.
+        """Send one request and yield the bytes of the response as they arrive.
 
         Raises:
-            ClusterError: the mapping is that of `cluster_failures`.
+            ClusterError: mapped in `api_errors`.
         """
         async with self._send("GET", _with_query(path, query), None, limits=_STREAM) as response:
             try:
@@ -150,10 +150,10 @@ class ApiClient:
     async def open_websocket(
         self, path: str, *, query: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Open a WebSocket; a frame of more than 4 MiB ends it.
+        """Open a WebSocket; a frame of more than 4 MiB closes it.
 
         Raises:
-            ClusterError: It was refused, or broke.
+            ClusterError: It was refused or interrupted.
         """
         self.requests["connect"] += 1
         operation = f"CONNECT {path}"
@@ -186,8 +186,8 @@ class ApiClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and give the answer unless it is a refusal."""
-        # Compressing costs both sides more than it saves: answers are small or nearby.
+        """Send a request, and yield the response unless it is an error."""
+        # Compression costs both sides more than it saves: responses are small or local.
         headers = {"Accept": accept, "Accept-Encoding": "identity", "Content-Type": content_type}
         operation = f"{method} {path.partition('?')[0]}"
         settings: Any = self.configuration
@@ -215,7 +215,7 @@ class ApiClient:
 
 
 async def _error_body(response: aiohttp.ClientResponse) -> bytes:
-    """Read the words of a refusal; none when the connection breaks over them."""
+    """Read the body of an error; empty if the connection is interrupted."""
     try:
         return await response.read()
     except api_errors.CONNECTION:
@@ -223,7 +223,7 @@ async def _error_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _verb(method: str, path: str) -> str:
-    """Name a request as the audit log does; status apart."""
+    """Return the verb of a request as the audit log has it, with status patches apart."""
     last = path.rpartition("/")[2]
     if method == "GET":
         return "list" if last in _PLURALS else "get"
@@ -237,13 +237,13 @@ def _with_query(path: str, query: Mapping[str, str] | None) -> str:
 
 
 async def connect(kubeconfig: str | None) -> ApiClient:
-    """Log in by a kubeconfig (paths joined by ":"), or by the pod's own token when None.
+    """Connect with a kubeconfig (paths joined by ":"), or with the pod's own token if None.
 
     Raises:
-        ClusterUnavailable: There is no such login.
+        ClusterUnavailable: There are no such credentials.
     """
-    # Trusting the environment costs two threads and a look for .netrc at each request (measured):
-    # what matters of it, the proxy, is read once below.
+    # Trusting the environment costs two threads and a search for .netrc at each request (measured).
+    # Of the environment only the proxy matters; it is read once below.
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     try:
         if kubeconfig is None:
@@ -265,9 +265,9 @@ async def connect(kubeconfig: str | None) -> ApiClient:
 
 
 def _current_context(kubeconfig: str) -> str | None:
-    """Name the current context of the first file that has one, as kubectl does.
+    """Return the current context of the first file that has one, as kubectl does.
 
-    The library takes that of the last file: two files would lead to another cluster than kubectl's.
+    The library uses the last file, so two files would select another cluster than kubectl does.
     """
     for path in filter(None, kubeconfig.split(":")):
         merged = _merger(path).config
@@ -278,7 +278,7 @@ def _current_context(kubeconfig: str) -> str | None:
 
 
 def _with_proxy(configuration: Configuration) -> ApiClient:
-    """Use the environment's proxy for this address, if the login names none."""
+    """Use the proxy of the environment for this address, unless the configuration has one."""
     settings: Any = configuration
     address = urlsplit(settings.host)
     if not settings.proxy and not request.proxy_bypass(address.hostname or ""):

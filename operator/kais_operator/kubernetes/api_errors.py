@@ -1,4 +1,4 @@
-"""The one mapping of the API server's and the connection's failures to the operator's errors."""
+"""Maps errors of the API server and of connections to the operator's errors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from msgspec import DecodeError, json
 from kais_operator import errors
 
 CONNECTION = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
-"""What a connection raises. aiohttp's errors have one root; timeouts and sockets have these."""
+"""Errors of connections: the base class of aiohttp's, those of sockets, and timeouts."""
 CLIENT = (exceptions.OpenApiException,)
-"""What the official client raises."""
+"""Errors of the Kubernetes library."""
 _TRY_LATER = frozenset({401, 408, 429})
-_STATUS_GONE = 410  # a continued list is too old: it is read again from its start
+_STATUS_GONE = 410  # a continued list is too old, so it starts over
 _STATUS_NOT_FOUND = 404
 _STATUS_FORBIDDEN = 403
 _STATUS_CONFLICT = 409
 
 
 def from_status(status: int, body: bytes, *, operation: str) -> errors.ClusterError:
-    """Choose the error for an answer of 300 and above; its words come from the Status object."""
+    """Return the error for a status of 300 and above; the message is that of the Status object."""
     answer = _status_object(body)
     message = f"{operation}: {answer.get('message') or f'the API server answered {status}'}"
     if status in _TRY_LATER or status >= 500:  # noqa: PLR2004 (server errors)
@@ -45,10 +45,10 @@ def _refusal(status: int, answer: dict[str, Any]) -> type[errors.ClusterError]:
 
 
 def translate(exc: BaseException, *, operation: str) -> errors.ClusterError:
-    """Give our error for one that was raised instead of an answer.
+    """Return our error for one that was raised instead of a response.
 
-    An ApiException that carries a status is judged by it; a connection's failure is always
-    ClusterUnavailable, since nothing is known of what the API server did.
+    An ApiException with a status is mapped by it. An error of the connection is always
+    ClusterUnavailable, because it is unknown what the API server did.
     """
     if isinstance(exc, exceptions.ApiException) and exc.status:
         body = exc.body or b""

@@ -1,7 +1,7 @@
-"""Where each kind that kais touches lives in the Kubernetes API.
+"""The paths of the kinds that kais uses in the Kubernetes API.
 
-A table of our own instead of discovery: no request at start, no cache file, nothing stale after a
-CRD changed, and none of the memory that a dynamic client takes for it.
+A fixed table instead of discovery: no request at the start, no cache file, nothing stale after a
+CRD changes, and none of the memory of a dynamic client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KAIS = "kais.io/v1"
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind's place in the API."""
+    """The group, version and plural of a kind."""
 
     api_version: str
     plural: str
@@ -24,7 +24,7 @@ class Resource:
 
     @property
     def root(self) -> str:
-        """Path of the kind's group and version."""
+        """The path of the group and version."""
         prefix = "/apis" if "/" in self.api_version else "/api"
         return f"{prefix}/{self.api_version}"
 
@@ -51,7 +51,7 @@ RESOURCES = {
 
 
 def collection(kind: str, namespace: str | None) -> str:
-    """Give the path of a kind's objects; None for those of all namespaces."""
+    """Return the path of a kind's objects; None means all namespaces."""
     resource = RESOURCES[kind]
     if not resource.is_namespaced or namespace is None:
         return f"{resource.root}/{resource.plural}"
@@ -59,5 +59,5 @@ def collection(kind: str, namespace: str | None) -> str:
 
 
 def single(ref: ObjectRef) -> str:
-    """Give the path of one object."""
+    """Return the path of one object."""
     return f"{collection(ref.kind, ref.namespace)}/{quote(ref.name, safe='')}"

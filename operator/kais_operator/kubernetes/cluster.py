@@ -1,7 +1,7 @@
-"""The cluster over the API server: the real Cluster port.
+"""The Cluster port over the API server.
 
-Each write first asks `leads()`: a Lease is lost by the monotonic clock, whatever the election's own
-loop is doing. Field managers: `kais-operator` for children, `kais-operator-status` for status.
+Each write first checks `is_leader()`: a Lease expires by the monotonic clock, whatever the loop of
+the election does. Field managers: `kais-operator` for children, `kais-operator-status` for status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CREATE_QUERY = {"fieldManager": names.MANAGER_CHILDREN}
 
 
 class ApiCluster:
-    """The Cluster port over one connection."""
+    """The Cluster port over an API client."""
 
     def __init__(
         self, api_client: ApiClient, *, is_leader: Callable[[], bool], clock: Clock
@@ -38,20 +38,20 @@ class ApiCluster:
         self._clock = clock
 
     async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
-        """Read one object; None when it is missing."""
+        """Read an object; None if it does not exist."""
         try:
             return await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return None
 
     async def get_child(self, ref: ObjectRef) -> Body | None:
-        """Read what bears the name of a child; None when nothing does."""
+        """Read the object that has the name of a child; None if there is none."""
         return await self.get(ref)
 
     async def list(
         self, kind: str, namespace: str | None, *, labels: str = "", fresh: bool = True
     ) -> Sequence[Body]:
-        """List objects of one kind, in pages; items carry their kind as single objects do."""
+        """List objects of one kind, in pages; items get their kind, as single objects have it."""
         query = {"limit": _PAGE} | ({"labelSelector": labels} if labels else {})
         path = api_paths.collection(kind, namespace)
         items: list[Body] = []
@@ -68,7 +68,7 @@ class ApiCluster:
     async def scopes_of_borrowers(
         self, namespace: str, account: str, *, excluding: str
     ) -> Sequence[Scope]:
-        """Give scopes of the cells that borrow an account, from lists of all cells."""
+        """Return scopes of the cells that borrow an account, from lists of all cells."""
         index = AccountIndex()
         for kind in ("Formation", "Cell"):
             for body in await self.list(kind, namespace):
@@ -128,13 +128,13 @@ class ApiCluster:
         )
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
-        """Delete with a UID precondition; gives what is held back, None when it is gone."""
+        """Delete with a UID precondition; returns what finalizers hold, None if it is gone."""
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
             answer = await self._write("DELETE", api_paths.single(ref), body=options)
         except errors.NotFound:
             return None
-        # The answer is a Status, or the object: as it was when it is gone, or as it now waits.
+        # The response is a Status, or the object: the last state if it is gone, else the current.
         is_held = "deletionTimestamp" in answer.get("metadata", {})
         return answer if is_held and answer.get("kind") == ref.kind else None
 
@@ -182,7 +182,7 @@ class ApiCluster:
 
 
 def ref_of(body: Body) -> ObjectRef:
-    """Name the object that a body is."""
+    """Return the reference to an object."""
     metadata = body["metadata"]
     return ObjectRef(body["kind"], metadata.get("namespace", ""), metadata["name"])
 

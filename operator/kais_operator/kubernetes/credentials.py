@@ -1,4 +1,4 @@
-"""One login for both cluster clients: what the watches need of the connection."""
+"""The credentials of the API client, in the form that the watches need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 @dataclass(frozen=True)
 class Credentials:
-    """How to reach the API server and as whom, at this moment; tokens are read again each time."""
+    """Address of the API server and current credentials; tokens are read again each time."""
 
     server: str
     ca_path: str | None
@@ -25,7 +25,7 @@ class Credentials:
 
 
 async def read_credentials(configuration: Configuration) -> Credentials:
-    """Read the login out of a configuration, with a fresh token when it has one."""
+    """Read the credentials of a configuration, with a fresh token if it has one."""
     settings: Any = configuration
     header = await settings.get_api_key_with_prefix("BearerToken") or ""
     scheme, _, token = header.rpartition(" ")

@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for streams that may be long.
+"""An event loop in its own thread, for streams that may be long.
 
-What comes over them is read and cut there, so the loop that reconciles never waits for it.
+They are read and truncated there, so the loop that reconciles never waits for them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _STOP_TIMEOUT_S = 5.0
-"""What is still running after this long at the end is left to the process's own end."""
+"""What still runs after this time ends with the process."""
 
 
 class EventLoopThread:
-    """A loop that starts with its first work; `close` cancels what runs in it."""
+    """A loop that the first coroutine starts; `close` cancels what runs in it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -25,11 +25,11 @@ class EventLoopThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start work in the thread; the future may be asked from any thread, and cancelled."""
+        """Start a coroutine in the thread; its future may be used from any thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
 
     async def close(self, *, cleanup: Coroutine[Any, Any, None]) -> None:
-        """Cancel what runs, do one `last` thing in the thread, and wait for its end."""
+        """Cancel what runs, run `cleanup` in the thread, and wait for its end."""
         if self._loop is None or self._thread is None:
             cleanup.close()
             return

@@ -1,13 +1,13 @@
-"""Hands the fields of a create, and what others wrote into our children, to server-side apply.
+"""Migrates the managed fields of children from Update to server-side apply.
 
-The first write of a child is a create, for only a create can tell that the name is free. The API
-server then notes our fields as written by an Update, and a later apply would never remove what we
-no longer want, such as a cell that left its formation. As kubectl does when it changes from one to
-the other, the entry is renamed before the first apply.
+A child is first written by a create, because only a create detects that the name is taken. The API
+server records our fields as written by an Update, and a later apply would not remove fields that
+are no longer declared, such as a cell that left its formation. The entry is therefore renamed
+before the first apply, as kubectl does.
 
-The spec of a child of one of our own kinds is the template's word alone: what others added to it
-(a further cell, say) is taken over too, so that the apply takes it away. What others added to other
-kinds is none of this: see `decide.cells.additions`.
+The spec of a child of our own kinds is declared by the template alone: fields that others added to
+it are migrated too, so that the apply removes them. For what others add to other kinds, see
+`controllers.cell.decide.additions`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SPEC = "f:spec"
 
 
 def migration_patch(live: Body) -> Body | None:
-    """Give the merge patch that makes these fields applied ones; None when there are none.
+    """Return the merge patch that turns such fields into applied ones; None if there are none.
 
-    Carries the resourceVersion: the list of owners is replaced whole.
+    It has the resourceVersion, because it replaces the whole list of managed fields.
     """
     metadata = live["metadata"]
     entries: list[Body] = metadata.get("managedFields") or []
@@ -84,7 +84,7 @@ def _is_ours(entry: Body) -> bool:
 
 
 def _union(first: Body, second: Body) -> Body:
-    """Join two sets of field paths, which are trees of dicts."""
+    """Merge two sets of field paths, which are trees of dicts."""
     joined: dict[str, Any] = dict(first)
     for key, value in second.items():
         joined[key] = _union(joined[key], value) if key in joined else value

@@ -1,8 +1,8 @@
-"""The Containers port: logs, and commands over the API's WebSocket exec, in the background.
+"""The Containers port: reads logs, and runs commands with exec over WebSockets.
 
-A pass never waits for a command: it is started here, runs in a thread's own event loop with its
-time and size limits, and a later pass finds its end. What runs is forgotten when this process ends.
-A command is started only by who leads, and those of a term end with it.
+A reconcile never waits for a command: the command runs in another thread's event loop, with limits
+of time and size, and a later reconcile reads its result. Commands do not survive this process. Only
+the leader starts commands, and they end with its session.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from kais_rendering.fair_share import FairShare, surplus
 
 _MESSAGE_BYTES = 2048
 _MAX_CONCURRENT, _MAX_PER_NAMESPACE = 128, 8
-"""Commands at a time, in all and of one namespace: some that hang leave room for everybody else."""
+"""Concurrent commands, in total and per namespace, so that hanging ones leave room for others."""
 _MAX_RESULTS = 128
-"""Ends of commands, with their output; an arbitrary number that bounds memory to 32 MiB."""
+"""Results that are kept, with their output; arbitrary, bounds memory to 32 MiB."""
 _PROTOCOL = "v4.channel.k8s.io"
 _STDOUT, _STDERR, _EXIT_STATUS = 1, 2, 3
 
 
 class _Command:
-    """One command; its thread sets the attributes, and a pass reads them.
+    """A command; its thread sets the attributes, and reconciles read them.
 
     Attributes:
-        found: how it stands, and its standard output once it ended.
-        is_void: it was not started, as the Lease was lost while it waited for its turn.
+        result: its state, and its standard output once it has ended.
+        is_cancelled: it was not started, because the Lease was lost while it was queued.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _Command:
 
 
 class ApiContainers:
-    """Reads logs and runs commands over one connection; `close` ends what runs."""
+    """Reads logs and runs commands; `close` ends them."""
 
     def __init__(
         self, api_client: ApiClient, *, is_leader: Callable[[], bool], clock: Clock
@@ -71,11 +71,11 @@ class ApiContainers:
         self._commands: dict[tuple[ObjectRef, str], _Command] = {}
 
     def read_log(self, pod: ObjectRef, container: str) -> Log | None:
-        """Give the end of a container's log, both streams; None while it is read."""
+        """Return the end of a container's log, both streams; None while it is being read."""
         return self._logs.pop_or_start(pod, container)
 
     def start_command(self, command: RunInContainer) -> None:
-        """Start a command in the background; nothing happens when its key is known.
+        """Start a command in the background, unless its key has been started.
 
         Raises:
             NotLeading: the Lease is lost; nothing was started.
@@ -90,27 +90,27 @@ class ApiContainers:
         state.running = self._loop_thread.submit(self._run(command, state))
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
-        """Give how a started command stands, and its standard output so far as it ended."""
+        """Return the state of a started command, and its standard output once it has ended."""
         command = self._commands.get((mission, key))
         return command.result if command is not None and not command.is_cancelled else None
 
     def is_running(self, mission: ObjectRef) -> bool:
-        """Whether a command of a mission has not ended."""
+        """Return whether a command of a mission is still running."""
         return any(
             owner == mission and not command.is_over
             for (owner, _), command in self._commands.items()
         )
 
     def end_commands(self, mission: ObjectRef) -> None:
-        """End the commands of a mission and forget them."""
+        """End the commands of a mission, and drop their results."""
         self._end([key for key in self._commands if key[0] == mission])
 
     def end_all(self) -> None:
-        """End all commands and forget them."""
+        """End all commands, and drop their results."""
         self._end(list(self._commands))
 
     async def close(self) -> None:
-        """End what runs here; processes in containers are not ended by that."""
+        """End all commands here; processes in containers go on."""
         self.end_all()
         await self._loop_thread.close(cleanup=self._stream_client.close())
 
@@ -125,7 +125,7 @@ class ApiContainers:
             raise errors.NotLeading(f"the Lease is lost; no command was run in {command.pod}")
 
     def _drop_old_results(self) -> None:
-        """Keep the latest ends only; they are judged within a second or two."""
+        """Keep the latest results only; they are evaluated within a second or two."""
         ended = [key for key, command in self._commands.items() if command.is_over]
         for key in surplus(ended, limit=_MAX_RESULTS, namespace=lambda key: key[0].namespace):
             del self._commands[key]
@@ -172,7 +172,7 @@ def _failed(started_at: datetime, message: str) -> Process:
 
 
 class _ExecOutput:
-    """What came over one socket: the end of each stream, and the status that ends it."""
+    """The output of one exec: the tail of each stream, and the exit status."""
 
     def __init__(self) -> None:
         self._stdout, self._stderr = Tail(TAIL_BYTES), Tail(_MESSAGE_BYTES)
@@ -180,7 +180,7 @@ class _ExecOutput:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is wanted."""
+        """Whether the output is complete or too long."""
         return self._status is not None or self._is_too_long
 
     @property
@@ -188,7 +188,7 @@ class _ExecOutput:
         return self._stdout.received + self._stderr.received > MAX_BYTES
 
     def add(self, channel: int, data: bytes) -> None:
-        """Keep the end of what comes."""
+        """Add the data of one frame."""
         if channel == _EXIT_STATUS:
             self._status = json.loads(data)
         elif channel == _STDOUT:
@@ -197,11 +197,11 @@ class _ExecOutput:
             self._stderr.add(data)
 
     def text(self) -> str:
-        """Give the standard output."""
+        """Return the standard output."""
         return self._stdout.text()
 
     def process(self, *, started_at: datetime, ended_at: datetime) -> Process:
-        """Read the status: how the command ended, or why it could not be started."""
+        """Return how the command ended, or why it could not be started."""
         if self._status is None:
             failure = "the connection ended before the command did"
             if self._is_too_long:

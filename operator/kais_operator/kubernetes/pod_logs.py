@@ -22,22 +22,22 @@ logger = logging.getLogger(__name__)
 
 TAIL_BYTES = 256 * 1024
 MAX_BYTES = 16 * 2**20
-"""A container that printed more is given up on: all of it would come through this process."""
+"""Longer logs are not read, because all of it would pass through this process."""
 READ_TIMEOUT_S = 10.0
 _TAIL_LINES = str(TAIL_BYTES)  # a line has one byte at least, its end
 _MAX_CONCURRENT, _MAX_PER_NAMESPACE = 8, 2
 _MAX_UNCLAIMED = 64
-"""Logs that were read and that no pass has taken: 16 MiB at most; the next pass reads again."""
+"""Logs that no reconcile has read yet: 16 MiB at most; others are read again."""
 _UTF8_PREFIX_MASK, _UTF8_CONTINUATION = 0b1100_0000, 0b1000_0000
 _MAX_CONTINUATION_BYTES = 3
-"""Bytes of a character of UTF-8 after its first one, which their upper two bits tell."""
+"""Continuation bytes of one UTF-8 character; their upper two bits mark them."""
 _POD_GONE_ERRORS = (errors.NotFound, errors.Invalid)
 
 Key = tuple[ObjectRef, str]
 
 
 class LogReader:
-    """Reads logs over `twin` in `side`, in shares by namespace; counts requests on `connection`."""
+    """Reads logs with `stream_client` in `loop_thread`, in fair shares by namespace."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class LogReader:
         self._reads: dict[Key, Future[Log]] = {}
 
     def pop_or_start(self, pod: ObjectRef, container: str) -> Log | None:
-        """Give a log and forget it; None while it is read, which the first call begins.
+        """Return a log and drop it; None while it is being read, which the first call starts.
 
         Raises:
-            ClusterError: it could not be read now; the next call starts over.
+            ClusterError: it could not be read; the next call starts over.
         """
         key = (pod, container)
         read = self._reads.get(key)
@@ -73,7 +73,7 @@ class LogReader:
         return read.result()
 
     def _drop_unclaimed(self) -> None:
-        """Forget logs that no caller takes."""
+        """Drop logs that no caller has read."""
         unclaimed = [key for key, read in self._reads.items() if read.done()]
         for key in surplus(unclaimed, limit=_MAX_UNCLAIMED, namespace=lambda key: key[0].namespace):
             del self._reads[key]
@@ -117,15 +117,15 @@ class Tail:
         self.received = 0
 
     def add(self, data: bytes) -> None:
-        """Take what came, and drop what is not among the last bytes any more."""
+        """Append data, and drop what is beyond the limit."""
         self.received += len(data)
         self._bytes += data
         del self._bytes[: max(0, len(self._bytes) - self._limit)]
 
     def text(self, *, limit: int | None = None) -> str:
-        """Give the `last` bytes as text, all that were kept when None.
+        """Return the last `limit` bytes as text, all of the tail if None.
 
-        A character that was cut in two is left out.
+        A character that was cut in two is omitted.
         """
         tail = self._bytes if limit is None else self._bytes[-limit:]
         start = 0

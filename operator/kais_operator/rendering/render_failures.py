@@ -1,7 +1,7 @@
-"""Remembers which requests passed a limit, and when each may be tried again.
+"""Remembers which requests exceeded a limit, and when each may be tried again.
 
-The pause doubles with each failure in a row: a limit of time may have been the machine's fault, but
-a template that hangs would otherwise take the workers' time for ever.
+The delay doubles with each failure in a row: a time limit may have been exceeded because of the
+machine, but a template that hangs must not occupy the workers forever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kais_operator import errors
 
 FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 3600.0
-_MAX_FAILURES = 1000  # arbitrary; one that is forgotten is only tried early
+_MAX_FAILURES = 1000  # arbitrary; a dropped one is only tried earlier
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class _Failure:
 
 
 class RenderFailures:
-    """Failures by request; `monotonic` gives the seconds of a clock that never goes back."""
+    """Failures by request; `monotonic` returns the seconds of a monotonic clock."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._failures: OrderedDict[bytes, _Failure] = OrderedDict()
 
     def raise_if_paused(self, *keys: bytes) -> None:
-        """Repeat the failure of a request that is not to be tried again yet.
+        """Raise the failure of a request that is not to be tried again yet.
 
         Raises:
-            RenderingFailed: As it was, with the time that is left.
+            RenderingFailed: The failure, with the remaining time.
         """
         for key in keys:
             failure = self._failures.get(key)
@@ -43,7 +43,7 @@ class RenderFailures:
                 raise self._error_of(failure)
 
     def record(self, key: bytes, error: errors.RenderingFailed) -> errors.RenderingFailed:
-        """Remember a failure; gives it with the time after which it is tried again."""
+        """Record a failure; return it with the time after which it is tried again."""
         previous = self._failures.pop(key, None)
         count = previous.count + 1 if previous is not None else 1
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(count - 1, 30))
@@ -54,7 +54,7 @@ class RenderFailures:
         return self._error_of(failure)
 
     def clear(self, key: bytes) -> None:
-        """Forget the failures of a request that was answered."""
+        """Drop the failures of a request that succeeded."""
         self._failures.pop(key, None)
 
     def _error_of(self, failure: _Failure) -> errors.RenderingFailed:
