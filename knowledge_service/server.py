@@ -52,7 +52,10 @@ def serve(settings: Settings) -> None:
     logging_config.configure(settings.log_level)
     malloc.configure()
     progress = Progress()
-    with startup_server.answering_meanwhile(settings.host, settings.port, progress):
+    handover = startup_server.Handover()
+    with startup_server.answering_meanwhile(
+        settings.host, settings.port, progress, handover=handover
+    ):
         store = SqliteStore(
             settings.db,
             progress=progress,
@@ -84,7 +87,7 @@ def serve(settings: Settings) -> None:
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
         with run_workers(workers), metrics.serve(settings.metrics_host, settings.metrics_port):
-            server.run()
+            server.run(sockets=[handover.listener] if handover.listener else None)
     finally:
         analysis_worker.stop()
         store.close()

@@ -1,17 +1,20 @@
-"""Answers in the service's place while its database is being opened, when that takes long.
+"""Answers in the service's place while its database is opened, if that takes long.
 
-Nothing else can be answered before a migration is done, but whoever watches the process must know
-that it lives: a probe that finds nobody kills it, and the migration begins anew.
+Until a migration is done, nothing else can be answered, but probes must find the process alive: a
+kubelet kills it otherwise, and the migration starts again. The service takes the listening socket
+over, so no connection is refused in between.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from knowledge_client.models import Health
@@ -19,19 +22,36 @@ from knowledge_service.errors import StoreUnavailable
 from knowledge_service.routes import middleware
 from knowledge_service.startup_progress import Progress
 
-# A file that needs nothing is open before; then nobody has to let go of the port.
+# A file without a migration to do is open earlier.
 _DELAY_S = 1.0
 _CHUNK_BYTES = 65_536
 
 
+@dataclass
+class Handover:
+    """What the service takes over after the block.
+
+    Attributes:
+        listener: The listening socket, which the service closes; None if nothing listened, or if
+            the host is a name, which may have several addresses.
+    """
+
+    listener: socket.socket | None = None
+
+
 @contextmanager
 def answering_meanwhile(
-    host: str, port: int, progress: Progress, *, after_s: float = _DELAY_S
+    host: str,
+    port: int,
+    progress: Progress,
+    *,
+    after_s: float = _DELAY_S,
+    handover: Handover | None = None,
 ) -> Iterator[None]:
     """Answer on the service's address during the block, from `after_s` on.
 
-    `/healthz` says that the process lives, everything else 503 with the progress. An address that
-    cannot be had is left to the service itself, which says so.
+    `/healthz` reports that the process is alive, other routes give 503 with the progress. If the
+    address cannot be bound, the service itself reports that later.
     """
     done = threading.Event()
 
@@ -46,14 +66,24 @@ def answering_meanwhile(
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
             done.wait()
             server.shutdown()
+            if handover is not None and _is_address(host):
+                handover.listener = server.socket.dup()
 
-    thread = threading.Thread(target=serve, name="waiting")
+    thread = threading.Thread(target=serve, name="startup-server")
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Server(ThreadingHTTPServer):
@@ -65,7 +95,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind without looking the host's name up: a name server may be asked, and be away."""
+        """Bind as asyncio does; without looking up the host's name, which may ask a name server."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         socketserver.TCPServer.server_bind(self)
 
 
@@ -89,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _respond  # noqa: N815
 
     def _discard_body(self) -> None:
-        """Read what is sent and drop it: to close on it would take the answer away, too."""
+        """Read the body and drop it: closing before that would lose the response."""
         length = self.headers.get("Content-Length", "")
         left = int(length) if middleware.is_within(length, middleware.MAX_BODY_BYTES) else 0
         while left > 0 and (read := self.rfile.read(min(left, _CHUNK_BYTES))):
@@ -107,4 +139,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing: tokens stand in no log."""
+        """Log nothing: tokens do not belong in logs."""

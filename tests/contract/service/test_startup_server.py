@@ -61,6 +61,17 @@ def test_who_asks_meanwhile_is_told_how_far_it_is(tmp_path: Path) -> None:
         assert '"upkeep ended"' in service.said()
 
 
+def test_no_connection_is_refused_while_the_service_takes_the_address_over(tmp_path: Path) -> None:
+    old_file(tmp_path / "knowledge.db")
+    with serving(tmp_path / "knowledge.db", SLOW.format(pause=0.1)) as service:
+        statuses = []
+        end = time.monotonic() + 30
+        while 200 not in statuses and time.monotonic() < end:
+            response = httpx.get(f"{service.url}/readyz", timeout=20, trust_env=False)
+            statuses.append(response.status_code)
+        assert set(statuses) == {200, 503}
+
+
 def test_signal_meanwhile_ends_it_at_once_and_takes_the_step_at_hand_back(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     old_file(db)
