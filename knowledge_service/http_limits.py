@@ -1,9 +1,9 @@
 """Limits of incoming requests: connections, size of the head, one minute per request.
 
-The server's library limits none of these. An endless head would be buffered, and parsed again with
-each chunk, before the caller is authenticated; a client that never completes or never begins a
-request would keep its connection. When all connections are taken a new one takes the
-place of the one that has been idle longest; where none is idle its requests get 503.
+uvicorn limits none of these. It would buffer an endless head, and parse it again with each chunk,
+before the caller is authenticated. A client that never starts or completes a request would keep its
+connection. If all connections are in use, a new one replaces the one that has been idle longest; if
+none is idle, its requests get 503.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from knowledge_service.routes import problems
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# With files and readers fewer than the 1,024 descriptors that a process may have by default.
+# With files and readers, below the default limit of 1,024 file descriptors.
 _MAX_CONNECTIONS = 900
-# Of one address; a pod's client needs a few. Proxies and port-forwards come from this machine.
+# From one address. A pod needs a few; proxies and port-forwards come from the loopback address.
 _MAX_PER_ADDRESS = 128
-# Connections beyond the bound that live until they are told so.
+# Connections above the limit that stay open until their refusal is sent.
 _MAX_REFUSED = 64
-# What is no body: a head, the trailers of a body in chunks, extensions of a chunk. A token has a
-# few thousand characters. What comes in one piece with a message's begin is not counted.
+# Everything but the body: the head, trailers, and extensions of chunks. A token has a few thousand
+# characters. Bytes in the same packet as the begin of a message are not counted.
 _MAX_HEAD_BYTES = 64 * 1024
-# The largest body there may be takes half of it at 300 kB/s.
+# The largest body takes half of it at 300 kB/s.
 _TIMEOUT_S = 60.0
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """A connection that is closed on who sends too much head, or takes too long."""
+    """A connection that is closed if the head is too large or the request takes too long."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._size = 0
         self._is_receiving = False
         self.idle_since_s = 0.0
-        """When a request ended last, or the connection began; by the monotonic clock."""
+        """When the last request ended, or the connection was opened; on the monotonic clock."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, unless there are too many connections."""
+        """Wait for a request, unless there are too many connections."""
         super().connection_made(transport)
         self.idle_since_s = time.monotonic()
         self._timer = self.loop.call_later(_TIMEOUT_S, self.time_out)
@@ -57,7 +57,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.app = _refusal_app(refusal)
 
     def _refusal(self) -> ServiceError | None:
-        """Return why this connection is one too many; makes room where one is idle."""
+        """Return why this connection exceeds a limit; closes an idle one to make room."""
         if len(self.connections) > _MAX_PER_ADDRESS and self._exceeds_address_limit():
             return QuotaExceeded(
                 f"{_MAX_PER_ADDRESS} connections from one address are open; reuse them"
@@ -69,7 +69,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         others = [each for each in self.connections if isinstance(each, LimitedHttpProtocol)]
         others.remove(self)
         for each in others:
-            if each.transport.is_closing():  # its client does not read what is left for it
+            if each.transport.is_closing():  # its client does not read the rest
                 each.transport.abort()
                 return None
         idle = [each for each in others if each.is_idle()]
@@ -86,15 +86,15 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         return [client[0] for client in ours if client].count(address) > _MAX_PER_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         self._cancel_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece, unless there is too much of what is no body."""
+        """Receive a chunk, unless the head exceeds its limit."""
         self._size += len(data)
         super().data_received(data)
-        # Empty lines begin no request; while there is one to answer nobody waits for another.
+        # Empty lines start no request. No timer runs while a request is being answered.
         if not self._is_receiving and self._is_answering():
             return
         if self._size > _MAX_HEAD_BYTES:
@@ -103,25 +103,25 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(_TIMEOUT_S, self.time_out)
 
     def on_message_begin(self) -> None:
-        """Count anew."""
+        """Restart the count."""
         self._is_receiving = True
         self._size = 0
         super().on_message_begin()
 
     def on_body(self, body: bytes) -> None:
-        """Count anew: how large a body may be is for the application to say."""
+        """Restart the count: the application limits the body."""
         self._size = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Leave the rest to the application."""
+        """Stop the timer: the application answers."""
         self._is_receiving = False
         self.idle_since_s = time.monotonic()
         self._cancel_timer()
         super().on_message_complete()
 
     def is_idle(self) -> bool:
-        """Tell whether nothing is being answered; a head that never ends counts as nothing."""
+        """Return whether no request is being answered; an endless head counts as none."""
         return not self._is_answering() and not self.transport.is_closing()
 
     def _is_answering(self) -> bool:
@@ -134,12 +134,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._timer = None
 
     def time_out(self) -> None:
-        """Close a connection on which no request came."""
+        """Close a connection that sent no whole request in time."""
         self._timer = None
         self._close(b"408 Request Timeout")
 
     def _close(self, status: bytes) -> None:
-        """Close the connection; said is why unless an answer may be under way."""
+        """Close the connection, with a status unless a response may have started."""
         if self.transport.is_closing():
             return
         if not self._is_answering():
@@ -149,7 +149,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
 
 def _refusal_app(refusal: ServiceError) -> ASGIApp:
-    """Return what answers every request of a connection with one refusal, and hangs up."""
+    """Return an app that answers every request with one refusal and closes the connection."""
     answer = problems.problem_response(refusal)
     answer.headers["connection"] = "close"
     return answer

@@ -1,6 +1,7 @@
-"""How far the opening of a database is: a line in the log now and then, and words for `/readyz`.
+"""The progress of opening a database, for the log and for `/readyz`.
 
-Shares are told and no numbers: how much a store holds is not everybody's to know.
+It reports percentages and no counts, because `/readyz` needs no token and how much a store holds is
+not public.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 _log = logging.getLogger(__name__)
-# A person who waits wants to see that it moves; a log that is kept wants few lines.
+# Often enough for a person who waits, with few lines in the log.
 _LOG_INTERVAL_S = 10.0
 
 Item = TypeVar("Item")
 
 
 class Progress:
-    """What is being done to a file. One thread does it, others read the words."""
+    """The current step of one thread; other threads read its description."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -29,13 +30,13 @@ class Progress:
 
     @property
     def description(self) -> str:
-        """Say what is being done, for how long, and how much of it is done."""
+        """Describe the current step, its duration, and the share that is done."""
         share = "" if self._percent is None else f", {self._percent} % done"
         return f"{self._step} for {self._monotonic() - self._started_s:.0f} s{share}"
 
     @contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Tell that something begins and, when it ended well, how long it took."""
+        """Log the begin of a step and, unless it fails, its duration."""
         self._step, self._percent = doing, None
         self._started_s = self._logged_s = self._monotonic()
         _log.info("upkeep begins", extra={"fields": {"doing": doing}})
@@ -44,7 +45,7 @@ class Progress:
         _log.info("upkeep ended", extra={"fields": {"doing": doing, "seconds": seconds}})
 
     def track(self, items: Iterable[Item], total: int) -> Iterator[Item]:
-        """Pass items on and count them towards the total."""
+        """Yield the items and count them towards the total."""
         for number, item in enumerate(items):
             self._percent = min(100, 100 * number // max(1, total))
             if self._monotonic() - self._logged_s >= _LOG_INTERVAL_S:

@@ -1,1 +1,1 @@
-"""A process of its own that looks at large batches while this one writes others."""
+"""A process that analyses the texts of large batches while the service writes others."""

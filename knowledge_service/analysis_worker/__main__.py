@@ -1,7 +1,7 @@
-"""The process aside: takes texts of batches on its standard input, gives what it found of each.
+"""The analysis worker: reads the texts of batches from its standard input and answers the analysis.
 
-It reads nothing else, writes nothing, and keeps nothing but words that it has seen. It ends when
-nobody has asked for a while or the service has gone.
+It reads and writes nothing else, and caches only words. It ends when it was idle for a while, or
+when the service has ended.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from knowledge_service.search.text import batch_analysis
 
 
 def main() -> None:
-    """Answer until nobody asks."""
-    # A signal to the whole group is for the service to answer: it lets this process go.
+    """Answer requests until none come."""
+    # The service handles a signal to the whole process group, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=sys.stdin.fileno()) as service:
         service.settimeout(float(sys.argv[1]))

@@ -1,8 +1,8 @@
-"""Looks at large batches in a process of its own, when many come: two cores do what one cannot.
+"""Has large batches analysed by a worker process during an import, to use a second core.
 
-The process is started when several such batches have come within a short while, and ends by itself
-when nobody asks it any more; while it starts, is busy, or has failed, the work is done here.
-It only ever analyses texts: that it is gone, or silent, loses nothing.
+The worker is started when several large batches came within a short time, and ends by itself when
+it is idle. While it starts, is busy or has failed, this process analyses. The worker has no state,
+so nothing is lost when it ends or hangs.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from knowledge_service.search.text.batch_analysis import Looked
 _log = logging.getLogger(__name__)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Looked)
-# Facts: below, handing over costs more than it saves.
+# Facts of a batch; for fewer, the transfer costs more than it saves.
 _MIN_FACTS = 32
-# So many such batches within so long are an import; one alone is over before a process is there.
+# So many batches within this time are an import. A single one is done before a worker is ready.
 _MIN_BATCHES, _WINDOW_S = 8, 10.0
 _IDLE_S = 30.0
-# A batch of short facts is looked at in some 5 ms, a large one in less than a second for each so
-# many bytes of it. Who has waited for longer does it on his own.
+# A batch of short facts is analysed in some 5 ms, a large one in less than a second for each
+# `_BYTES_PER_SECOND` of it. A caller that waited longer analyses the batch itself.
 _PATIENCE_S = 1.0
 _BYTES_PER_SECOND = 1 << 18
 _START_S = 20.0
-# After a failure, so long without it.
+# The time without a worker after a failure.
 _PAUSE_S = 30.0
-# So long it has to end by itself before it is killed.
+# The time in which the worker has to end by itself before it is killed.
 _GRACE_S = 0.2
 
 
 class AnalysisWorker:
-    """The process, if there is one, and whether there should be."""
+    """Starts, uses and ends the worker process. Used by several threads."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class AnalysisWorker:
         self._is_stopped = False
 
     def analyse(self, texts: Sequence[FactText]) -> Looked:
-        """Analyse texts, there or here: the result is the same."""
+        """Analyse texts, in the worker or in this process; the result is the same."""
         found = self._request(_ENCODER.encode(texts)) if len(texts) >= _MIN_FACTS else None
         if found is None or not len(found.hashes) == len(found.terms) == len(texts):
             return batch_analysis.look(texts)
         return found
 
     def stop(self) -> None:
-        """Let the process go."""
+        """End the worker; it is not started again."""
         self._is_stopped = True
         with self._lock:
             self._end_process()
@@ -99,7 +99,7 @@ class AnalysisWorker:
             self._lock.release()
 
     def _count_batch(self) -> None:
-        """Start the process when this is one of many batches."""
+        """Count a batch, and start the worker when there were enough."""
         now_s = self._monotonic()
         if now_s - self._window_start_s > _WINDOW_S:
             self._window_start_s, self._batch_count = now_s, 0
@@ -110,12 +110,12 @@ class AnalysisWorker:
             self._thread = thread
             try:
                 thread.start()
-            except RuntimeError as exc:  # the system gives no more threads
+            except RuntimeError as exc:  # the system has no more threads
                 self._pause(str(exc))
                 self._thread = None
 
     def _supervise(self) -> None:
-        """Start the process, have it be used, and see it end."""
+        """Start the worker, and wait until it ends."""
         try:
             status = self._start_process().wait()
             with self._lock:
@@ -129,7 +129,7 @@ class AnalysisWorker:
 
     def _pause(self, why: str) -> None:
         self._retry_at_s = self._monotonic() + _PAUSE_S
-        _log.warning("no process looks at batches", extra={"fields": {"why": why}})
+        _log.warning("batches are analysed without a worker", extra={"fields": {"why": why}})
 
     def _start_process(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
@@ -174,18 +174,18 @@ class AnalysisWorker:
 
 
 def _check_version(ours: socket.socket) -> None:
-    """Wait until the process is there, and hear that it is of this version.
+    """Wait until the worker is ready, and check that it has the version of the service.
 
     Raises:
-        OSError: it is not.
+        OSError: it is not ready in time, or has another version.
     """
     ours.settimeout(_START_S)
     if messages.receive(ours) != version.VERSION:
-        raise OSError("it is of another version of kais-knowledge; restart the service")
+        raise OSError("the worker has another version of kais-knowledge; restart the service")
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    """End a process that may have ended by itself."""
+    """Kill a process unless it ends by itself within the grace."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_S)
         return

@@ -1,4 +1,4 @@
-"""Messages between the service and the process aside: four bytes that say how long, then that."""
+"""Messages between the service and the worker: four bytes of length, then the content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import struct
 
 _LENGTH = struct.Struct("<I")
-# What is found of the largest body has half of that.
+# The analysis of the largest body takes half of it.
 _MAX_BYTES = 64 << 20
 
 
@@ -14,7 +14,7 @@ def send(to: socket.socket, message: bytes) -> None:
     """Send a message.
 
     Raises:
-        OSError: the other end has gone, or takes too long.
+        OSError: the peer closed the connection, or takes too long.
     """
     to.sendall(_LENGTH.pack(len(message)) + message)
 
@@ -23,7 +23,7 @@ def receive(of: socket.socket) -> bytes:
     """Wait for a message.
 
     Raises:
-        OSError: the other end has gone, takes too long, or sends what is no message.
+        OSError: the peer closed the connection, takes too long, or sends no valid message.
     """
     size = _LENGTH.unpack(_receive_exactly(of, _LENGTH.size))[0]
     if size > _MAX_BYTES:
@@ -37,6 +37,6 @@ def _receive_exactly(of: socket.socket, count: int) -> bytes:
     while left:
         size = of.recv_into(left)
         if not size:
-            raise ConnectionResetError("the other end has gone")
+            raise ConnectionResetError("the peer closed the connection")
         left = left[size:]
     return bytes(data)

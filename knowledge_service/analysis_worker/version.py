@@ -1,7 +1,7 @@
-"""Which version this is, as it was when this process began.
+"""The version of the analysis, as it was when this process started.
 
-A newer version that is installed while the service runs would be what is started: its words of a
-fact may be others, and the index would be neither the one's nor the other's.
+If a newer version is installed while the service runs, a worker would start with that one. Its
+terms of a fact may differ, and the index would mix both.
 """
 
 from __future__ import annotations
