@@ -36,7 +36,7 @@ _MAY_DELETE_EVERYTHING = "authorizer.group('*').resource('*').check('delete').al
 
 
 def files() -> dict[str, str]:
-    """Give the generated files by their paths: the specs of the policies."""
+    """Return the generated files by their paths: the specs of the policies."""
     specs = {"cells": policy(), "cell-deletions": deletion_policy()}
     return {
         f"{FOLDER}/{name}.yaml": _HEADER + yaml_writer.dump(spec) for name, spec in specs.items()
@@ -44,7 +44,7 @@ def files() -> dict[str, str]:
 
 
 def policy() -> dict[str, Any]:
-    """Give the spec of the policy for the creation and update of Cells."""
+    """Return the spec of the policy for the creation and update of Cells."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _constraints("CREATE", "UPDATE"),
@@ -101,7 +101,7 @@ def policy() -> dict[str, Any]:
 
 
 def deletion_policy() -> dict[str, Any]:
-    """Give the spec of the policy for the deletion of Cells.
+    """Return the spec of the policy for the deletion of Cells.
 
     The garbage collector and the namespace controller can still delete any Cell.
     """
@@ -153,7 +153,7 @@ def _old_variable(name: str, field: str, key: str) -> dict[str, str]:
 
 
 def _entries(name: str, old_name: str, field: str) -> list[dict[str, str]]:
-    """Give the entries of a list of the metadata, and those from before an update."""
+    """Return the entries of a list of the metadata, and those from before an update."""
     new, old = (
         f"has({side}.metadata.{field}) ? {side}.metadata.{field} : []"
         for side in ("object", "oldObject")

@@ -1,9 +1,9 @@
-"""Blueprints: compiled when they change, rendered when they are used.
+"""Compiles Blueprints when they change, and renders them for instances.
 
-A rendering checks every parameter, renders the template and validates what comes out as the API
-server would, so that nothing wrong is ever written. Runs users' templates and regular expressions:
-who must not hang or grow calls it in a process that can be killed. What goes in and comes out is
-plain JSON, or turns into it with `to_dict`.
+A rendering checks every parameter, renders the template and validates the result as the API server
+would, so that nothing invalid is written. It runs templates and regular expressions of users: run
+it in a process that can be killed. Input and output are plain JSON, or convert to it with
+`to_dict`.
 """
 
 import copy
@@ -27,9 +27,9 @@ class CompileReport:
     """Whether a template may serve.
 
     Attributes:
-        is_good: Whether uses may be made of it.
+        is_good: Whether instances may be created from it.
         reason: Compiled, NotSampled or TemplateError.
-        message: What the condition says; with errors, all of them.
+        message: The message of the condition, with all errors.
         errors: Each error with the JSON path of its leaf and, inside it, line and column.
     """
 
@@ -39,12 +39,12 @@ class CompileReport:
     errors: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return plain JSON."""
         return {**vars(self), "reason": self.reason.value, "errors": list(self.errors)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CompileReport":
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` returned."""
         return cls(
             is_good=data["is_good"],
             reason=_reason(data["reason"]),
@@ -55,7 +55,7 @@ class CompileReport:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendering that may be written.
+    """A valid rendering.
 
     Attributes:
         formation_spec: Valid spec of the Formation, in the API's spelling.
@@ -70,17 +70,17 @@ class Rendered:
     parameters_hash: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON that `read_rendering` reads."""
+        """Return plain JSON that `read_rendering` reads."""
         return {"rendered": dict(vars(self))}
 
 
 @dataclass(frozen=True)
 class Violations:
-    """Why nothing may be written: every violation at once.
+    """Why nothing may be written: all violations.
 
     Attributes:
         reason: ParametersInvalid, UnknownParameter or RenderFailed.
-        violations: Each in its own words, naming the parameter or the leaf.
+        violations: Each names the parameter or the leaf.
     """
 
     reason: Reason
@@ -88,11 +88,11 @@ class Violations:
 
     @property
     def message(self) -> str:
-        """All of them in one text."""
+        """All violations in one text."""
         return "; ".join(self.violations)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON that `read_rendering` reads."""
+        """Return plain JSON that `read_rendering` reads."""
         return {"reason": self.reason.value, "violations": list(self.violations)}
 
 
@@ -111,8 +111,9 @@ def compile_blueprint(
 ) -> CompileReport:
     """Check a blueprint's spec: every leaf parses, no name is undeclared, and a sample is valid.
 
-    Samples are rendered with the defaults and with the examples. `progress` is told each parameter
-    before its pattern is run, and the path of each leaf before it is parsed or evaluated.
+    Samples are rendered with the defaults and with the examples. `progress` is called with each
+    parameter before its pattern runs, and with the path of each leaf before it is parsed or
+    evaluated.
     """
     try:
         template = TemplateSpec.from_dict(spec)
@@ -157,7 +158,7 @@ def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scop
     previous: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Rendering:
-    """Render a blueprint's or a revision's spec with what a use gives.
+    """Render the spec of a blueprint or revision with the parameters of an instance.
 
     The Formation will have the instance's name. `previous` is what `parameters.immutable_values`
     returned for the same instance.
@@ -177,14 +178,14 @@ def render_blueprint(  # noqa: PLR0913 - the names that a template finds in scop
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A template made ready to be rendered many times."""
+    """A template, prepared for many renderings."""
 
     template: TemplateSpec
     programs: tuple[nodes.Program, ...]
 
 
 def _cached_preparation(spec: Mapping[str, Any]) -> _Prepared:
-    """Make a template ready, unless the very same was made ready a while ago."""
+    """Return a prepared template, from a cache if the same spec was prepared before."""
     plain_spec: Any = spec
     try:
         key = marshal.dumps(plain_spec, 2)  # the last version that writes equal values equally
@@ -194,7 +195,7 @@ def _cached_preparation(spec: Mapping[str, Any]) -> _Prepared:
         return _prepare(TemplateSpec.from_dict(spec))
     prepared = _CACHE.get(key)
     if prepared is None:
-        # The caller may change what it gave, so it is copied.
+        # Copied, because the caller may change its spec.
         prepared = _prepare(TemplateSpec.from_dict(copy.deepcopy(spec)))
         if len(_CACHE) >= _CACHE_SIZE:
             _CACHE.pop(next(iter(_CACHE)), None)
@@ -208,7 +209,7 @@ def _prepare(template: TemplateSpec) -> _Prepared:
     return _Prepared(template, tuple(programs))
 
 
-_CACHE_SIZE = 32  # an arbitrary size: templates that are in use at a time
+_CACHE_SIZE = 32  # arbitrary: templates in use at the same time
 _MAX_CACHED_BYTES = 64 * 1024  # what is kept stays far below the memory that a worker may use
 _CACHE: dict[bytes, _Prepared] = {}
 

@@ -1,8 +1,8 @@
-"""What another template would do to a use that lives: its objects before and after.
+"""Previews what another template would change in the objects of a live instance.
 
-The objects are told as the template gives them; what the operator adds is the same before and
-after. A mission that has been made is never changed, so only its Formation can be. Runs users'
-templates and patterns, as `kais.blueprints` does.
+Compares the objects as the template renders them; what the operator adds is the same before and
+after. An existing Mission is never changed, so only its Formation can be. Runs templates and
+patterns of users, as `kais.blueprints` does.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais.templates import Progress
 
-MISSION_STAYS = "its Mission stays as it is until `kais mission retry NAME` or a new use"
+MISSION_STAYS = "its Mission stays unchanged until `kais mission retry NAME` or a new instance"
 _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """The spec of one object of a use as it is and as it would be; None where there is none."""
+    """The spec of one object of an instance, now and then; None where it does not exist."""
 
     kind: str
     before: Mapping[str, Any] | None
@@ -30,12 +30,12 @@ class ObjectChange:
 
 @dataclass(frozen=True)
 class ChangePreview:
-    """What one use would make of another template.
+    """What another template would change in one instance.
 
     Attributes:
         changes: The objects that would change.
-        problems: Why it could not be rendered: every violation. Its objects would then stay.
-        note: What would not happen although the template says so; empty when there is nothing.
+        problems: The violations, if it cannot be rendered; its objects then stay.
+        note: What would not change although the template differs; empty if nothing.
     """
 
     changes: tuple[ObjectChange, ...] = ()
@@ -43,13 +43,13 @@ class ChangePreview:
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as a JSON tree."""
+        """Return it as a JSON tree."""
         changes = [vars(change) for change in self.changes]
         return {"changes": changes, "problems": list(self.problems), "note": self.note}
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> "ChangePreview":
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` returned."""
         changes = tuple(ObjectChange(**change) for change in tree["changes"])
         return cls(changes, tuple(tree["problems"]), tree["note"])
 
@@ -61,11 +61,11 @@ def preview_template(
     present: BlueprintRevision,
     progress: Progress | None = None,
 ) -> ChangePreview:
-    """Say what a use would become with this template instead of the revision that it stands on.
+    """Preview an instance with this template instead of its revision.
 
-    `template` is a Blueprint's spec. Parameters are the use's own; `blueprint.revision` in a
-    template is the present number on both sides, so that it is no change by itself. `progress` is
-    called with each leaf before it is run.
+    `template` is the spec of a Blueprint, the parameters are those of the instance. The value of
+    `blueprint.revision` is the present one on both sides, so that it makes no difference.
+    `progress` is called with each leaf before it is evaluated.
     """
     old = _render(present.spec.template().to_dict(), instance, present, progress)
     new = _render(template, instance, present, progress)

@@ -1,7 +1,7 @@
-"""What a new spec of a blueprint changes against the one before, in words, and what of it breaks.
+"""Compares two specs of a blueprint, and tells which changes are breaking.
 
-Breaking is what may make a use fail or mean something else that named the same parameters before: a
-parameter removed, retyped, newly required, with another default, or with stricter rules.
+A change is breaking if an instance with the same parameters may fail or get another result: a
+parameter was removed, retyped, became required, or has another default or stricter rules.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ class Comparison:
     """The difference of two specs.
 
     Attributes:
-        changes: All of it in words, joined by "; "; empty when they are equal.
-        breaking: Each change that callers of the old one may break on.
+        changes: All changes, joined by "; "; empty when the specs are equal.
+        breaking: The breaking changes.
     """
 
     changes: str
@@ -30,7 +30,7 @@ class Comparison:
 
 
 def compare(old: TemplateSpec, new: TemplateSpec) -> Comparison:
-    """Say what changed from the old spec to the new one."""
+    """Return the changes from the old spec to the new one."""
     breaking, harmless = [], []
     old_parameters = {parameter.name: parameter for parameter in old.parameters}
     new_parameters = {parameter.name: parameter for parameter in new.parameters}

@@ -1,7 +1,7 @@
-"""Conditions: the whole set is computed anew on each pass, so that nothing stale survives.
+"""Conditions. Each reconcile computes the whole set, so that no stale condition remains.
 
-A decision lists what it wants to say; `merge` gives each its time and edition. Only a flip of the
-status moves the time. The summary is computed from the others and never said on its own.
+A decision lists the desired conditions; `merge` adds generation and transition time. Only a change
+of the status changes the time. The summary condition is computed from the others.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class ConditionType(StrEnum):
 
 @dataclass(frozen=True)
 class DesiredCondition:
-    """What a decision says about one condition, before it has a time."""
+    """A condition as a decision wants it, before it has a time."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -63,26 +63,26 @@ class DesiredCondition:
 
 
 def true(type_: str, reason: Reason, message: str) -> DesiredCondition:
-    """Say that a condition holds."""
+    """Return or set a condition that is True."""
     return DesiredCondition(type_, "True", reason, message)
 
 
 def false(type_: str, reason: Reason, message: str) -> DesiredCondition:
-    """Say that a condition does not hold."""
+    """Return or set a condition that is False."""
     return DesiredCondition(type_, "False", reason, message)
 
 
 def unknown(type_: str, reason: Reason, message: str) -> DesiredCondition:
-    """Say that it cannot be told yet whether a condition holds."""
+    """Return a condition that is Unknown."""
     return DesiredCondition(type_, "Unknown", reason, message)
 
 
 def summary(
     conditions: Sequence[DesiredCondition], *, type_: str = ConditionType.READY, message: str
 ) -> DesiredCondition:
-    """Compute the summary: True with `message` when all are True, else the first trouble's words.
+    """Return the summary: True with `message` when all are True, else the first that is not.
 
-    A False comes before an Unknown, because it is the one to act on.
+    A False one comes before an Unknown one, because it is the one to act on.
     """
     for status in ("False", "Unknown"):
         trouble = next((w for w in conditions if w.status == status), None)
@@ -99,10 +99,10 @@ def merge(
     generation: int,
     now: datetime,
 ) -> list[Condition]:
-    """Give each wanted condition its time: the previous one's unless the status flipped.
+    """Return the desired conditions, with the previous times unless a status changed.
 
-    What is not wanted any more is gone. Times are whole seconds, as the API server stores them, so
-    that what is read back equals what was written.
+    Conditions that are not desired are dropped. Times are whole seconds, as the API server stores
+    them, so that a later read returns what was written.
     """
     previous_by_type = {condition.type: condition for condition in previous}
     at = now.astimezone(UTC).replace(microsecond=0)
@@ -132,43 +132,43 @@ def _message_of(desired: DesiredCondition) -> str:
 
 
 class ConditionSet:
-    """Collects what one pass says, in the order in which it is said.
+    """Collects the conditions of one reconcile, in order.
 
-    Saying a type again replaces the earlier word and keeps its place.
+    Setting a type again replaces the earlier condition and keeps its position.
     """
 
     def __init__(self) -> None:
         self._wanted: dict[str, DesiredCondition] = {}
 
     def true(self, type_: str, reason: Reason, message: str) -> None:
-        """Say that a condition holds."""
+        """Return or set a condition that is True."""
         self._wanted[type_] = true(type_, reason, message)
 
     def false(self, type_: str, reason: Reason, message: str) -> None:
-        """Say that a condition does not hold."""
+        """Return or set a condition that is False."""
         self._wanted[type_] = false(type_, reason, message)
 
     def unknown(self, type_: str, reason: Reason, message: str) -> None:
-        """Say that it cannot be told yet."""
+        """Set a condition to Unknown."""
         self._wanted[type_] = unknown(type_, reason, message)
 
     def is_true(self, type_: str) -> bool:
-        """Whether that type was said to hold."""
+        """Whether the condition of that type is True."""
         condition = self._wanted.get(type_)
         return condition is not None and condition.status == "True"
 
     def summarise(self, message: str, *, type_: str = ConditionType.READY) -> None:
-        """Add the summary of all that was said before; `message` is for the good case."""
+        """Add the summary of the conditions so far; `message` is used when all are True."""
         conditions = [w for w in self._wanted.values() if w.type != type_]
         self._wanted.pop(type_, None)
         self._wanted[type_] = summary(conditions, type_=type_, message=message)
 
     def desired(self) -> list[DesiredCondition]:
-        """Everything said, in order."""
+        """Return all conditions, in order."""
         return list(self._wanted.values())
 
     def merge(
         self, previous: Sequence[Condition], *, generation: int, now: datetime
     ) -> list[Condition]:
-        """Give everything said its time; see the function of that name."""
+        """Return the conditions with transition times; see `merge` of this module."""
         return merge(previous, self.desired(), generation=generation, now=now)

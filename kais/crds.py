@@ -20,7 +20,7 @@ _HELM_KEEP = {"helm.sh/resource-policy": "keep"}
 
 
 def definition(kind: type[Resource], *, keep_on_uninstall: bool = False) -> dict[str, Any]:
-    """Give the CRD of a kind; `keep` tells Helm to leave it when the chart goes."""
+    """Return the CRD of a kind; `keep` tells Helm to leave it when the chart goes."""
     name = f"{kind.PLURAL}.{API_GROUP}"
     metadata: dict[str, Any] = {"name": name}
     if keep_on_uninstall:
@@ -90,7 +90,7 @@ def _root(kind: type[Resource]) -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """Give every generated file: path below the project's root → text."""
+    """Return every generated file: path below the project's root → text."""
     texts: dict[str, str] = {}
     for kind in KINDS:
         name = f"{kind.PLURAL}.{API_GROUP}.yaml"

@@ -1,6 +1,6 @@
-"""Facts: their kinds and states, their limits, and when two of them say the same.
+"""Facts: their kinds and limits, and when two of them are equal.
 
-Equal is what hashes equally; close is never equal. Nothing here judges whether a fact is true.
+Two facts are equal if their hashes are. Nothing here judges whether a fact is true.
 """
 
 import functools
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes that the service accepts; each is named in the error of what exceeds it."""
+    """The size limits of a fact; errors name the limit that is exceeded."""
 
     title: int = 200
     content: int = 8192
@@ -44,7 +44,7 @@ class Limits:
 
 LIMITS = Limits()
 DEFAULT_CONFIDENCE = 0.5
-"""Confidence of what is remembered over REST without saying how sure it is."""
+"""The confidence of a fact that is remembered over REST without one."""
 _KIND = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -54,19 +54,19 @@ def is_kind(text: str) -> bool:
 
 
 def normal_content(text: str) -> str:
-    """Give the content that equality compares: NFC, runs of white space as one space."""
+    """Return the content that equality compares: NFC, runs of white space as one space."""
     return " ".join(normalized("NFC", text).split())
 
 
 def normal_key(text: str | None) -> str | None:
-    """Give a subject or predicate as supersession compares it: normalised and case-folded."""
+    """Return a subject or predicate as supersession compares it: normalised and case-folded."""
     if text is None:
         return None
     return normalized("NFC", normal_content(text).casefold()) or None
 
 
 def normal_tag(tag: str) -> str:
-    """Give a tag as it is matched; its spelling is kept beside it."""
+    """Return a tag as it is matched; its spelling is kept beside it."""
     return normal_content(tag).casefold()
 
 
@@ -80,7 +80,7 @@ def merge_tags(existing: Iterable[str], added: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a fact says, apart from who says it, where and how surely."""
+    """The content of a fact, without author, scope and confidence."""
 
     kind: str
     content: str
@@ -91,10 +91,10 @@ class Statement:
 
 
 def equality_hash(statement: Statement) -> str:
-    """Hash what two equal facts of one scope share, as SHA-256 in hex.
+    """Return the SHA-256, in hex, of what equal facts of one scope have in common.
 
-    `about` (an entity's fact id) takes the place of the subject where it is given. Case matters in
-    the content and does not in the key.
+    `about` (the fact id of an entity) replaces the subject. Case matters in the content, not in
+    the keys.
     """
     entity = statement.about
     subject = ("about", entity) if entity else ("subject", normal_key(statement.subject))
@@ -142,7 +142,7 @@ _SORTED = json.JSONEncoder(
 
 
 def violations(statement: Statement, *, title: str | None = None) -> list[str]:
-    """List every limit that a statement breaks, in words."""
+    """Return a message for every limit that a statement breaks."""
     problems = []
     if not is_kind(statement.kind):
         problems.append(

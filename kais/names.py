@@ -22,7 +22,7 @@ def is_dns_label(text: str) -> bool:
 
 
 def short_hash(text: str, *, length: int = _HASH_LENGTH) -> str:
-    """Give the first characters of a text's SHA-256, in hex."""
+    """Return the first characters of a text's SHA-256, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
@@ -44,57 +44,57 @@ def label_value(name: str) -> str:
 
 
 def short_cell_name(template: str, index: int) -> str:
-    """Give the address of a cell inside its formation: `lead-0`."""
+    """Return the address of a cell inside its formation: `lead-0`."""
     return f"{template}-{index}"
 
 
 def cell_name(formation: str, template: str, index: int) -> str:
-    """Name the Cell object of one replica; the formation as prefix keeps formations apart."""
+    """Return the name of the Cell of one replica; the prefix is the name of its formation."""
     return cut(f"{formation}-{short_cell_name(template, index)}")
 
 
 def revision_name(blueprint: str, number: int) -> str:
-    """Name a revision `<blueprint>-r00001`; sorted by name they are sorted by number."""
+    """Return the name of a revision, `<blueprint>-r00001`; names sort like numbers."""
     return cut(f"{blueprint}-r{number:05d}")
 
 
 def job_name(mission: str, attempt: int) -> str:
-    """Name the Job of one attempt, `<mission>-a<n>`: a second create of it meets the first."""
+    """Return the name of the Job of one attempt, `<mission>-a<n>`; a second create fails."""
     return cut(f"{mission}-a{attempt}")
 
 
 def topology_map_name(formation: str) -> str:
-    """Name the ConfigMap that tells each cell of a formation its peers."""
+    """Return the name of the ConfigMap that tells each cell of a formation its peers."""
     return cut(f"topology-{formation}")
 
 
 def knowledge_map_name(job: str) -> str:
-    """Name the immutable ConfigMap with what was recalled for one attempt's Job."""
+    """Return the name of the immutable ConfigMap with what was recalled for one attempt's Job."""
     return cut(f"{job}-knowledge")
 
 
 def deployment_name(cell: str) -> str:
-    """Name the Deployment of a cell; Kubernetes adds to it, so a long one is cut."""
+    """Return the name of the Deployment of a cell; Kubernetes adds to it, so a long one is cut."""
     return cell if len(cell) <= LIMIT else cut(cell)
 
 
 def service_name(cell: str) -> str:
-    """Name the Service of a cell as DNS asks for: it begins with a letter and has no dots."""
+    """Return the name of the Service of a cell, a DNS label that begins with a letter."""
     return cut(cell if cell[:1].isalpha() else f"c-{cell}")
 
 
 def cell_spec_map_name(cell: str) -> str:
-    """Name the ConfigMap with a cell's spec, where it is too large for a variable."""
+    """Return the name of the ConfigMap with a cell's spec, where it is too large for a variable."""
     return cut(f"{cell}-cell-spec")
 
 
 def workspace_claim_name(formation: str) -> str:
-    """Name the volume claim that the cells of a formation share."""
+    """Return the name of the volume claim that the cells of a formation share."""
     return cut(f"workspace-{formation}")
 
 
 def run_id(uid: str, nonce: str = "") -> str:
-    """Give the UUID of one run, the same for the same object and nonce.
+    """Return the UUID of one run, the same for the same object and nonce.
 
     Deterministic, so that an operator that dies between choosing and stamping chooses it again.
     Built as UUID version 8 (RFC 9562: bits of our own, here SHA-256).

@@ -35,7 +35,7 @@ _SCHEMA_KEYS = (
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """Give the structural schema of a model, in its wire spelling."""
+    """Return the structural schema of a model, in its wire spelling."""
     schema = model.model_json_schema(by_alias=True)
     return _node(schema, schema.get("$defs", {}))
 

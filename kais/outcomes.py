@@ -75,7 +75,7 @@ def is_failure(outcome: Outcome) -> bool:
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | None:
-    """Give Wilson's 95 % score interval of a share, None without trials.
+    """Return Wilson's 95 % score interval of a share, None without trials.
 
     Raises:
         ValueError: When the successes are not between 0 and the trials.

@@ -31,18 +31,18 @@ _TYPES_BY_RULE = {
     "values": frozenset({ParameterType.ENUM, ParameterType.SECRET_REF}),
 }
 _WIRE = {name: Parameter.model_fields[name].alias or name for name in _TYPES_BY_RULE}
-_EXCERPT_CHARACTERS = 80  # characters of a value in a message; enough to recognise it
+_EXCERPT_CHARACTERS = 80  # characters of a value in a message
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Match in this process; safe only where a pattern that never ends hurts nobody else."""
+    """Match in this process; use it only where a pattern may hang."""
     return re.fullmatch(pattern, text) is not None
 
 
 def value_violations(
     parameter: Parameter, value: Any, *, matcher: Matcher = matches
 ) -> Iterator[str]:
-    """Say each rule of a parameter that a value breaks; nothing when it obeys all."""
+    """Yield a message for each rule of a parameter that a value breaks."""
     type_message = type_violation(parameter, value)
     if type_message is not None:
         yield type_message
@@ -61,7 +61,7 @@ def value_violations(
 
 
 def declaration_problems(parameter: Parameter) -> Iterator[str]:
-    """Say what is wrong with a declaration itself, whatever the values."""
+    """Yield what is wrong with a declaration, whatever the values."""
     for rule, types in _TYPES_BY_RULE.items():
         if getattr(parameter, rule) is not None and parameter.type not in types:
             yield f"{_WIRE[rule]} has no meaning for the type {parameter.type}"
@@ -75,25 +75,25 @@ def declaration_problems(parameter: Parameter) -> Iterator[str]:
         try:
             re.compile(parameter.pattern)
         except (re.error, RecursionError, OverflowError) as exc:
-            yield f"pattern is no regular expression: {exc}"
+            yield f"pattern is not a regular expression: {exc}"
 
 
-def did_you_mean(name: str, available: Sequence[str], *, noun: str = "declared are") -> str:
-    """Suggest the declared name that an unknown one was meant to be, as half a sentence."""
+def did_you_mean(name: str, available: Sequence[str], *, noun: str = "declared:") -> str:
+    """Return a hint for an unknown name: the closest match, or all available names."""
     matches = difflib.get_close_matches(name, available, n=1)
     if matches:
         return f"did you mean '{matches[0]}'?"
-    return f"{noun} {', '.join(available)}" if available else "none is declared"
+    return f"{noun} {', '.join(available)}" if available else "nothing is declared"
 
 
 def excerpt(value: Any) -> str:
-    """Show a value in a message: as JSON, cut when long."""
+    """Return a value for a message: as JSON, shortened if necessary."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}…"
 
 
 def type_violation(parameter: Parameter, value: Any) -> str | None:
-    """Say what a value should have been, None when its type is the declared one."""
+    """Return a message if the type of a value is not the declared one, else None."""
     kind = parameter.type
     if kind is ParameterType.ENUM:
         values = parameter.values or []
@@ -161,7 +161,7 @@ def _pattern_mismatch(parameter: Parameter, value: str, matcher: Matcher) -> Ite
         if not matcher(parameter.pattern, value):
             yield f"must match {parameter.pattern}, got {excerpt(value)}"
     except re.error as exc:
-        yield f"pattern is no regular expression: {exc}"
+        yield f"pattern is not a regular expression: {exc}"
 
 
 def _plain(number: float) -> str:

@@ -1,7 +1,7 @@
-"""Parameters of a blueprint: what a use may give, checked whole, with every violation at once.
+"""Validates the parameters of an instance, and reports all violations together.
 
-The declared type decides and nothing is guessed: text is no number, "007" stays a string. Patterns
-are users' regular expressions, so the matcher is an argument: a hang must hurt nobody else.
+The declared type decides, without conversions: text is not a number, "007" stays a string. Patterns
+are regular expressions of users, so the matcher is an argument: callers run it where it can hang.
 """
 
 import json
@@ -17,9 +17,9 @@ from kais.resources.blueprint import Parameter, ParameterType
 
 @dataclass(frozen=True)
 class Resolved:
-    """The values to render with, and everything that is wrong with what was given.
+    """The values to render with, and all violations.
 
-    With violations the values hold only what is right.
+    With violations, the values contain only the valid parameters.
     """
 
     values: dict[str, Any]
@@ -28,7 +28,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Samples:
-    """Values to try a template with, and the required parameters that have none."""
+    """Sample values for a template, and the required parameters that have none."""
 
     values: tuple[dict[str, Any], ...]
     missing: tuple[str, ...]
@@ -39,7 +39,7 @@ def _no_progress(path: str) -> None:
 
 
 def path_of(name: str) -> str:
-    """Name a parameter as the violations of it do."""
+    """Return the name of a parameter as violations show it."""
     return f"parameter '{name}'"
 
 
@@ -51,9 +51,9 @@ def resolve(
     previous: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = _no_progress,
 ) -> Resolved:
-    """Check what a use gives and fill in defaults.
+    """Validate the parameters of an instance and add defaults.
 
-    A null counts as not given. `previous` is what `immutable_values` returned for this instance;
+    A null counts as missing. `previous` is what `immutable_values` returned for this instance;
     immutable parameters must not differ from it. `progress` is called with each parameter before
     its pattern runs.
     """
@@ -77,7 +77,7 @@ def resolve(
 
 
 def immutable_values(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a use must remember of its immutable values: small, whatever the values are."""
+    """Return what an instance stores of its immutable values: a hash and an excerpt of each."""
     return {
         parameter.name: {
             "hash": names.spec_hash(values[parameter.name]),
@@ -94,7 +94,7 @@ def declaration_violations(
     matcher: Matcher = parameter_validation.matches,
     progress: Callable[[str], None] = _no_progress,
 ) -> list[Violation]:
-    """Say what is wrong with the declarations: rules without meaning, bad defaults and examples."""
+    """Return the violations of declarations: rules without effect, bad defaults, bad examples."""
     violations: list[Violation] = []
     for parameter in parameters:
         progress(path_of(parameter.name))
@@ -111,9 +111,9 @@ def declaration_violations(
 
 
 def samples(parameters: Sequence[Parameter]) -> Samples:
-    """Give values to try a template with: the defaults, and apart from them the examples.
+    """Return values to try a template with: the defaults, and the examples.
 
-    Where only one of the two is declared, it stands in both.
+    A parameter with only one of the two has it in both.
     """
     by_default: dict[str, Any] = {}
     by_example: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def parse_text(parameter: Parameter, text: str) -> Any:
 
 
 def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """Give the JSON Schema (2020-12) of a use's parameters."""
+    """Return the JSON Schema (2020-12) of the parameters of an instance."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -184,7 +184,9 @@ def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | Non
     ):
         return []
     actual = parameter_validation.excerpt(value)
-    return [f"is immutable and was {fixed_value['shown']}, got {actual}; make a new use instead"]
+    return [
+        f"is immutable and was {fixed_value['shown']}, got {actual}; create a new instance instead"
+    ]
 
 
 def _normal(kind: ParameterType, value: Any) -> Any:

@@ -31,7 +31,7 @@ _BOUNDS = (
 
 
 def files() -> dict[str, str]:
-    """Give every page: path below the project's root → text."""
+    """Return every page: path below the project's root → text."""
     pages = {f"{FOLDER}/{name.lower()}.md": page(kind) for name, kind in kinds.BY_NAME.items()}
     return pages | {f"{FOLDER}/README.md": _index()}
 

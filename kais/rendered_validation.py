@@ -1,7 +1,7 @@
-"""What a template rendered, held against the models as the API server would hold it.
+"""Validates what a template rendered, as the API server would.
 
-Beyond the server: an unknown field is an error here, because a template's author would otherwise
-never learn that it was pruned, and names that point at no cell are found before the first write.
+Stricter than the API server: an unknown field is an error, because the author of a template would
+not notice that it is pruned, and names of unknown cells are reported before the first write.
 """
 
 import difflib
@@ -24,7 +24,7 @@ _SET_BY_OPERATOR = ("formationRef", "cellRef")
 
 @dataclass(frozen=True)
 class ValidatedSpecs:
-    """The specs in the API's spelling, or what is wrong with them."""
+    """The specs as the API writes them, or their violations."""
 
     formation_spec: dict[str, Any]
     mission_spec: dict[str, Any] | None
@@ -88,12 +88,13 @@ def _entrypoint(formation: FormationSpec, mission: MissionSpec) -> Iterator[Viol
     if topology.entrypoint_cell(formation, cell) is None:
         available = ", ".join(template.name for template in formation.cells)
         yield Violation(
-            "mission.entrypoint.cell", f'"{cell}" is no cell of the formation; it has {available}'
+            "mission.entrypoint.cell",
+            f'"{cell}" is not a cell of the formation; it has {available}',
         )
 
 
 def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation]:
-    """List the fields that the models do not have, through lists and optional models."""
+    """Yield the fields that the models do not have, also inside lists and optional models."""
     if isinstance(tree, list):
         for i, item in enumerate(tree):
             yield from _unknown(model, item, f"{path}[{i}]")
@@ -109,12 +110,12 @@ def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation
         elif model.model_config.get("extra") != "allow":
             matches = difflib.get_close_matches(str(key), fields, n=1)
             hint = f"; did you mean {matches[0]}?" if matches else ""
-            yield Violation(_joined(path, str(key)), f"is no field of this object{hint}")
+            yield Violation(_joined(path, str(key)), f"is not a field of this object{hint}")
 
 
 @functools.cache
 def _fields(model: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
-    """Give each field in the API's spelling, with the model in it; None for plain values."""
+    """Return each field in the API's spelling, with the model in it; None for plain values."""
     return {
         field.alias or name: _model_in(field.annotation)
         for name, field in model.model_fields.items()

@@ -198,7 +198,7 @@ def _level(value: Any) -> Level:
         return Level(value)
     except ValueError:
         levels = ", ".join(Level)
-        raise InvalidScope(f'"{value}" is no level of a scope; write {levels}') from None
+        raise InvalidScope(f'"{value}" is not a scope level; use {levels}') from None
 
 
 def _id(data: Mapping[str, Any], name: str) -> str | None:

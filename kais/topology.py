@@ -1,8 +1,8 @@
 """Topologies: which cells of a formation may talk to which.
 
-Answers with short cell names (`lead-0`). Who is not named may talk to nobody: missing routes deny.
-A topology is kept as a rule over cell templates. Its size depends on the templates, never on the
-number of cells, and only who needs the peers of one cell computes them.
+Cells have short names (`lead-0`). Cells without a route may not connect to any other. A topology is
+kept as a rule over cell templates: its size depends on the templates, not on the number of cells,
+and the peers of one cell are computed when needed.
 """
 
 import itertools
@@ -47,7 +47,7 @@ class Routing:
         return [cell for name, count in self.cells for cell in _replicas(name, count)]
 
     def peers(self, cell: str) -> tuple[str, ...]:
-        """Give the cells that one cell may talk to, sorted; none for a cell that does not exist."""
+        """Return the cells that one cell may talk to, sorted; none for an unknown cell."""
         template, _, index = cell.rpartition("-")
         if not _is_index(index) or int(index) >= dict(self.cells).get(template, 0):
             return ()
@@ -57,7 +57,7 @@ class Routing:
         return tuple(peer for peer in self._targets(template) if peer != cell)
 
     def table(self) -> dict[str, tuple[str, ...]]:
-        """Give the peers of every cell, sorted; in a full mesh their number is quadratic."""
+        """Return the peers of every cell, sorted; in a full mesh their number is quadratic."""
         everyone = self.cell_names()
         if self.rule is RouteRule.RING:
             peers = {cell: _neighbours(everyone, at) for at, cell in enumerate(everyone)}
@@ -100,7 +100,7 @@ def routes(spec: FormationSpec) -> Routes:
 
 
 def routing_of(spec: FormationSpec) -> Routing:
-    """Give a formation's topology as a rule; names of no template are left out."""
+    """Return a formation's topology as a rule; names of no template are left out."""
     cells = tuple((template.name, template.replicas) for template in spec.cells)
     match spec.topology.type:
         case TopologyType.FULL_MESH:
@@ -129,7 +129,7 @@ def default_entrypoint(spec: FormationSpec) -> str:
 
 
 def entrypoint_cell(spec: FormationSpec, cell: str | None) -> str | None:
-    """Give the short name of the cell that gets the objective, None when there is no such cell.
+    """Return the short name of the cell that gets the objective, None when there is no such cell.
 
     `cell` may be a template's name, which means its first replica, or a short cell name.
     """
@@ -209,4 +209,4 @@ def _problems(topology: Topology, templates: list[str]) -> Iterator[str]:
     declared = frozenset(templates)
     for path, name in references:
         if name is not None and name not in declared:
-            yield f'{path}: "{name}" is no cell of this formation; it has {available}'
+            yield f'{path}: "{name}" is not a cell of this formation; it has {available}'

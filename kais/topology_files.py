@@ -35,14 +35,14 @@ def lists_text(routing: Routing, *, limit: int) -> str | None:
 
 
 def lists_size(routing: Routing) -> int:
-    """Give the characters of `routes.json` from the lengths of the names, without making it."""
+    """Return the characters of `routes.json` from the lengths of the names, without making it."""
     cells = routing.cell_names()
     keys = sum(len(f'"{cell}": ') for cell in cells)
     return _enclosed(keys + sum(_list_sizes(routing)), len(cells))
 
 
 def _list_sizes(routing: Routing) -> Iterator[int]:
-    """Give the characters of each cell's list of peers."""
+    """Return the characters of each cell's list of peers."""
     if routing.rule is RouteRule.RING:
         yield from (len(json.dumps(peers)) for peers in routing.table().values())
         return

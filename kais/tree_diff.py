@@ -1,7 +1,7 @@
-"""How two trees differ, in words: one line for each change, with its path.
+"""Compares two JSON trees: one line for each change, with its path.
 
-Items of a list are told apart by their `name`, where every item has one: a cell that was added in
-front is one change, and not a change of every cell behind it. Pure.
+Items of a list are matched by their `name` where every item has one, so that a cell added in front
+is one change, not a change of every cell behind it.
 """
 
 import json
@@ -12,15 +12,15 @@ _EXCERPT_CHARACTERS = 60
 
 
 def diff_trees(old: Any, new: Any, *, path: str = "") -> list[str]:
-    """List the changes from the old tree to the new one, in the order of the old.
+    """Return the changes from the old tree to the new one, in the order of the old one.
 
-    `path` names the root in every line. Equal trees have none.
+    `path` is the prefix of every path.
     """
     return list(_differences(path, old, new))
 
 
 def excerpt(value: Any) -> str:
-    """Show a value in a line: as JSON, cut when long; `none` for what is not there."""
+    """Return a value for a message: as JSON, shortened if necessary; `none` for a missing one."""
     if value is None:
         return "none"
     if isinstance(value, float) and value.is_integer():
@@ -62,7 +62,7 @@ def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Itera
 
 
 def _names(items: Sequence[Any]) -> list[str] | None:
-    """Give the items' names, None unless each has one of its own."""
+    """Return the names of the items; None unless each has a unique one."""
     names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
     texts = [name for name in names if isinstance(name, str)]
     return texts if len(set(texts)) == len(items) else None

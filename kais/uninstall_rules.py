@@ -49,7 +49,7 @@ def is_unsettled(mission: Body) -> bool:
 
 
 def abort_patch(mission: Body) -> dict[str, Any] | None:
-    """Give the merge patch that ends the run of a Mission; None when nothing is to be done."""
+    """Return the merge patch that ends the run of a Mission; None when nothing is to be done."""
     annotations = mission["metadata"].get("annotations") or {}
     if not is_under_way(mission) or labels.ABORT in annotations:
         return None
@@ -57,7 +57,7 @@ def abort_patch(mission: Body) -> dict[str, Any] | None:
 
 
 def remove_finalizer_patch(body: Body) -> dict[str, Any] | None:
-    """Give the merge patch that removes our finalizer; None when the object has none.
+    """Return the merge patch that removes our finalizer; None when the object has none.
 
     It applies only to the resourceVersion that was read, so finalizers added meanwhile remain.
     """

@@ -1,7 +1,7 @@
-"""Where the paths of a `fileExists` check lead: one rule for every place that looks for them.
+"""Resolves the paths of `fileExists` checks, in Task and Service cells alike.
 
-A relative path starts in the shared folder. `..` is taken out of the text before any link is
-followed. What then lies outside the workspace, or is reached by a link that leads out, is an error.
+A relative path starts in the shared folder. `..` is resolved before symbolic links. A path outside
+of the workspace, or a link that leads outside, is an error.
 """
 
 import posixpath
@@ -41,23 +41,23 @@ done
 [ -z "$outside" ] || { echo "not inside the workspace: ${outside#, }"; exit 2; }
 [ -z "$missing" ] || { echo "missing: ${missing#, }"; exit 1; }
 """
-"""For `sh -c`: takes the workspace, then each path as it was written and as it is located."""
+"""For `sh -c`: its arguments are the workspace, then each path as written and as resolved."""
 
 
 def resolve_path(path: str, *, workspace: str = WORKSPACE) -> str | None:
-    """Give the absolute path that a check means; None for one that leads out of the workspace."""
+    """Return the absolute path of a check's path; None if it is outside of the workspace."""
     absolute = posixpath.normpath(posixpath.join(workspace, SHARED, path))
     is_inside = absolute == workspace or absolute.startswith(f"{workspace}/")
     return absolute if is_inside else None
 
 
 def outside_message(paths: Sequence[str]) -> str:
-    """Say which paths lead out of the workspace."""
+    """Return the message for paths outside of the workspace."""
     return f"{OUTSIDE}: {', '.join(paths)}"
 
 
 def shell_command(paths: Sequence[str], *, workspace: str = WORKSPACE) -> list[str]:
-    """Give the command that does the same in the shell of an image."""
+    """Return the command that checks the paths in a container."""
     resolved = {path: resolve_path(path, workspace=workspace) for path in paths}
     outside = [path for path, resolved_path in resolved.items() if resolved_path is None]
     if outside:

@@ -124,7 +124,7 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _encodable_stream(stream: TextIO | None) -> TextIO:
-    """Give a stream that takes every text: a closed one is none, a narrow one gets escapes."""
+    """Return a stream that takes every text: a closed one is none, a narrow one gets escapes."""
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - until the end
     if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":

@@ -124,11 +124,11 @@ class Cluster(Protocol):
 class Clusters(Protocol):
     """Clusters on this machine; the module `kais_cluster.operations` is one.
 
-    Raises `kais_cluster.errors.ClusterError` with words for the person who asked.
+    Raises `kais_cluster.errors.ClusterError` with a message for the user.
     """
 
     def up(self, *, no_node: bool = ..., report: Callable[[str], None] = ...) -> Status:
-        """Bring one up, or say that it is."""
+        """Start a cluster, unless it runs already."""
         ...
 
     def down(self, *, report: Callable[[str], None] = ...) -> None:
@@ -136,9 +136,9 @@ class Clusters(Protocol):
         ...
 
     def status(self) -> Status:
-        """Observe it."""
+        """Return its status."""
         ...
 
     def env(self) -> Mapping[str, str]:
-        """Give the variables for programs that talk to it."""
+        """Return the variables for programs that talk to it."""
         ...

@@ -43,7 +43,7 @@ def install(
 
 
 def with_one_replica(values: Mapping[str, object]) -> dict[str, object]:
-    """Give the values with one operator: a cluster made here has one node, and little memory."""
+    """Return the values with one operator: a cluster made here has one node, and little memory."""
     operator = values.get("operator")
     overrides = operator if isinstance(operator, Mapping) else {}
     return {**values, "operator": {"replicas": 1, **overrides}}

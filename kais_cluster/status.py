@@ -30,7 +30,7 @@ class Status:
 
     @property
     def is_up(self) -> bool:
-        """Tell whether the cluster answers and none of its processes has ended."""
+        """Return whether the cluster answers and none of its processes has ended."""
         return self.answers and all(process.pid for process in self.processes)
 
     def lines(self) -> list[str]:

@@ -38,7 +38,7 @@ class _Beneath(ctypes.Structure):
 
 
 def confine() -> bool:
-    """Give up all access but reading Python's own folders and the process's own entry in /proc.
+    """Return up all access but reading Python's own folders and the process's own entry in /proc.
 
     Returns:
         Whether it is given up; without Landlock, or where it is refused, nothing changes.
@@ -76,7 +76,7 @@ def _ruleset(version: int) -> _Ruleset:
 
 
 def _size(version: int) -> int:
-    """Give the size of the ruleset that a version knows; it refuses a larger one."""
+    """Return the size of the ruleset that a version knows; it refuses a larger one."""
     fields = 1 + (version >= _NETWORK_SINCE) + (version >= _SCOPES_SINCE)
     return fields * ctypes.sizeof(ctypes.c_uint64)
 

@@ -50,7 +50,7 @@ def _find(request: Mapping[str, Any], _: Progress) -> Answer:
     try:
         compiled = re.compile(pattern, re.IGNORECASE if request["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError) as exc:
-        return {"problem": f"{pattern!r} is no regular expression: {exc}"}
+        return {"problem": f"{pattern!r} is not a regular expression: {exc}"}
     return {"found": compiled.search(request["text"]) is not None}
 
 

@@ -199,7 +199,7 @@ async def _receive(connection: Connection, *, pings_only: bool) -> tuple[bytes, 
 
 
 def _peer_uid(connection: Connection) -> int:
-    """Give the user that a caller had when it connected; the kernel tells it."""
+    """Return the user that a caller had when it connected; the kernel tells it."""
     peer = connection.transport.get_extra_info("socket")
     credentials = peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
     _, uid, _ = _CREDENTIALS.unpack(credentials)

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def is_everyday(name: str) -> bool:
-    """Tell whether all parts of a name are everyday words."""
+    """Return whether all parts of a name are everyday words."""
     parts = [part for part in name.lower().split("_") if part]
     return bool(parts) and all(part in WORDS for part in parts)
 

@@ -70,7 +70,7 @@ class Problem:
 
 
 def markdown_lines(path: str, text: str) -> list[Line]:
-    """Give the lines of a page without code, link targets and comments."""
+    """Return the lines of a page without code, link targets and comments."""
     for pattern in (_FENCE, _MARKUP_COMMENT, _LINK_TARGET):
         text = pattern.sub(lambda match: _line_breaks(match[0]), text)
     # A mark after a heading: its last word may begin the next paragraph.
@@ -81,7 +81,7 @@ def markdown_lines(path: str, text: str) -> list[Line]:
 
 
 def comment_lines(path: str, text: str) -> list[Line]:
-    """Give the comments of a YAML file, or all of NOTES.txt without its template actions."""
+    """Return the comments of a YAML file, or all of NOTES.txt without its template actions."""
     if path.endswith(".txt"):
         text = _ACTION.sub(lambda match: f"`x`{_line_breaks(match[0])}", text)
     else:

@@ -200,7 +200,7 @@ class Renamer:
         return self._keys.get((str(path), line or 0, column or 0), "")
 
     def is_attribute(self, name: str) -> bool:
-        """Tell whether the map renames an attribute of that name."""
+        """Return whether the map renames an attribute of that name."""
         renamed = self.attributes & self.map.names.keys()
         return any(key.rpartition(".")[2] == name for key in renamed)
 

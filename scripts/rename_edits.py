@@ -85,7 +85,7 @@ class FileEdits:
     def is_taken(
         self, scope: metadata.Scope, assignment: metadata.BaseAssignment, new: str
     ) -> bool:
-        """Tell whether a name is bound or used where an assignment or its references stand."""
+        """Return whether a name is bound or used where an assignment or its references stand."""
         scopes = {scope} | {access.scope for access in assignment.references}
         for each in list(scopes):
             while each is not scope and not isinstance(each, metadata.GlobalScope):
@@ -105,7 +105,7 @@ class FileEdits:
         )
 
     def _goes_away(self, assignment: metadata.BaseAssignment, old: str) -> bool:
-        """Tell whether an assignment is renamed itself."""
+        """Return whether an assignment is renamed itself."""
         if isinstance(assignment, metadata.ImportAssignment | metadata.BuiltinAssignment):
             if isinstance(assignment, metadata.BuiltinAssignment):
                 return False

@@ -171,7 +171,7 @@ def aliases(node: cst.CSTNode) -> Sequence[cst.ImportAlias]:
 
 
 def is_fixture(node: cst.CSTNode) -> bool:
-    """Tell whether a function is a pytest fixture."""
+    """Return whether a function is a pytest fixture."""
     return isinstance(node, cst.FunctionDef) and any(
         "fixture" in code_of(each.decorator) for each in node.decorators
     )

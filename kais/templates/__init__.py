@@ -5,8 +5,9 @@ in a list's item or a mapping's value: `$if: <expression>` keeps or drops the no
 `$for: {item: name, in: <expression>}` repeats it and splices in a list. What has no value (none) is
 left out.
 
-Runs in the caller's process; the caps here bound space and steps. Time and memory are bounded by
-who runs it: `progress` is told each leaf before its evaluation, so a killed worker's leaf is known.
+Runs in the process of the caller, with caps on output and steps. The caller bounds time and memory:
+`progress` is called with each leaf before it is evaluated, so that the leaf at which a worker was
+killed is known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,9 +28,9 @@ def check(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> list[LeafError]:
-    """Parse every leaf, key and directive, and list all that is wrong; nothing is evaluated.
+    """Parse every leaf, key and directive, and return all errors; nothing is evaluated.
 
-    Several trees of one template share a budget; a cap that is exceeded ends the list.
+    The trees of one template share a budget; exceeding a cap ends the list.
     """
     errors: list[LeafError] = []
     checker = _Checker(progress or no_progress, budget or Budget())
@@ -52,11 +53,11 @@ def render(
 ) -> Any:
     """Render a tree to plain JSON.
 
-    Several trees of one rendering share a budget. `declared` names what may be undefined: `x is
-    defined` tells, and using it otherwise is an error.
+    The trees of one rendering share a budget. `declared` lists names that may have no value: test
+    them with `x is defined`; any other use of them is an error.
 
     Raises:
-        TemplateFailed: With every leaf that fails; a cap that is exceeded ends it at that leaf.
+        TemplateFailed: With every leaf that fails; exceeding a cap ends the rendering.
     """
     program = nodes.prepare(tree, path=path)
     return program.render(variables, declared=declared, budget=budget, progress=progress)
@@ -72,7 +73,7 @@ class _Checker:
     def node(
         self, tree: Any, names: frozenset[str], path: str, *, depth: int, may_direct: bool = False
     ) -> Iterator[LeafError]:
-        """List what is wrong in one node and below it."""
+        """Yield the errors in one node and below it."""
         if depth > limits.DEPTH:
             yield LeafError(path, "is nested too deeply")
         elif isinstance(tree, str):
@@ -110,7 +111,7 @@ class _Checker:
         if not isinstance(name, str) or not name.isidentifier():
             return [LeafError(f"{path}.item", "must be a name")], None
         if name in names:
-            return [LeafError(f"{path}.item", f"'{name}' is taken already; choose another")], name
+            return [LeafError(f"{path}.item", f"'{name}' is already in use; choose another")], name
         if isinstance(source, list):
             return list(self.node(source, names, f"{path}.in", depth=0)), name
         if not isinstance(source, str):

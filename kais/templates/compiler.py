@@ -1,4 +1,4 @@
-"""From the text of a leaf to what can be run: parsed, and refused where it is no leaf of ours.
+"""Compiles leaves: parses their text and rejects what the template language does not allow.
 
 A leaf that is exactly one `{{ expression }}` yields that value with its type; any other is text.
 """
@@ -112,7 +112,7 @@ def braced(source: str) -> str:
 
 
 def names_in(source: str) -> frozenset[str]:
-    """Give the names that a leaf takes from outside.
+    """Return the names that a leaf takes from outside.
 
     Raises:
         TemplateFailed: When it does not parse.
@@ -121,7 +121,7 @@ def names_in(source: str) -> frozenset[str]:
 
 
 def error_at(path: str, source: str, message: str, offset: int | None) -> LeafError:
-    """Name the place in a leaf, by line and column where the offset is known."""
+    """Return an error with line and column, where the offset is known."""
     if offset is None:
         return LeafError(path, message)
     line, column = sandbox.line_and_column(source, offset)
@@ -129,7 +129,7 @@ def error_at(path: str, source: str, message: str, offset: int | None) -> LeafEr
 
 
 def failure_message(exc: BaseException) -> str:
-    """Say in a few words what a failure was."""
+    """Return a short message for a failure."""
     if isinstance(exc, RecursionError):
         return "is nested too deeply"
     if isinstance(exc, MemoryError):
@@ -139,7 +139,7 @@ def failure_message(exc: BaseException) -> str:
 
 
 class _MeteringTransformer(NodeTransformer):
-    """Has loops, comparisons, slices, keys and what `~` joins counted."""
+    """Adds metering to loops, comparisons, slices, keys and the operator `~`."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -198,7 +198,7 @@ def _copied(context: Context, value: Any) -> Any:
 
 @functools.cache
 def environment() -> sandbox.Sandbox:
-    """Give the sandbox that all leaves are compiled and run in."""
+    """Return the sandbox that all leaves are compiled and run in."""
     sandbox_environment = sandbox.Sandbox()
     sandbox_environment.filters |= {
         _COUNT: _counted,
@@ -240,7 +240,7 @@ def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _member_of(expression: nodes.Expr | None) -> tuple[str, ...]:
-    """Give the name and attributes that an expression consists of; nothing for any other."""
+    """Return the name and attributes that an expression consists of; nothing for any other."""
     attributes: list[str] = []
     while isinstance(expression, nodes.Getattr):
         attributes.append(expression.attr)
@@ -271,7 +271,7 @@ def _require_allowed(node: nodes.Filter | nodes.Test) -> None:
     if node.name not in allowed or node.name.startswith(" "):
         noun = "filter" if is_filter else "test"
         suggestions = sorted(name for name in allowed if name.isidentifier())
-        hint = parameter_validation.did_you_mean(node.name, suggestions, noun="there are")
+        hint = parameter_validation.did_you_mean(node.name, suggestions, noun="available:")
         raise TemplateSyntaxError(f"there is no {noun} '{node.name}'; {hint}", node.lineno)
 
 

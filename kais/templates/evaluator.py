@@ -1,4 +1,4 @@
-"""One leaf of a template, evaluated to a typed value or to text within the caps of a rendering."""
+"""Evaluates one leaf of a template to a typed value or text, within the caps of a rendering."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from kais.templates.limits import Budget, CapExceeded, Refused, TemplateFailed
 
 @dataclass(frozen=True)
 class Scope:
-    """What leaves find: values by name, and the names that they may take, even without a value."""
+    """The variables of a leaf: values by name, and the declared names, which may have no value."""
 
     values: dict[str, Any]
     names: frozenset[str]

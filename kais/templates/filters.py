@@ -1,7 +1,7 @@
-"""The written list of filters and tests that a template may use.
+"""The filters and tests that a template may use.
 
-Those of Jinja that can multiply their input, or compute with numbers of any size, are replaced here
-by ones that look at the size first.
+Jinja's filters that can multiply their input, or compute with numbers of any size, are replaced by
+ones that check the size first.
 """
 
 import json
@@ -82,7 +82,7 @@ _MAX_PRECISION = 20  # more than a float or 64 bits hold
 
 
 def filters() -> dict[str, Any]:
-    """Give every filter that a template may use."""
+    """Return every filter that a template may use."""
     jinja_filters: Mapping[str, Any] = FILTERS
     allowed = {name: jinja_filters[name] for name in _JINJA_FILTERS}
     replacements = {
@@ -99,7 +99,7 @@ def filters() -> dict[str, Any]:
 
 
 def tests() -> dict[str, Any]:
-    """Give every test that a template may use."""
+    """Return every test that a template may use."""
     jinja_tests: Mapping[str, Any] = TESTS
     replacements = {"divisibleby": is_divisible, "even": is_even, "odd": is_odd}
     return {name: jinja_tests[name] for name in _JINJA_TESTS} | replacements

@@ -1,4 +1,4 @@
-"""What a rendering may use up, counted while it runs, and the errors of templates."""
+"""The caps of a rendering, counted while it runs, and the errors of templates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ OUTPUT_BYTES = 256 * 1024
 NODES = 10_000
 LOOP_STEPS = 1_000
 OPERATIONS = 500_000
-"""What the expressions of one rendering may cost in all: about half a second of processor time.
+"""The cap on the operations of one rendering: about half a second of processor time.
 
-One operation is one node of an expression that is evaluated, one item that a filter, a test, a
-method or a comparison looks at, or `OPERATION_CHARACTERS` characters that it reads or copies.
+One operation is one evaluated node of an expression, one item that a filter, test, method or
+comparison reads, or `OPERATION_CHARACTERS` characters that it reads or copies.
 """
 OPERATION_CHARACTERS = 16
 LEAF_TOKENS = 5_000  # arbitrary; a prompt with hundreds of expressions has some thousand
 COMPILE_OPERATIONS = 1_000_000
-"""What compiling the expressions of a template may cost in all: about a second, or 3,000 leaves."""
+"""The cap on compiling the expressions of a template: about a second, or 3,000 leaves."""
 LEAF_OPERATIONS = 250  # what compiling costs for a leaf, measured
 NODE_OPERATIONS = 40  # and besides for each of its nodes, or each text of 16 characters that fails
 DEPTH = 64  # far deeper than any Formation; keeps recursion in Python away from its limit
@@ -28,7 +28,7 @@ INTEGER_BITS = 64  # what the API server stores
 
 @dataclass(frozen=True)
 class LeafError:
-    """What is wrong in one leaf: where it stands in the tree and, when known, where inside it."""
+    """An error in one leaf: its path and, when known, the line and column inside the leaf."""
 
     path: str
     message: str
@@ -53,15 +53,15 @@ class TemplateFailed(KaisError):
 
 
 class CapExceeded(KaisError):
-    """A rendering asked for more than the caps allow; nothing after it is rendered."""
+    """A rendering exceeded a cap; nothing after that is rendered."""
 
 
 class Refused(KaisError):
-    """An expression does what the sandbox does not let it do."""
+    """The sandbox forbids an operation of an expression."""
 
 
 class Budget:
-    """Counts what one rendering uses, over all its leaves."""
+    """Counts the resources of one rendering, over all its leaves."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -71,7 +71,7 @@ class Budget:
         self.compiling = 0
 
     def merge_if_room(self, other: "Budget") -> bool:
-        """Count what another one counted, if there is room for all of it; else count nothing."""
+        """Add the counts of another budget unless a cap is exceeded; return whether they fit."""
         if self.bytes + other.bytes > OUTPUT_BYTES or self.nodes + other.nodes > NODES:
             return False
         self.bytes += other.bytes

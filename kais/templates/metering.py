@@ -1,8 +1,8 @@
-"""Counts what filters, tests and methods cost, before they run.
+"""Counts the cost of filters, tests and methods before they run.
 
-Jinja's own ones are called through a sandbox that counts nothing; templates find the counting ones
-only. A call into C cannot be stopped half-way, so its cost is bounded by the size of what it is
-called with. What a filter yields piece by piece is listed at once, so that it is counted once.
+Templates see metered filters only, which call Jinja's through a sandbox without metering. A call
+into C cannot be interrupted, so its cost is bounded by the size of its arguments. Lazy results are
+materialized, so that they are counted once.
 """
 
 from collections.abc import (
@@ -44,18 +44,18 @@ _SORTING: Final = frozenset({"dictsort", "sort"})
 
 
 def budget_of(context: Context) -> Budget:
-    """Give what the rendering may still use."""
+    """Return what the rendering may still use."""
     budget: Budget = context.parent[BUDGET]
     return budget
 
 
 def metered_filters(names: Iterable[str], plain: Environment) -> dict[str, Any]:
-    """Give filters that count what they cost and run those of `plain`."""
+    """Return filters that count what they cost and run those of `plain`."""
     return {name: _metered(name, plain.call_filter) for name in names}
 
 
 def metered_tests(names: Iterable[str], plain: Environment) -> dict[str, Any]:
-    """Give tests that count what they cost and run those of `plain`."""
+    """Return tests that count what they cost and run those of `plain`."""
     return {name: _metered(name, plain.call_test) for name in names}
 
 

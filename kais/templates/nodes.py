@@ -1,7 +1,7 @@
-"""A tree of the template language, made ready once and rendered many times.
+"""A tree of the template language, prepared once and rendered many times.
 
-What stands in a tree without anything to evaluate is rendered when it is made ready: a rendering
-only counts it against the caps. Who gets a rendering shares those parts and must not change them.
+Constant parts are rendered during preparation: a rendering only counts them against the caps.
+Renderings share these parts and must not change them.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ _DROPPED = object()
 
 
 class RenderState:
-    """One rendering: what it has used, and what is wrong with it so far."""
+    """The state of one rendering: its budget and the errors so far."""
 
     def __init__(self, budget: Budget, progress: Progress) -> None:
         self.budget = budget
@@ -38,7 +38,7 @@ class RenderState:
             raise self.cap_error(path, exc) from exc
 
     def cap_error(self, path: str, exc: CapExceeded) -> TemplateFailed:
-        """Make the error that ends a rendering at a cap."""
+        """Return the error that ends a rendering at a cap."""
         return TemplateFailed([*self.errors, LeafError(path, str(exc))])
 
     def count_value(self, value: Any, path: str) -> Any:
@@ -61,7 +61,7 @@ class Node(ABC):
 
     @abstractmethod
     def render(self, run: RenderState, scope: Scope) -> Any:
-        """Give the part's value; what is dropped or failed is `_DROPPED`."""
+        """Return the part's value; what is dropped or failed is `_DROPPED`."""
 
     @property
     def is_constant(self) -> bool:
@@ -104,7 +104,7 @@ class _Text(Node):
 
 
 class _Expression(Node):
-    """What a leaf or a directive evaluates; compiled when it is first met, its errors told."""
+    """The expression of a leaf or directive; compiled at first use."""
 
     def __init__(self, source: str, path: str, compile_source: Any) -> None:
         super().__init__(path)
@@ -150,7 +150,7 @@ class _Leaf(_Expression):
 
 
 class _Invalid(Node):
-    """What cannot be rendered, whatever the scope is."""
+    """A part that can never be rendered."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(path)
@@ -281,7 +281,7 @@ class _Constant(Node):
 
 @dataclass(frozen=True)
 class Program:
-    """A tree made ready."""
+    """A prepared tree."""
 
     _root: Node
 
@@ -303,12 +303,12 @@ class Program:
 
 
 def prepare(tree: Any, *, path: str = "") -> Program:
-    """Make a tree ready. Nothing is parsed or evaluated yet, so nothing can be wrong."""
+    """Prepare a tree. Nothing is parsed or evaluated yet, so no errors are raised."""
     return Program(_node(tree, path, depth=0))
 
 
 def no_progress(_: str) -> None:
-    """Stand for a progress that nobody wants to hear of."""
+    """Ignore the progress."""
 
 
 def _node(tree: Any, path: str, *, depth: int) -> Node:
@@ -391,10 +391,10 @@ def _conditional(tree: Any, path: str, *, depth: int) -> Node:
 
 
 def join(path: str, key: str) -> str:
-    """Give the path of a member: `formation.cells`."""
+    """Return the path of a member: `formation.cells`."""
     return f"{path}.{key}" if path else key
 
 
 def members(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give the members of a mapping without its directives."""
+    """Return the members of a mapping without its directives."""
     return ((str(key), child) for key, child in tree.items() if key not in (IF, FOR))

@@ -160,7 +160,7 @@ class LexError(Exception):
 def _with_offsets(
     tokens: Iterator[tuple[int, str, str]], source: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Give each token its offset as line number; the lexer may have dropped space before it."""
+    """Return each token its offset as line number; the lexer may have dropped space before it."""
     at = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What changes between two templates, and in the objects of each live use."""
+"""What changes between two templates, and in the objects of each live instance."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 _PROGRESS_INTERVAL = 10
-"""From so many uses on it is told on stderr how far it has come."""
+"""How many instances are compared between two lines of progress on stderr."""
 
 
 @dataclass(frozen=True)
 class InstanceDiff:
-    """What a new template changes in the objects of one use.
+    """What a new template changes in the objects of one instance.
 
     Attributes:
         lines: A unified diff of the objects; empty when nothing changes.
-        problems: Why the new template cannot be rendered with this use's parameters.
+        problems: Why the new template cannot be rendered with the parameters of the instance.
         note: What stays although the template says otherwise, or why nothing can be compared.
     """
 
@@ -56,20 +56,20 @@ class BlueprintDiff:
     uses: tuple[InstanceDiff, ...] | None = None
 
     def format_text(self) -> str:
-        """Write it for people."""
+        """Format it for people."""
         if not self.changes and not self.lines:
             parts = [f"{self.before} and {self.after} have the same template\n"]
         else:
             parts = [f"{self.before} → {self.after}:\n", output.indent(_sentences(self.changes))]
             if self.breaking:
-                parts += ["\nMay break uses:\n", output.indent("\n".join(self.breaking))]
+                parts += ["\nMay break instances:\n", output.indent("\n".join(self.breaking))]
             parts += ["\nTemplate:\n", output.indent("\n".join(self.lines))]
         if self.uses is not None:
             parts.append(_format_instances(self.uses))
         return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the same for programs."""
+        """Return the same for programs."""
         tree: dict[str, Any] = {
             "before": self.before,
             "after": self.after,
@@ -114,7 +114,7 @@ def diff_revisions(
 
 
 def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> BlueprintDiff:
-    """Compare what serves with a file, and render both for every use that is there.
+    """Compare what serves with a file, and render both for every live instance.
 
     Raises:
         Refused: there is no such blueprint or revision.
@@ -140,7 +140,7 @@ def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> 
 def _diff_instances(
     session: Session, name: str, new_template: TemplateSpec, subject: str
 ) -> Iterator[InstanceDiff]:
-    """Compare every use; those that stand on a revision are rendered, in one process."""
+    """Compare every instance; those with a revision are rendered, in one process."""
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
     instances = [BlueprintInstance.from_dict(body) for body in bodies]
     blueprint_instances = [
@@ -161,7 +161,7 @@ def _diff_instances(
     )
     for count, instance in enumerate(blueprint_instances):
         if len(blueprint_instances) >= _PROGRESS_INTERVAL and count % _PROGRESS_INTERVAL == 0:
-            session.note(f"comparing the uses: {count} of {len(blueprint_instances)}")
+            session.note(f"comparing the instances: {count} of {len(blueprint_instances)}")
         yield (
             _instance_diff(instance, next(impacts))
             if instance.metadata.name in bodies_by_instance
@@ -220,7 +220,7 @@ def _unified_diff(
 
 
 def _template_tree(template: TemplateSpec) -> dict[str, Any]:
-    """Give a template as a person would write it: without defaults, bounds as plain numbers."""
+    """Return a template as a person would write it: without defaults, bounds as plain numbers."""
     tree = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     for parameter in tree.get("parameters", []):
         for bound in ("min", "max"):
@@ -236,12 +236,12 @@ def _sentences(changes: str) -> str:
 
 def _format_instances(instance_diffs: Sequence[InstanceDiff]) -> str:
     if not instance_diffs:
-        return "\nLive uses: none\n"
-    parts = ["\nLive uses:\n"]
+        return "\nLive instances: none\n"
+    parts = ["\nLive instances:\n"]
     for instance_diff in instance_diffs:
         head = f"{instance_diff.name} (updatePolicy {instance_diff.policy})"
         if instance_diff.problems:
-            parts.append(f"  {head}: cannot take it\n")
+            parts.append(f"  {head}: the new template fails\n")
             parts.append(output.indent("\n".join(instance_diff.problems), "    "))
         elif not instance_diff.lines:
             parts.append(f"  {head}: {instance_diff.note or 'nothing changes'}\n")

@@ -1,4 +1,4 @@
-"""What a use would make, rendered here as the operator would render it."""
+"""Renders what an instance would create, as the operator would."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def render(
     revision: BlueprintRevision, values: Mapping[str, Any], *, instance: str, namespace: str
 ) -> list[Body]:
-    """Give the Formation and, if the blueprint has one, the Mission of a use.
+    """Return the Formation and, if the blueprint has one, the Mission of an instance.
 
     What the operator adds, such as labels and the owner, is left out.
 

@@ -82,7 +82,7 @@ def get(session: Session, name: str, number: int) -> BlueprintRevision:
 def roll_back(
     session: Session, name: str, *, target: int | None, dry_run: bool
 ) -> tuple[Body, int, str]:
-    """Give a blueprint an earlier template; return it, the revision, and what that changes.
+    """Return a blueprint an earlier template; return it, the revision, and what that changes.
 
     Raises:
         Refused: there is no such revision, or none before the one that serves.

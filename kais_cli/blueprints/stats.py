@@ -1,4 +1,4 @@
-"""How the uses of a blueprint went, as the ledger of the knowledge service has it."""
+"""The statistics of a blueprint, from the ledger of the knowledge service."""
 
 from __future__ import annotations
 

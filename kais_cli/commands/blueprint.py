@@ -1,4 +1,4 @@
-"""`kais blueprint`: what there is to use, what a use would make, and a use."""
+"""`kais blueprint`: list, render and use blueprints."""
 
 from __future__ import annotations
 

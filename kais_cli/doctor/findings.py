@@ -26,7 +26,7 @@ class Finding:
     advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return it for programs."""
         return asdict(self) | {"level": str(self.level)}
 
 

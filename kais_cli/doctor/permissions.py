@@ -40,7 +40,7 @@ IN_NAMESPACE = (
     Permission("roll blueprints back", _EDIT, ("patch",), "blueprints", _GROUP),
     Permission("scale formations", _EDIT, ("patch",), "formations", _GROUP),
     Permission("abort, approve and reject missions", _EDIT, ("patch",), "missions", _GROUP),
-    Permission("retry uses", _EDIT, ("patch",), "blueprintinstances", _GROUP),
+    Permission("retry instances", _EDIT, ("patch",), "blueprintinstances", _GROUP),
     Permission(
         "ask the knowledge service", _EDIT, ("create",), "serviceaccounts/token", "", "kais-user"
     ),

@@ -68,7 +68,7 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
 
 
 def _problem_detail(failure: knowledge.KnowledgeError) -> str:
-    """Give the service's own account: what, every violation, and the code."""
+    """Return the service's own account: what, every violation, and the code."""
     problem = failure.problem
     detail = problem.detail if problem else str(failure)
     violations = "; ".join(

@@ -94,7 +94,7 @@ class Reader:
     _dropped_fields: Counter[str] = field(default_factory=Counter)
 
     def depends_on_pending(self, tree: dict[str, Any]) -> bool:
-        """Tell whether a line is about a fact of a line before that is not stored yet."""
+        """Return whether a line is about a fact of a line before that is not stored yet."""
         reference = tree.get("about")
         if not isinstance(reference, str):
             return False

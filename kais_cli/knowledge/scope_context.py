@@ -47,7 +47,7 @@ def path(session: Session, scope: str) -> str:
 
 
 def default_scope(session: Session) -> str | None:
-    """Give the realm that `--namespace` names where the caller is at home elsewhere.
+    """Return the realm that `--namespace` names where the caller is at home elsewhere.
 
     In a cluster the account of the namespace is at home in its realm. Where the service's address
     is told, the token says where its owner is at home.

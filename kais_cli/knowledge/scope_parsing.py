@@ -37,7 +37,7 @@ def parse_scope(text: str, *, namespace: str) -> str:
 
 
 def closest_path(path: str, paths: Iterable[str]) -> str | None:
-    """Give the known scope that a path was most likely to be, None when none is like it.
+    """Return the known scope that a path was most likely to be, None when none is like it.
 
     Names are compared without the words for levels, which all scopes share.
     """

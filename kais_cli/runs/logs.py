@@ -64,7 +64,7 @@ def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> None:
 
 
 def _containers(pod: Body) -> Iterator[str]:
-    """Give the containers in the order in which they run: work that is checked runs first."""
+    """Return the containers in the order in which they run: work that is checked runs first."""
     spec = pod.get("spec", {})
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         yield container["name"]

@@ -145,7 +145,7 @@ def _has_new_attempt(previous: RunState, now: RunState) -> bool:
 
 
 def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
-    """Give the reason to wait if it is news.
+    """Return the reason to wait if it is news.
 
     Every attempt waits for its pod at first: the line about the attempt covers that.
     """

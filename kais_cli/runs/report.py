@@ -65,7 +65,7 @@ def follow_mission(
     """Follow an existing mission and report it; the exit status reflects the outcome.
 
     What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
-    the use that owns the mission, and that recreates it after an update of the use.
+    the instance that owns the mission, and that recreates it after an update.
     """
     display = progress_display.open_display(session.environment, form=form)
     targets = [Target("Mission", session.namespace, name)]

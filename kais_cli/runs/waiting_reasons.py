@@ -47,10 +47,10 @@ class WaitReason:
 def of_run(
     instance: BlueprintInstance | None, formation: Formation | None, mission: Mission | None
 ) -> WaitReason | None:
-    """Give what a run waits for, from the object that is nearest to the work.
+    """Return what a run waits for, from the object that is nearest to the work.
 
     A mission's summary repeats what its start, its checks or its review wait for. Without a
-    mission the cells are what a use waits for.
+    mission the cells are what an instance waits for.
     """
     resource: Resource | None = mission or formation or instance
     if resource is None:
@@ -66,7 +66,7 @@ def of_run(
 
 
 def of_next_run(body: dict[str, Any]) -> Iterator[WaitReason]:
-    """Give what holds back a run that was requested, from an object that shows the run before."""
+    """Return what holds back a run that was requested, from an object that shows the run before."""
     kind, metadata = body["kind"], body["metadata"]
     annotations = metadata.get("annotations") or {}
     if annotations.get(labels.RERUN) == annotations.get(labels.RERUN_TAKEN):

@@ -14,7 +14,7 @@ from kais_cli.views.tables import format_success_interval, mark_required
 
 
 def format_blueprint(blueprint: Blueprint) -> str:
-    """Show one blueprint: what it is for, what it takes, how its uses went, what holds."""
+    """Show one blueprint: its description, parameters, statistics and conditions."""
     parts = [f"{blueprint.metadata.name} in {blueprint.metadata.namespace}\n"]
     if blueprint.spec.description:
         parts.append(output.indent(blueprint.spec.description))

@@ -102,7 +102,7 @@ def _describe_component(name: str, parts: Mapping[str, float], query_terms: Sequ
 
 
 def _original_spelling(terms: Sequence[str], query_terms: Sequence[str]) -> dict[str, str]:
-    """Give words as they were typed; the index knows their stems, and dates as `d:2023-05`.
+    """Return words as they were typed; the index knows their stems, and dates as `d:2023-05`.
 
     A typed word is that of the longest term that it begins with: others were brought along.
     """
@@ -120,7 +120,7 @@ def _original_spelling(terms: Sequence[str], query_terms: Sequence[str]) -> dict
 
 
 def _is_stem(term: str, folded_term: str) -> bool:
-    """Tell whether a word begins with a term; a stem ends in i where the word has y."""
+    """Return whether a word begins with a term; a stem ends in i where the word has y."""
     if folded_term.startswith(term.removeprefix(_TERM_PREFIX)):
         return term.isascii() or 2 * len(term) > len(folded_term)
     return term.endswith("i") and folded_term.startswith(f"{term[:-1]}y")

@@ -27,7 +27,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Tell whether `printable` would change nothing."""
+    """Return whether `printable` would change nothing."""
     return _CONTROL_CHARACTERS.search(text) is None
 
 
@@ -54,7 +54,7 @@ def format_outline(value: Any, *, width: int | None = None, indent: str = "") ->
 
 
 def _outline_lines(value: Any) -> Iterator[tuple[str, str, str]]:
-    """Give lines: what stands before the first and the further ones, and the words."""
+    """Return lines: what stands before the first and the further ones, and the words."""
     if isinstance(value, dict):
         for key, item in value.items():
             if _fits_one_line(item):

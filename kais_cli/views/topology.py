@@ -22,7 +22,7 @@ def topology(formation: Formation) -> str:
 
 
 def routes(formation: Formation) -> dict[str, Any]:
-    """Give the same for programs: every cell with its allowed targets."""
+    """Return the same for programs: every cell with its allowed targets."""
     computed = _routes(formation.spec)
     return {
         "type": str(formation.spec.topology.type),

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def order_keys_like(tree: Any, model: Any) -> Any:
-    """Give an equal tree whose mappings have their keys in the order of the model's.
+    """Return an equal tree whose mappings have their keys in the order of the model's.
 
     Keys that the model does not have come last. Items of a list are held against the model's item
     of their name, or of their place when they have none.

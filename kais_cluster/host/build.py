@@ -161,7 +161,7 @@ def stamp(binary: Binary, *, go_version: str) -> str:
 
 
 def is_current(binary: Binary, folder: Path, *, go_version: str) -> bool:
-    """Tell whether a binary is there and made from today's pins."""
+    """Return whether a binary is there and made from today's pins."""
     recorded = folder / ".stamps" / binary.name
     if not (folder / binary.name).exists() or not recorded.exists():
         return False

@@ -130,7 +130,7 @@ class HostCluster:
         self.report(f"down in {time.monotonic() - started:.0f} s: {self.directory}")
 
     def is_up(self) -> bool:
-        """Tell whether all processes run and the API server is ready."""
+        """Return whether all processes run and the API server is ready."""
         names = self.processes.names()
         alive = bool(names) and all(self.processes.pid(name) for name in names)
         return alive and (self.directory / "ready").exists() and self.plane.is_ready()

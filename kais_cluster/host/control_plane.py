@@ -56,7 +56,7 @@ class ControlPlane:
         return subprocesses.run(command, env=self.environment(), stdin=stdin, timeout_s=timeout_s)
 
     def answers(self, *arguments: str) -> bool:
-        """Tell whether a kubectl command succeeds at this moment."""
+        """Return whether a kubectl command succeeds at this moment."""
         try:
             self.kubectl(*arguments, "--request-timeout=5s", timeout_s=10)
         except errors.CommandFailed:
@@ -64,7 +64,7 @@ class ControlPlane:
         return True
 
     def is_ready(self) -> bool:
-        """Tell whether the API server says it is ready."""
+        """Return whether the API server says it is ready."""
         return self.answers("get", "--raw", "/readyz")
 
     def start(self, address: str, port: int, *, flags: tuple[str, ...], deadline: float) -> None:

@@ -48,7 +48,7 @@ class BuildahBuilder:
     report: subprocesses.Reporter = subprocesses.print_line
 
     def has(self, reference: str) -> bool:
-        """Tell whether an image is in the storage."""
+        """Return whether an image is in the storage."""
         return bool(self.identity(reference))
 
     def identity(self, reference: str) -> str:

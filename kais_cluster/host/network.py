@@ -43,7 +43,7 @@ def down(host: settings.HostSettings) -> None:
 
 
 def dns_answers(address: str) -> bool:
-    """Tell whether a DNS server knows the API server's name in the cluster."""
+    """Return whether a DNS server knows the API server's name in the cluster."""
     labels = b"kubernetes.default.svc.cluster.local".split(b".")
     name = b"".join(bytes([len(label)]) + label for label in labels)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:

@@ -32,7 +32,7 @@ class CommandRunner(Protocol):
 
 
 def answers(run: CommandRunner = subprocesses.run) -> bool:
-    """Tell whether a Docker daemon answers within five seconds."""
+    """Return whether a Docker daemon answers within five seconds."""
     try:
         command = ["docker", "info", "--format", "{{.ServerVersion}}"]
         return bool(run(command, timeout_s=_ANSWER_S).strip())

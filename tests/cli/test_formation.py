@@ -88,7 +88,7 @@ def test_routes_are_drawn_as_a_matrix(terminal, cluster):
 
 def test_a_hub_that_no_cell_bears_is_said_first(terminal, cluster):
     lines = drawn(terminal, cluster, {"type": "star", "hub": "boss"}, ("a", 1))
-    assert lines[0] == 'topology.hub: "boss" is no cell of this formation; it has a'
+    assert lines[0] == 'topology.hub: "boss" is not a cell of this formation; it has a'
     assert lines[-1] == "a-0 (no peers)"
 
 

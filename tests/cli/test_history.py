@@ -106,7 +106,7 @@ def test_diff_of_a_file_shows_the_objects_of_each_live_use(terminal, cluster, tm
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
 
     assert terminal.run("blueprint", "diff", "doctor", "-f", file) == 0
-    assert "Live uses:" in terminal.out
+    assert "Live instances:" in terminal.out
     assert "now (updatePolicy Manual):" in terminal.out
     assert "-objective: look for bob within 5 s" in terminal.out
     assert terminal.err == ""
@@ -121,8 +121,8 @@ def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluste
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     terminal.run("blueprint", "diff", "doctor", "-f", file)
     assert terminal.out.endswith(
-        "  now (updatePolicy Manual): its Mission stays as it is until `kais mission retry NAME`"
-        " or a new use\n"
+        "  now (updatePolicy Manual): its Mission stays unchanged until `kais mission retry NAME`"
+        " or a new instance\n"
     )
 
 
@@ -167,7 +167,7 @@ def test_diff_of_a_file_renders_all_uses_in_one_process_and_reads_a_revision_onc
     assert f"+objective: ask {'b' * 100}" in terminal.out
     assert len(started) <= 3, "one compiles what is in the file, one renders"
     assert len([name for kind, *name in read if kind == "BlueprintRevision"]) <= 3
-    assert terminal.err.splitlines()[1] == "comparing the uses: 10 of 100"
+    assert terminal.err.splitlines()[1] == "comparing the instances: 10 of 100"
 
 
 def test_diff_of_a_file_ends_a_use_that_would_never_end(terminal, cluster, tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ class InProcessRenderer:
         try:
             return re.search(pattern, text, re.IGNORECASE if ignore_case else 0) is not None
         except re.error as exc:
-            raise ValueError(f"{pattern!r} is no regular expression: {exc}") from exc
+            raise ValueError(f"{pattern!r} is not a regular expression: {exc}") from exc
 
     def _maybe_fail(self) -> None:
         if self.fails:

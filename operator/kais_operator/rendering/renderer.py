@@ -141,7 +141,7 @@ class WorkerRenderer:
             RenderingFailed: It took too long.
             RenderingPending: It takes longer than the patience.
             RendererUnavailable: No worker could be reached for a while.
-            ValueError: It is no regular expression.
+            ValueError: It is not a regular expression.
         """
         body = {"op": "find", "pattern": pattern, "text": text, "ignore_case": ignore_case}
         request = _Request(body, namespace, failure_key=_key(body))

@@ -156,7 +156,7 @@ CELL = ("formation", "cells", 0)
         ),
         pytest.param(
             broken((*CELL, "replica"), 1),
-            "formation.cells[0].replica: is no field of this object; did you mean replicas?",
+            "formation.cells[0].replica: is not a field of this object; did you mean replicas?",
             id="a field that does not exist",
         ),
         pytest.param(
@@ -166,7 +166,7 @@ CELL = ("formation", "cells", 0)
         ),
         pytest.param(
             broken(("formation", "topology"), {"type": "star", "hub": "lead"}),
-            'formation.topology.hub: "lead" is no cell of this formation; it has worker',
+            'formation.topology.hub: "lead" is not a cell of this formation; it has worker',
             id="a hub that names no cell",
         ),
         pytest.param(
@@ -176,12 +176,12 @@ CELL = ("formation", "cells", 0)
         ),
         pytest.param(
             broken(("mission", "entrypoint", "cell"), "wrker"),
-            'mission.entrypoint.cell: "wrker" is no cell of the formation; it has worker',
+            'mission.entrypoint.cell: "wrker" is not a cell of the formation; it has worker',
             id="an entrypoint that does not exist",
         ),
         pytest.param(
             broken(("mission", "entrypoint", "cell"), "worker-2"),
-            'mission.entrypoint.cell: "worker-2" is no cell of the formation; it has worker',
+            'mission.entrypoint.cell: "worker-2" is not a cell of the formation; it has worker',
             id="a replica that does not exist",
         ),
         pytest.param(

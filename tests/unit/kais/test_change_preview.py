@@ -40,7 +40,7 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
 
 def test_a_mission_that_was_made_stays():
     found = impact(begun=True, mission={"objective": "mend {{ topic }}"})
-    note = "its Mission stays as it is until `kais mission retry NAME` or a new use"
+    note = "its Mission stays unchanged until `kais mission retry NAME` or a new instance"
     assert found == ChangePreview(note=note)
 
 
@@ -69,7 +69,7 @@ def test_an_impact_is_read_as_it_was_written():
     [
         pytest.param(
             [{"name": "topic", "type": "string"}],
-            "parameter 'count': is not declared; declared are topic",
+            "parameter 'count': is not declared; declared: topic",
             id="a parameter that is gone",
         ),
         pytest.param(

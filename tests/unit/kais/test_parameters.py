@@ -120,9 +120,9 @@ def test_all_violations_come_at_once():
 
 def test_unknown_name_without_a_near_one_lists_the_declared():
     found = parameters.resolve([declared(type="string", default="x")], {"quux": 1}).violations
-    assert str(found[0]) == "parameter 'quux': is not declared; declared are p"
+    assert str(found[0]) == "parameter 'quux': is not declared; declared: p"
     found = parameters.resolve([], {"quux": 1}).violations
-    assert str(found[0]) == "parameter 'quux': is not declared; none is declared"
+    assert str(found[0]) == "parameter 'quux': is not declared; nothing is declared"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_immutable_parameter_keeps_its_value():
     again = parameters.resolve([parameter], {"p": "a"}, previous=before)
     assert again.violations == ()
     (found,) = parameters.resolve([parameter], {"p": "b"}, previous=before).violations
-    words = 'parameter \'p\': is immutable and was "a", got "b"; make a new use instead'
+    words = 'parameter \'p\': is immutable and was "a", got "b"; create a new instance instead'
     assert str(found) == words
 
 
@@ -198,7 +198,7 @@ def test_long_value_is_cut_in_the_message():
         ({"type": "string", "values": ["a"]}, "values has no meaning for the type string"),
         ({"type": "string", "minItems": 1}, "minItems has no meaning for the type string"),
         ({"type": "integer", "min": 3, "max": 1}, "min 3 is above max 1"),
-        ({"type": "string", "pattern": "("}, "pattern is no regular expression: missing )"),
+        ({"type": "string", "pattern": "("}, "pattern is not a regular expression: missing )"),
     ],
 )
 def test_declaration_is_refused(fields, words):

@@ -119,8 +119,8 @@ def test_missing_ids_come_from_the_callers_identity(wire, path):
 @pytest.mark.parametrize(
     ("wire", "words"),
     [
-        pytest.param({"level": "galaxy"}, '"galaxy" is no level of a scope', id="unknown level"),
-        pytest.param({}, "is no level of a scope", id="no level"),
+        pytest.param({"level": "galaxy"}, '"galaxy" is not a scope level', id="unknown level"),
+        pytest.param({}, "is not a scope level", id="no level"),
         pytest.param(
             {"level": "formation", "realm_id": "other"},
             "a scope of level formation needs formation_id",

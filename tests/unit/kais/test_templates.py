@@ -161,7 +161,7 @@ def test_declared_names_may_be_undefined():
     ("leaf", "words"),
     [
         ("hi {{ rolse }}", "line 1, column 7: 'rolse' is not declared; did you mean 'roles'?"),
-        ("a\n  {{ zzz }}", "line 2, column 6: 'zzz' is not declared; declared are big, cfg, n,"),
+        ("a\n  {{ zzz }}", "line 2, column 6: 'zzz' is not declared; declared: big, cfg, n,"),
         ("{{ n | uper }}", "there is no filter 'uper'; did you mean 'upper'?"),
         ("{{ n is huge }}", "there is no test 'huge'; "),
         ("{{ n + }}", "line 1, column 8: unexpected 'end of print statement'"),
@@ -199,7 +199,7 @@ def test_leaf_does_not_compile(leaf, words):
         pytest.param(
             [{"$for": {"item": "1", "in": "roles"}}], "$for.item: must be a name", id="name"
         ),
-        pytest.param([{"$for": {"item": "n", "in": "roles"}}], "'n' is taken already", id="taken"),
+        pytest.param([{"$for": {"item": "n", "in": "roles"}}], "'n' is already in use", id="taken"),
         pytest.param(
             [{"$for": {"item": "x", "in": 3}}], "must be an expression or a list", id="in"
         ),

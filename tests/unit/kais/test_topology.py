@@ -75,19 +75,19 @@ def test_stigmergy_has_no_routes():
     [
         (
             {"type": "hierarchy", "root": "boss"},
-            'topology.root: "boss" is no cell of this formation; it has a, b',
+            'topology.root: "boss" is not a cell of this formation; it has a, b',
         ),
         (
             {"type": "star", "hub": "boss"},
-            'topology.hub: "boss" is no cell of this formation; it has a, b',
+            'topology.hub: "boss" is not a cell of this formation; it has a, b',
         ),
         (
             {"type": "custom", "routes": [{"from": "a", "to": ["b", "boss"]}]},
-            'topology.routes[0].to[1]: "boss" is no cell of this formation; it has a, b',
+            'topology.routes[0].to[1]: "boss" is not a cell of this formation; it has a, b',
         ),
         (
             {"type": "ring", "broadcast": {"enabled": True, "from": ["boss"]}},
-            'topology.broadcast.from[0]: "boss" is no cell of this formation; it has a, b',
+            'topology.broadcast.from[0]: "boss" is not a cell of this formation; it has a, b',
         ),
     ],
 )

@@ -40,7 +40,7 @@ async def test_a_pattern_is_found_anywhere_in_the_text(
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(?P<x", "*"])
 async def test_what_is_no_pattern_is_named(renderer: WorkerRenderer, pattern: str) -> None:
-    with pytest.raises(ValueError, match="is no regular expression"):
+    with pytest.raises(ValueError, match="is not a regular expression"):
         await renderer.find(pattern, "text", ignore_case=False, namespace="n")
 
 

@@ -181,7 +181,10 @@ async def test_an_immutable_parameter_is_refused_when_it_changes_after_the_run_b
     assert condition(fake, "ParametersValid") == (
         "False",
         "ParametersInvalid",
-        'parameter \'topic\': is immutable and was "pods", got "nodes"; make a new use instead',
+        (
+            'parameter \'topic\': is immutable and was "pods", got "nodes"; '
+            "create a new instance instead"
+        ),
     )
     assert fake.cluster.read(FORMATION) == before
     fake.cluster.edit(USE, {"spec": {"parameters": {"topic": "pods"}}})

@@ -190,7 +190,7 @@ async def test_a_topology_that_names_nobody_lets_nobody_talk() -> None:
     state, reason, message = condition(fake, "Applied", FORMATION)
     assert (state, reason) == ("False", "TopologyInvalid")
     assert message == (
-        'topology.hub: "boss" is no cell of this formation; it has lead, scout; '
+        'topology.hub: "boss" is not a cell of this formation; it has lead, scout; '
         "until that is fixed, no cell has peers"
     )
     routes = json.loads(fake.cluster.read(ROUTES)["data"]["routes.json"])

@@ -252,7 +252,7 @@ async def test_a_pattern_that_is_none_is_an_error() -> None:
     teams.end_job(fake, condition="Complete")
     await teams.settle(fake)
     assert status(fake)["checks"][0]["status"] == "Error"
-    assert "'(' is no regular expression" in status(fake)["checks"][0]["message"]
+    assert "'(' is not a regular expression" in status(fake)["checks"][0]["message"]
 
 
 async def test_an_output_that_is_gone_with_its_pod_is_an_error_only_where_it_decides() -> None:
