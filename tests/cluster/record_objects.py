@@ -50,13 +50,13 @@ KINDS = (
     "serviceaccounts", "persistentvolumeclaims", "networkpolicies", "leases",
 )  # fmt: skip
 RECONCILERS: tuple[Controller, ...] = (
-    blueprint.RECONCILER,
-    blueprint_revision.RECONCILER,
-    blueprint_instance.RECONCILER,
-    knowledge_scope.RECONCILER,
-    formation.RECONCILER,
-    cell.RECONCILER,
-    mission.RECONCILER,
+    blueprint.CONTROLLER,
+    blueprint_revision.CONTROLLER,
+    blueprint_instance.CONTROLLER,
+    knowledge_scope.CONTROLLER,
+    formation.CONTROLLER,
+    cell.CONTROLLER,
+    mission.CONTROLLER,
 )
 CHECK = {"name": "built", "type": "command", "argv": ["/app/check"]}
 REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}

@@ -36,9 +36,9 @@ async def ready_team(control_plane, world: World, namespace: str, *bodies: Body)
     manifest = yaml.safe_dump_all([placed(body, namespace) for body in (teams.team(), *bodies)])
     control_plane.apply(manifest, namespace=namespace)
     team = ObjectRef("Formation", namespace, "team")
-    await reconciles.settle(world, formation.RECONCILER, team)
-    await reconciles.settle(world, cell.RECONCILER, ObjectRef("Cell", namespace, "team-lead-0"))
-    settled = await reconciles.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.CONTROLLER, team)
+    await reconciles.settle(world, cell.CONTROLLER, ObjectRef("Cell", namespace, "team-lead-0"))
+    settled = await reconciles.settle(world, formation.CONTROLLER, team)
     assert settled["status"]["display"]["cells"] == "1/1"
 
 
@@ -83,17 +83,17 @@ async def test_a_mission_fails_once_and_then_succeeds(
 ) -> None:
     await ready_team(control_plane, world, namespace, teams.work())
     ref = ObjectRef("Mission", namespace, "doctor")
-    await reconciles.settle(world, mission.RECONCILER, ref)
+    await reconciles.settle(world, mission.CONTROLLER, ref)
     first = ObjectRef("Job", namespace, "doctor-a1")
     end_pod(
         control_plane, await pod_of(world, namespace, "doctor-a1"), code=1, message="no such pod"
     )
     await job_ended(world, first)
-    retried = await reconciles.settle(world, mission.RECONCILER, ref)
+    retried = await reconciles.settle(world, mission.CONTROLLER, ref)
     assert retried["status"]["attempt"] == 2
     end_pod(control_plane, await pod_of(world, namespace, "doctor-a2"), code=0, message="found it")
     await job_ended(world, ObjectRef("Job", namespace, "doctor-a2"))
-    done = await reconciles.settle(world, mission.RECONCILER, ref)
+    done = await reconciles.settle(world, mission.CONTROLLER, ref)
     assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "found it")
     assert not done["metadata"].get("finalizers")
     rows = control_plane.kubectl("get", "fm,cl,ms", "-n", namespace)
@@ -106,13 +106,13 @@ async def test_a_deleted_mission_takes_its_job_along(
 ) -> None:
     await ready_team(control_plane, world, namespace, teams.work())
     ref = ObjectRef("Mission", namespace, "doctor")
-    await reconciles.settle(world, mission.RECONCILER, ref)
+    await reconciles.settle(world, mission.CONTROLLER, ref)
     control_plane.kubectl("delete", "ms", "doctor", "-n", namespace, "--wait=false")
     for _ in range(5):
-        seen = await mission.RECONCILER.observe(world, ref)
+        seen = await mission.CONTROLLER.observe(world, ref)
         if seen is None:
             break
-        plan = mission.RECONCILER.decide(seen.observed, world.clock.now())
+        plan = mission.CONTROLLER.decide(seen.observed, world.clock.now())
         await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None
 
@@ -125,10 +125,10 @@ async def test_a_changed_template_reaches_its_cell(
     body = placed(teams.team(cells=cells), namespace)
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
     team = ObjectRef("Formation", namespace, "team")
-    await reconciles.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.CONTROLLER, team)
     body["spec"]["cells"][0]["spec"]["container"] = {"image": "w:2"}
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
-    await reconciles.settle(world, formation.RECONCILER, team)
+    await reconciles.settle(world, formation.CONTROLLER, team)
     made = await world.cluster.get(ObjectRef("Cell", namespace, "team-lead-0"))
     assert made is not None
     container = made["spec"]["container"]
@@ -139,12 +139,12 @@ async def test_a_declared_scope_settles(control_plane, world: World, namespace: 
     body = placed(teams.scope(deletionPolicy="Delete"), namespace)
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
     ref = ObjectRef("KnowledgeScope", namespace, "memory")
-    settled = await reconciles.settle(world, knowledge_scope.RECONCILER, ref)
+    settled = await reconciles.settle(world, knowledge_scope.CONTROLLER, ref)
     assert settled["status"]["path"] == f"realm:{namespace}/formation:team"
     assert settled["metadata"]["finalizers"] == ["kais.io/finalizer"]
     control_plane.kubectl("delete", "ksc", "memory", "-n", namespace, "--wait=false")
-    seen = await knowledge_scope.RECONCILER.observe(world, ref)
+    seen = await knowledge_scope.CONTROLLER.observe(world, ref)
     assert seen is not None
-    plan = knowledge_scope.RECONCILER.decide(seen.observed, world.clock.now())
+    plan = knowledge_scope.CONTROLLER.decide(seen.observed, world.clock.now())
     await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None

@@ -32,11 +32,11 @@ async def test_a_blueprint_and_its_use_settle(control_plane, world: World, names
     team = ObjectRef("Blueprint", namespace, "team")
     first = ObjectRef("BlueprintRevision", namespace, "team-r00001")
 
-    settled = await reconciles.settle(world, blueprint.RECONCILER, team, passes=5)
+    settled = await reconciles.settle(world, blueprint.CONTROLLER, team, passes=5)
     assert settled["status"]["servedRevision"] == 1
-    await reconciles.settle(world, blueprint_revision.RECONCILER, first, passes=5)
+    await reconciles.settle(world, blueprint_revision.CONTROLLER, first, passes=5)
     instance = ObjectRef("BlueprintInstance", namespace, "use")
-    used = await reconciles.settle(world, blueprint_instance.RECONCILER, instance, passes=5)
+    used = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
     assert used["status"]["phase"] == "Running"
     formation = await world.cluster.get(ObjectRef("Formation", namespace, "use"))
     mission = await world.cluster.get(ObjectRef("Mission", namespace, "use"))
@@ -48,12 +48,12 @@ async def test_a_blueprint_and_its_use_settle(control_plane, world: World, names
 
     patch = '{"spec": {"mission": {"objective": "mend {{ topic }}"}}}'
     control_plane.kubectl("patch", "bp", "team", "-n", namespace, "--type=merge", "-p", patch)
-    edited = await reconciles.settle(world, blueprint.RECONCILER, team, passes=5)
+    edited = await reconciles.settle(world, blueprint.CONTROLLER, team, passes=5)
     assert (edited["status"]["latestRevision"], edited["status"]["servedRevision"]) == (2, 2)
     second = ObjectRef("BlueprintRevision", namespace, "team-r00002")
-    revision = await reconciles.settle(world, blueprint_revision.RECONCILER, second, passes=5)
+    revision = await reconciles.settle(world, blueprint_revision.CONTROLLER, second, passes=5)
     assert "mission.objective changed" in revision["spec"]["changes"]
-    again = await reconciles.settle(world, blueprint_instance.RECONCILER, instance, passes=5)
+    again = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
     assert again["metadata"]["resourceVersion"] == used["metadata"]["resourceVersion"]
     rows = control_plane.kubectl("get", "bp,bpr,bpi", "-n", namespace)
     assert "topic*, count" in rows

@@ -104,7 +104,7 @@ async def test_a_command_gives_its_exit_code_and_its_standard_output_alone(
     fake.play = playing((1, b"fi"), (2, b"warning\n"), (1, b"ne\n"), status(SUCCESS))
     containers.start_command(command("k", "sh", "-c", "a b $(X) & c"))
     process, text = await ended(containers)
-    assert (process.exit_code, process.words, text) == (0, "warning\n", "fine\n")
+    assert (process.exit_code, process.output_tail, text) == (0, "warning\n", "fine\n")
     assert process.began_at is not None
     assert fake.asked[0].query.getall("command") == ["sh", "-c", "a b $(X) & c"]
     assert fake.asked[0].query["container"] == "cell"
@@ -117,7 +117,7 @@ async def test_a_command_that_fails_gives_its_code_and_last_words(
     fake.play = playing((2, b"no route\n"), status(failure(4)))
     containers.start_command(command())
     process, _ = await ended(containers)
-    assert (process.exit_code, process.words, process.failure) == (4, "no route\n", None)
+    assert (process.exit_code, process.output_tail, process.failure) == (4, "no route\n", None)
 
 
 async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(

@@ -19,9 +19,9 @@ def world(*bodies: Body) -> FakeWorld:
 
 async def settle(fake: FakeWorld) -> None:
     """Settle the Blueprint and every revision, as the queue would."""
-    await fake.settle(blueprint.RECONCILER, REF)
+    await fake.settle(blueprint.CONTROLLER, REF)
     for ref in fake.cluster.refs("BlueprintRevision"):
-        await fake.settle(blueprint_revision.RECONCILER, ref)
+        await fake.settle(blueprint_revision.CONTROLLER, ref)
 
 
 async def edit(fake: FakeWorld, **spec: Any) -> None:

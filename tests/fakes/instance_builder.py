@@ -22,12 +22,12 @@ async def world(*bodies: Body, head: Body | None = None) -> FakeWorld:
         *(bodies or (blueprints.instance(),)),
         renderer=InProcessRenderer(),
     )
-    await fake.settle(blueprint.RECONCILER, TEAM)
+    await fake.settle(blueprint.CONTROLLER, TEAM)
     return fake
 
 
 async def settle(fake: FakeWorld) -> None:
-    await fake.settle(blueprint_instance.RECONCILER, REF)
+    await fake.settle(blueprint_instance.CONTROLLER, REF)
 
 
 def status(fake: FakeWorld) -> Body:

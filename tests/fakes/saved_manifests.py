@@ -45,7 +45,7 @@ def unmark(fake: FakeWorld, ref: ObjectRef) -> None:
 
 def mark(ref: ObjectRef) -> dict[str, str]:
     """The annotation that binds a stamp to this object."""
-    return run_stamps.mark(ref.kind, ref.namespace, ref.name)
+    return run_stamps.object_annotation(ref.kind, ref.namespace, ref.name)
 
 
 def annotations(fake: FakeWorld, ref: ObjectRef) -> dict[str, str]:

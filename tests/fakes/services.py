@@ -28,7 +28,7 @@ def lone_service(name: str = "solo", **spec: Any) -> Body:
 
 async def settled(*bodies: Body, ref: ObjectRef = SOLO) -> FakeWorld:
     fake = fake_world(*bodies)
-    await fake.settle(cell.RECONCILER, ref)
+    await fake.settle(cell.CONTROLLER, ref)
     return fake
 
 
@@ -36,7 +36,7 @@ async def serving(*bodies: Body) -> FakeWorld:
     """A world whose one service cell has a ready pod."""
     fake = await settled(*(bodies or (lone_service(),)))
     pod(fake, status=ready())
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     return fake
 
 

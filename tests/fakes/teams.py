@@ -66,10 +66,10 @@ def scope(name: str = "memory", **spec: Any) -> Body:
 
 async def settle_team(fake: FakeWorld, ref: ObjectRef = FORMATION) -> None:
     """Make the passes after which a formation and its cells are as they will be."""
-    await fake.settle(formation.RECONCILER, ref)
+    await fake.settle(formation.CONTROLLER, ref)
     for name in fake.cluster.refs("Cell"):
-        await fake.settle(cell.RECONCILER, name)
-    await fake.settle(formation.RECONCILER, ref)
+        await fake.settle(cell.CONTROLLER, name)
+    await fake.settle(formation.CONTROLLER, ref)
 
 
 async def ready_world(*bodies: Body) -> FakeWorld:
@@ -80,11 +80,11 @@ async def ready_world(*bodies: Body) -> FakeWorld:
 
 
 async def pass_(fake: FakeWorld, ref: ObjectRef = MISSION) -> Any:
-    return await fake.step(mission.RECONCILER, ref)
+    return await fake.step(mission.CONTROLLER, ref)
 
 
 async def settle(fake: FakeWorld, ref: ObjectRef = MISSION) -> Any:
-    return await fake.settle(mission.RECONCILER, ref)
+    return await fake.settle(mission.CONTROLLER, ref)
 
 
 async def started(*bodies: Body) -> FakeWorld:

@@ -42,11 +42,11 @@ async def world(*bodies: Body, head: Body | None = None) -> FakeWorld:
 
 
 async def settle_head(fake: FakeWorld) -> None:
-    await fake.settle(blueprint.RECONCILER, TEAM)
+    await fake.settle(blueprint.CONTROLLER, TEAM)
 
 
 async def settle(fake: FakeWorld) -> None:
-    await fake.settle(blueprint_instance.RECONCILER, USE)
+    await fake.settle(blueprint_instance.CONTROLLER, USE)
 
 
 async def edit_head(fake: FakeWorld, **spec: Any) -> None:

@@ -100,7 +100,7 @@ class _Execution:
 
     def _refresh(self, action: plans.RefreshStatistics) -> None:
         sync_state = self.world.sync_state
-        sync_state.request_refresh(action.namespace, action.blueprint, is_urgent=action.soon)
+        sync_state.request_refresh(action.namespace, action.blueprint, is_urgent=action.is_urgent)
         if action.extracted is not None:
             sync_state.mark_extraction_counted(action.namespace, action.extracted)
 

@@ -28,5 +28,5 @@ _MODULES = (
     outbox,
 )
 CONTROLLERS: Mapping[str, Controller] = MappingProxyType(
-    {module.RECONCILER.kind: module.RECONCILER for module in _MODULES}
+    {module.CONTROLLER.kind: module.CONTROLLER for module in _MODULES}
 )

@@ -16,9 +16,9 @@ from kais import labels
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading an edited note may raise."""
-MOST = 10**9 - 1
+MAX_NUMBER = 10**9 - 1
 """Highest number that a note holds: of attempts, revisions, facts."""
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FIRST_YEAR, _LAST_YEAR = 1971, 9000
 """Far enough from what a datetime holds that a zone or a time limit stays in it."""
@@ -36,19 +36,19 @@ def parse(text: str | None) -> Any:
         raise ValueError("nested too deeply") from exc
 
 
-def number(value: Any, *, least: int = 0) -> int:
+def number(value: Any, *, minimum: int = 0) -> int:
     """Take a whole number; raises ValueError for anything else."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_NUMBER:
         raise ValueError(f"{type(value).__name__} is no number of a note")
     return value
 
 
-def optional_number(value: Any, *, least: int = 0) -> int | None:
+def optional_number(value: Any, *, minimum: int = 0) -> int | None:
     """Take a whole number or None; raises ValueError for anything else."""
-    return None if value is None else number(value, least=least)
+    return None if value is None else number(value, minimum=minimum)
 
 
-def words(value: Any) -> str:
+def parse_text(value: Any) -> str:
     """Take a text, empty for None; raises ValueError for anything else."""
     if value is None:
         return ""
@@ -59,18 +59,18 @@ def words(value: Any) -> str:
 
 def time(value: Any) -> datetime | None:
     """Take a time with its zone, or None; raises ValueError for anything else."""
-    text = words(value)
+    text = parse_text(value)
     if not text:
         return None
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None or not _FIRST_YEAR <= found.year <= _LAST_YEAR:
+    timestamp = datetime.fromisoformat(text)
+    if timestamp.tzinfo is None or not _FIRST_YEAR <= timestamp.year <= _LAST_YEAR:
         raise ValueError("no time of a note")
-    return found
+    return timestamp
 
 
-def digits(text: str | None) -> int | None:
+def parse_digits(text: str | None) -> int | None:
     """Read a number that stands alone in an annotation or label; None when none does."""
-    is_number = text is not None and text.isdecimal() and len(text) <= _MOST_DIGITS
+    is_number = text is not None and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if text is not None and is_number else None
 
 

@@ -26,9 +26,9 @@ from kais.resources.base import Resource
 from kais_operator.planning import plan, quantities
 from kais_operator.planning.plan import Body, ObjectRef
 
-LOOK_AGAIN = timedelta(seconds=5)
+RETRY_INTERVAL = timedelta(seconds=5)
 """When a deletion is looked for again; arbitrary, watch events are usually faster."""
-LOOK_AGAIN_TAKEN = timedelta(seconds=30)
+NAME_TAKEN_RETRY_INTERVAL = timedelta(seconds=30)
 """When a taken name is looked at again; no watch event tells of other people's objects."""
 
 PARENT_LABELS: Mapping[str, str] = {
@@ -63,19 +63,19 @@ class Parent:
 
     def label(self) -> dict[str, str]:
         """Give the labels by which a child of this parent is known even without its owner."""
-        known = {labels.MANAGED_BY: labels.MANAGER}
+        parent_labels = {labels.MANAGED_BY: labels.MANAGER}
         if self.kind in PARENT_LABELS:
-            known[PARENT_LABELS[self.kind]] = names.label_value(self.name)
-        return known
+            parent_labels[PARENT_LABELS[self.kind]] = names.label_value(self.name)
+        return parent_labels
 
 
-class Standing(StrEnum):
+class Ownership(StrEnum):
     """What was found under a child's name."""
 
     MISSING = "Missing"
-    OURS = "Ours"
+    OWNED = "Ours"
     ORPHANED = "Orphaned"
-    GOING = "Going"
+    DELETING = "Going"
     FOREIGN = "Foreign"
 
 
@@ -92,85 +92,90 @@ class ChildDecision:
         requeue_after: when to look again although no watch event may tell; None waits for one.
     """
 
-    standing: Standing
+    ownership: Ownership
     actions: tuple[plan.Action, ...] = ()
     reason: Reason | None = None
     message: str = ""
     requeue_after: timedelta | None = None
 
 
-def standing(seen: Body | None, parent: Parent) -> Standing:
+def ownership_of(live: Body | None, parent: Parent) -> Ownership:
     """Say whose the object is that was found under the name of a child of `parent`."""
-    if seen is None:
-        return Standing.MISSING
-    metadata = seen["metadata"]
+    if live is None:
+        return Ownership.MISSING
+    metadata = live["metadata"]
     if metadata.get("deletionTimestamp"):
-        return Standing.GOING
-    controller = controller_uid(seen)
+        return Ownership.DELETING
+    controller = controller_uid(live)
     if controller is not None:
-        return Standing.OURS if controller == parent.uid else Standing.FOREIGN
-    carried = metadata.get("labels") or {}
-    known = parent.label()
-    if len(known) > 1 and all(carried.get(key) == value for key, value in known.items()):
-        return Standing.ORPHANED
-    return Standing.FOREIGN
+        return Ownership.OWNED if controller == parent.uid else Ownership.FOREIGN
+    live_labels = metadata.get("labels") or {}
+    parent_labels = parent.label()
+    if len(parent_labels) > 1 and all(
+        live_labels.get(key) == value for key, value in parent_labels.items()
+    ):
+        return Ownership.ORPHANED
+    return Ownership.FOREIGN
 
 
-def decide_child(desired: Body, seen: Body | None, parent: Parent) -> ChildDecision:
+def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
     """Choose the write for one child from what stands under its name.
 
     `desired` is the whole child as `child_body` makes it. A kind that cannot change after its
     creation (Job, immutable ConfigMap) is given to `decide_fixed_child` instead. A ConfigMap that
     somebody made immutable is deleted, because the API server refuses every change of its data.
     """
-    decision = decide_fixed_child(desired, seen, parent)
-    if decision.standing is not Standing.OURS or seen is None:
+    decision = decide_fixed_child(desired, live, parent)
+    if decision.ownership is not Ownership.OWNED or live is None:
         return decision
-    if not differs(desired, seen) and not has_more(desired, seen):
+    if not differs(desired, live) and not has_additions(desired, live):
         return decision
-    if _is_frozen(desired, seen):
+    if _is_frozen(desired, live):
         message = f"{ref_of(desired)} was made immutable with other data; it is created again"
         return ChildDecision(
-            Standing.OURS,
-            (plan.Delete(ref_of(desired), uid=seen["metadata"]["uid"]),),
+            Ownership.OWNED,
+            (plan.Delete(ref_of(desired), uid=live["metadata"]["uid"]),),
             reason=Reason.DELETING,
             message=message,
-            requeue_after=LOOK_AGAIN,
+            requeue_after=RETRY_INTERVAL,
         )
-    return ChildDecision(Standing.OURS, (plan.Apply(desired, uid=seen["metadata"]["uid"]),))
+    return ChildDecision(Ownership.OWNED, (plan.Apply(desired, uid=live["metadata"]["uid"]),))
 
 
-def decide_fixed_child(desired: Body, seen: Body | None, parent: Parent) -> ChildDecision:
+def decide_fixed_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
     """Choose the write for a child that is created once and never changed."""
-    found = standing(seen, parent)
+    ownership = ownership_of(live, parent)
     ref = ref_of(desired)
-    if found is Standing.MISSING:
-        return ChildDecision(found, (plan.Create(desired),))
-    if found is Standing.ORPHANED and seen is not None:
-        return ChildDecision(found, (adopt(seen, parent),))
-    if found is Standing.GOING:
+    if ownership is Ownership.MISSING:
+        return ChildDecision(ownership, (plan.Create(desired),))
+    if ownership is Ownership.ORPHANED and live is not None:
+        return ChildDecision(ownership, (adopt(live, parent),))
+    if ownership is Ownership.DELETING:
         message = f"{ref} is being deleted; it is created again when it is gone"
         return ChildDecision(
-            found, reason=Reason.DELETING, message=message, requeue_after=LOOK_AGAIN
+            ownership, reason=Reason.DELETING, message=message, requeue_after=RETRY_INTERVAL
         )
-    if found is Standing.FOREIGN:
+    if ownership is Ownership.FOREIGN:
         message = (
             f"{ref} exists already and does not belong to {parent.kind}/{parent.namespace}/"
             f"{parent.name}; delete or rename it, it is left untouched"
         )
         return ChildDecision(
-            found, reason=Reason.NAME_TAKEN, message=message, requeue_after=LOOK_AGAIN_TAKEN
+            ownership,
+            reason=Reason.NAME_TAKEN,
+            message=message,
+            requeue_after=NAME_TAKEN_RETRY_INTERVAL,
         )
-    return ChildDecision(found)
+    return ChildDecision(ownership)
 
 
-def adopt(seen: Body, parent: Parent) -> plan.PatchMetadata:
+def adopt(live: Body, parent: Parent) -> plan.PatchMetadata:
     """Give an orphaned child its controller owner back, beside the owners it has."""
-    others = tuple(seen["metadata"].get("ownerReferences") or ())
+    owner_references = tuple(live["metadata"].get("ownerReferences") or ())
     return plan.PatchMetadata(
-        ref_of(seen),
-        resource_version=seen["metadata"]["resourceVersion"],
-        owner_references=(*others, parent.owner_reference()),
+        ref_of(live),
+        resource_version=live["metadata"]["resourceVersion"],
+        owner_references=(*owner_references, parent.owner_reference()),
     )
 
 
@@ -190,7 +195,7 @@ def child_body(  # noqa: PLR0913 - one argument for each part of an object
     with what is there cannot show.
     """
     carried = {**(labelled or {}), **parent.label()}
-    whole: Body = {"labels": carried, "content": content}
+    hashed_fields: Body = {"labels": carried, "content": content}
     metadata: Body = {
         "name": name,
         "namespace": parent.namespace,
@@ -198,38 +203,38 @@ def child_body(  # noqa: PLR0913 - one argument for each part of an object
         "ownerReferences": [parent.owner_reference()],
     }
     if annotated:
-        whole["annotations"] = metadata["annotations"] = dict(annotated)
-    metadata["labels"] = {**carried, labels.SPEC_HASH: names.spec_hash(whole)}
+        hashed_fields["annotations"] = metadata["annotations"] = dict(annotated)
+    metadata["labels"] = {**carried, labels.SPEC_HASH: names.spec_hash(hashed_fields)}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
-def differs(desired: Body, seen: Body) -> bool:
+def differs(desired: Body, live: Body) -> bool:
     """Whether something that is wanted is missing or different in what was seen.
 
     What others or the API server's defaults added is no difference, nor is another spelling of an
     amount, nor an empty text that was left out.
     """
-    return not _holds(desired, seen)
+    return not _contains(desired, live)
 
 
-def _is_frozen(desired: Body, seen: Body) -> bool:
+def _is_frozen(desired: Body, live: Body) -> bool:
     """Whether the API server would refuse to change the data of a ConfigMap."""
-    if desired["kind"] != "ConfigMap" or seen.get("immutable") is not True:
+    if desired["kind"] != "ConfigMap" or live.get("immutable") is not True:
         return False
-    return any(differs(desired.get(key) or {}, seen.get(key) or {}) for key in _DATA)
+    return any(differs(desired.get(key) or {}, live.get(key) or {}) for key in _DATA)
 
 
-def has_more(desired: Body, seen: Body) -> bool:
+def has_additions(desired: Body, live: Body) -> bool:
     """Whether somebody added to the spec of a child of one of our own kinds.
 
     Such a spec is its parent's word alone, and our models know what the API server fills in. Of
     other kinds nobody can tell an addition from a default.
     """
     kind = kinds.BY_NAME.get(desired["kind"])
-    if kind is None or _holds(seen.get("spec"), desired.get("spec")):
+    if kind is None or _contains(live.get("spec"), desired.get("spec")):
         return False
     try:
-        return _spec_of(kind, desired) != _spec_of(kind, seen)
+        return _spec_of(kind, desired) != _spec_of(kind, live)
     except InvalidResource:
         return True
 
@@ -238,42 +243,46 @@ def _spec_of(kind: type[Resource], body: Body) -> Body:
     return kind.from_dict({"spec": body.get("spec")}).spec.to_dict()
 
 
-def _holds(wanted: Any, found: Any) -> bool:
-    if wanted == found:
+def _contains(desired: Any, live: Any) -> bool:
+    if desired == live:
         return True
-    if isinstance(wanted, Mapping):
-        known = found if isinstance(found, Mapping) else {}
+    if isinstance(desired, Mapping):
+        live_values = live if isinstance(live, Mapping) else {}
         return all(
-            _holds_amounts(value, known.get(key))
+            _contains_amounts(value, live_values.get(key))
             if key in _AMOUNTS and isinstance(value, Mapping)
-            else _holds(value, known.get(key))
-            for key, value in wanted.items()
+            else _contains(value, live_values.get(key))
+            for key, value in desired.items()
         )
-    if isinstance(wanted, list | tuple):
-        known_items = found if isinstance(found, list) else []
-        return _holds_items(wanted, known_items)
-    return wanted == "" and found is None
+    if isinstance(desired, list | tuple):
+        live_items = live if isinstance(live, list) else []
+        return _contains_items(desired, live_items)
+    return desired == "" and live is None
 
 
 _DATA = ("data", "binaryData")
 _AMOUNTS = ("requests", "limits")
 
 
-def _holds_amounts(wanted: Mapping[str, Any], found: Any) -> bool:
-    known = found if isinstance(found, Mapping) else {}
+def _contains_amounts(desired: Mapping[str, Any], live: Any) -> bool:
+    live_amounts = live if isinstance(live, Mapping) else {}
     return all(
-        name in known and quantities.is_same(amount, known[name]) for name, amount in wanted.items()
+        name in live_amounts and quantities.is_equal(amount, live_amounts[name])
+        for name, amount in desired.items()
     )
 
 
-def _holds_items(wanted: Sequence[Any], found: Sequence[Any]) -> bool:
+def _contains_items(desired: Sequence[Any], live: Sequence[Any]) -> bool:
     for key in ("uid", "name"):
-        if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
-            by_key = {item.get(key): item for item in found if isinstance(item, Mapping)}
-            return all(_holds(item, by_key.get(item[key])) for item in wanted)
-    if len(wanted) != len(found):
+        if desired and all(isinstance(item, Mapping) and key in item for item in desired):
+            by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
+            return all(_contains(item, by_key.get(item[key])) for item in desired)
+    if len(desired) != len(live):
         return False
-    return all(_holds(one, other) for one, other in zip(wanted, found, strict=True))
+    return all(
+        _contains(desired_item, live_item)
+        for desired_item, live_item in zip(desired, live, strict=True)
+    )
 
 
 def controller_uid(body: Body) -> str | None:

@@ -26,7 +26,7 @@ class Process:
     began_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
-    words: str = ""
+    output_tail: str = ""
     failure: str | None = None
     is_program_missing: bool = False
     trouble: str | None = None

@@ -248,7 +248,7 @@ class RefreshStatistics:
 
     namespace: str
     blueprint: str | None
-    soon: bool = True
+    is_urgent: bool = True
     extracted: str | None = None
 
 

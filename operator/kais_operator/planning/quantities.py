@@ -20,10 +20,10 @@ def amount(quantity: int | str) -> float:
     return float(digits) * _FACTORS.get(suffix, 1.0)
 
 
-def is_same(one: int | str, other: int | str) -> bool:
+def is_equal(left: int | str, right: int | str) -> bool:
     """Whether two spellings mean one amount: the API server stores `0.5` as `500m`."""
-    wanted, found = amount(one), amount(other)
-    return abs(wanted - found) <= 1e-9 * max(abs(wanted), abs(found))
+    left_amount, right_amount = amount(left), amount(right)
+    return abs(left_amount - right_amount) <= 1e-9 * max(abs(left_amount), abs(right_amount))
 
 
 def at_most(limit: int | str, request: str) -> str:

@@ -31,7 +31,7 @@ _OF_A_RUN = (
 """What says something of a run, by the operator or, of abort and review, by a person."""
 
 
-def mark(kind: str, namespace: str, name: str) -> dict[str, str]:
+def object_annotation(kind: str, namespace: str, name: str) -> dict[str, str]:
     """Give the annotation that binds a stamp to its object."""
     return {labels.RUN_OBJECT: names.short_hash(f"{kind}/{namespace}/{name}", length=16)}
 
@@ -39,30 +39,30 @@ def mark(kind: str, namespace: str, name: str) -> dict[str, str]:
 def is_own(ref: ObjectRef, body: Body) -> bool | None:
     """Whether the stamp on an object is its own; None for no stamp and for one without the hash."""
     carried = annotations_of(body)
-    found = carried.get(labels.RUN_OBJECT)
-    if found is None or labels.RUN_ID not in carried:
+    object_hash = carried.get(labels.RUN_OBJECT)
+    if object_hash is None or labels.RUN_ID not in carried:
         return None
-    return mark(ref.kind, ref.namespace, ref.name)[labels.RUN_OBJECT] == found
+    return object_annotation(ref.kind, ref.namespace, ref.name)[labels.RUN_OBJECT] == object_hash
 
 
 def is_derived(body: Body, uids: Iterable[str]) -> bool:
     """Whether the run-id was made of one of these UIDs, for the first run or its present nonce."""
     carried = annotations_of(body)
     nonces = ("", carried.get(labels.RERUN_TAKEN, ""))
-    known = {names.run_id(uid, nonce) for uid in uids for nonce in nonces}
-    return carried.get(labels.RUN_ID) in known
+    run_ids = {names.run_id(uid, nonce) for uid in uids for nonce in nonces}
+    return carried.get(labels.RUN_ID) in run_ids
 
 
-def of_a_run(body: Body) -> tuple[str, ...]:
+def run_annotations(body: Body) -> tuple[str, ...]:
     """Name the annotations that an object carries of a run."""
     carried = annotations_of(body)
     return tuple(name for name in _OF_A_RUN if name in carried)
 
 
-def without(body: Body) -> Body:
+def without_run(body: Body) -> Body:
     """Give the object as if no run had been stamped on it."""
     stripped = copy.deepcopy(body)
-    for name in of_a_run(body):
+    for name in run_annotations(body):
         del stripped["metadata"]["annotations"][name]
     return stripped
 

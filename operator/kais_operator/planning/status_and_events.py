@@ -62,7 +62,7 @@ SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_S
 NO_COST = "-"
 """What a column of costs shows while nobody reported any; 0 would be a claim."""
 
-_LOOK_AGAIN = timedelta(seconds=30)
+_RETRY_INTERVAL = timedelta(seconds=30)
 _EVENT_LIMIT = 1024  # the API server's bound of an Event's message
 
 
@@ -72,22 +72,24 @@ def body_of(status: Status) -> Body:
 
 
 def _without_empty(body: Body) -> Body:
-    kept: Body = {}
+    nonempty: Body = {}
     for key, value in body.items():
         cleaned: Any = _without_empty(value) if isinstance(value, dict) else value
         if cleaned not in ([], {}):
-            kept[key] = cleaned
-    return kept
+            nonempty[key] = cleaned
+    return nonempty
 
 
-def timed(resource: Resource, said: Sequence[DesiredCondition], now: datetime) -> list[Condition]:
+def with_transition_times(
+    resource: Resource, desired: Sequence[DesiredCondition], now: datetime
+) -> list[Condition]:
     """Give what was said its times, from the conditions that the object carries."""
-    before = resource.status.conditions
-    return conditions.merge(before, said, generation=resource.metadata.generation, now=now)
+    previous = resource.status.conditions
+    return conditions.merge(previous, desired, generation=resource.metadata.generation, now=now)
 
 
-def events(
-    resource: Resource, said: Sequence[Condition], *, types: Sequence[str]
+def transition_events(
+    resource: Resource, current: Sequence[Condition], *, types: Sequence[str]
 ) -> tuple[EmitEvent, ...]:
     """Tell of the conditions of these types that flipped, or that met another trouble.
 
@@ -95,8 +97,10 @@ def events(
     something is not known yet.
     """
     emitted = []
-    for condition in said:
-        if condition.type in types and _is_news(resource.condition(condition.type), condition):
+    for condition in current:
+        if condition.type in types and _is_transition(
+            resource.condition(condition.type), condition
+        ):
             is_trouble = condition.reason in TROUBLES
             emitted.append(
                 EmitEvent(
@@ -108,13 +112,13 @@ def events(
     return tuple(dict.fromkeys(emitted))  # a summary that repeats another condition is no news
 
 
-def _is_news(before: Condition | None, after: Condition) -> bool:
-    if before is None or after.status == "Unknown":
-        is_told = before is not None and before.reason == after.reason
-        return after.status == "True" or (after.reason in TROUBLES and not is_told)
-    if before.status != after.status:
+def _is_transition(previous: Condition | None, current: Condition) -> bool:
+    if previous is None or current.status == "Unknown":
+        is_same_reason = previous is not None and previous.reason == current.reason
+        return current.status == "True" or (current.reason in TROUBLES and not is_same_reason)
+    if previous.status != current.status:
         return True
-    return before.reason != after.reason and after.reason in TROUBLES
+    return previous.reason != current.reason and current.reason in TROUBLES
 
 
 def is_suspended(resource: Resource) -> bool:
@@ -122,26 +126,30 @@ def is_suspended(resource: Resource) -> bool:
     return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
 
 
-def suspended(said: Sequence[DesiredCondition], *, about: str) -> list[DesiredCondition]:
+def with_suspension(
+    desired: Sequence[DesiredCondition], *, write_condition: str
+) -> list[DesiredCondition]:
     """Replace the condition about writing, and the summary, which is the last one."""
-    types = {about, said[-1].type}
+    types = {write_condition, desired[-1].type}
     return [
-        conditions.false(one.type, Reason.SUSPENDED, SUSPENDED) if one.type in types else one
-        for one in said
+        conditions.false(condition.type, Reason.SUSPENDED, SUSPENDED)
+        if condition.type in types
+        else condition
+        for condition in desired
     ]
 
 
-def _let_go(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
+def _release_finalizer(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
     held: list[str] = metadata.get("finalizers") or []
     if labels.FINALIZER not in held:
         return ()
     ref = ObjectRef(kind, metadata["namespace"], metadata["name"])
-    left = tuple(f for f in held if f != labels.FINALIZER)
+    remaining = tuple(f for f in held if f != labels.FINALIZER)
     version = metadata["resourceVersion"]
-    return (PatchMetadata(ref, resource_version=version, finalizers=left),)
+    return (PatchMetadata(ref, resource_version=version, finalizers=remaining),)
 
 
-def refuse(
+def invalid_plan(
     body: Body,
     *,
     summary: str,
@@ -157,7 +165,7 @@ def refuse(
     """
     kind, metadata = body["kind"], body["metadata"]
     if metadata.get("deletionTimestamp"):
-        return Plan(_let_go(kind, metadata))
+        return Plan(_release_finalizer(kind, metadata))
     read = [
         Condition.from_dict(condition)
         for condition in (body.get("status") or {}).get("conditions") or ()
@@ -165,11 +173,13 @@ def refuse(
     generation = metadata.get("generation", 0)
     is_invalid = reason is Reason.INVALID
     message = f"{kind} is invalid: {problem}" if is_invalid else problem
-    said = [conditions.false(summary, reason, message)]
-    merged = conditions.merge(read, said, generation=generation, now=now)
+    desired = [conditions.false(summary, reason, message)]
+    merged = conditions.merge(read, desired, generation=generation, now=now)
     if is_invalid:
         return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))
-    others = [condition for condition in read if condition.type != summary]
-    status = body_of(Status(observed_generation=generation, conditions=(*others, *merged)))
+    other_conditions = [condition for condition in read if condition.type != summary]
+    status = body_of(
+        Status(observed_generation=generation, conditions=(*other_conditions, *merged))
+    )
     status = {**(body.get("status") or {}), **status}
-    return Plan(status=status, requeue_after=_LOOK_AGAIN)
+    return Plan(status=status, requeue_after=_RETRY_INTERVAL)

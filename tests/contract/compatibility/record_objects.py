@@ -39,13 +39,13 @@ from tests.fakes.world import FakeWorld, fake_world
 OBJECTS = Path(__file__).with_name("data") / "objects.yaml.xz"
 NAMESPACE = "demo"
 RECONCILERS: tuple[Controller, ...] = (
-    blueprint.RECONCILER,
-    blueprint_revision.RECONCILER,
-    blueprint_instance.RECONCILER,
-    knowledge_scope.RECONCILER,
-    formation.RECONCILER,
-    cell.RECONCILER,
-    mission.RECONCILER,
+    blueprint.CONTROLLER,
+    blueprint_revision.CONTROLLER,
+    blueprint_instance.CONTROLLER,
+    knowledge_scope.CONTROLLER,
+    formation.CONTROLLER,
+    cell.CONTROLLER,
+    mission.CONTROLLER,
 )
 CHECK = {"name": "built", "type": "command", "argv": ["/app/check"]}
 REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
@@ -199,7 +199,7 @@ async def live(fake: FakeWorld) -> None:
 def _end_round(fake: FakeWorld, name: str) -> None:
     keys = [one.key for one in fake.containers.started if one.mission.name == name]
     process, _ = fake.containers.known[keys[-1]]
-    ended = replace(process, ended_at=fake.clock.now(), exit_code=1, words="2 tests fail")
+    ended = replace(process, ended_at=fake.clock.now(), exit_code=1, output_tail="2 tests fail")
     fake.containers.known[keys[-1]] = ended, ""
 
 

@@ -37,7 +37,7 @@ async def run_again_on_another_revision(fake: FakeWorld) -> None:
     await uses.settle(fake)
     uses.annotate(fake, rerun="again")
     for _ in range(4):
-        await fake.step(blueprint_instance.RECONCILER, uses.USE)
+        await fake.step(blueprint_instance.CONTROLLER, uses.USE)
 
 
 async def world_with(way: Rights) -> FakeWorld:
@@ -86,7 +86,7 @@ async def test_the_outbox_is_kept_and_emptied_with_the_rights_at_home(way: Right
     fake = fake_world(rights=(way,))
     await fake.world.cluster.create(kept)
     ref = ObjectRef(outbox_reading.KIND, chart_rbac.HOME, kept["metadata"]["name"])
-    await fake.step(outbox_reading.RECONCILER, ref)
+    await fake.step(outbox_reading.CONTROLLER, ref)
     assert fake.cluster.refs("ConfigMap") == []
 
 

@@ -33,7 +33,7 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
         in_use = await _in_use(world, ref)
         return Observation(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
     blueprint = shared_reads.read(Blueprint, body)
-    if isinstance(blueprint, shared_reads.Unreadable):
+    if isinstance(blueprint, shared_reads.InvalidObject):
         return Observation(body, blueprint)
     try:
         revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
@@ -86,7 +86,7 @@ async def _numbered(
     metadata = blueprint.metadata
     ledger: int | None = None
     while True:
-        present = revision_history.present(blueprint.spec, revisions)
+        present = revision_history.revision_of_spec(blueprint.spec, revisions)
         if present is not None:
             return revisions, present.spec.revision, False
         ref = ObjectRef(blueprint.kind, metadata.namespace, metadata.name)
@@ -164,11 +164,13 @@ async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
 
 
 def _labelled(body: Body) -> int | None:
-    return annotation_values.digits((body["metadata"].get("labels") or {}).get(labels.REVISION))
+    return annotation_values.parse_digits(
+        (body["metadata"].get("labels") or {}).get(labels.REVISION)
+    )
 
 
-RECONCILER = Controller(
+CONTROLLER = Controller(
     "Blueprint",
     template_checks.reporting_unavailable(observe_blueprint),
-    shared_reads.deciding(decisions.decide_blueprint, summary=ConditionType.READY),
+    shared_reads.decide_or_report_invalid(decisions.decide_blueprint, summary=ConditionType.READY),
 )

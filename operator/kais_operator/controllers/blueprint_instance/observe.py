@@ -36,9 +36,9 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observatio
     stamped = await run_ownership.of_instance(world, body)
     if stamped.problem is not None:
         reason = Reason.STORE_UNAVAILABLE
-        return Observation(body, shared_reads.Unreadable(body, stamped.problem, reason))
+        return Observation(body, shared_reads.InvalidObject(body, stamped.problem, reason))
     instance = shared_reads.read(BlueprintInstance, stamped.body)
-    if isinstance(instance, shared_reads.Unreadable):
+    if isinstance(instance, shared_reads.InvalidObject):
         return Observation(body, instance)
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
     choice = await _choose(world, instance, mission)
@@ -67,7 +67,7 @@ async def _choose(world: World, instance: BlueprintInstance, mission: Body | Non
     if revision_selection.is_pinned(instance):
         return revision_selection.choose(instance, None)
     blueprint = await _blueprint(world, instance)
-    if isinstance(blueprint, shared_reads.Unreadable):
+    if isinstance(blueprint, shared_reads.InvalidObject):
         return revision_selection.unreadable(instance, blueprint.problem)
     return revision_selection.choose(instance, blueprint)
 
@@ -105,7 +105,7 @@ async def _between(
 
 async def _blueprint(
     world: World, instance: BlueprintInstance
-) -> Blueprint | shared_reads.Unreadable | None:
+) -> Blueprint | shared_reads.InvalidObject | None:
     name = instance.spec.blueprint_ref.name
     body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
     return shared_reads.read(Blueprint, body) if body is not None else None
@@ -159,8 +159,10 @@ def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
     return memory.is_run_open(namespace, run_id) or refusal is not None
 
 
-RECONCILER = Controller(
+CONTROLLER = Controller(
     "BlueprintInstance",
     template_checks.reporting_unavailable(observe_blueprint_instance),
-    shared_reads.deciding(decisions.decide_blueprint_instance, summary=ConditionType.READY),
+    shared_reads.decide_or_report_invalid(
+        decisions.decide_blueprint_instance, summary=ConditionType.READY
+    ),
 )

@@ -17,7 +17,7 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observatio
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
     revision = shared_reads.read(BlueprintRevision, body)
-    if isinstance(revision, shared_reads.Unreadable):
+    if isinstance(revision, shared_reads.InvalidObject):
         return Observation(body, revision)
     observed = decisions.BlueprintRevisionObserved(
         revision,
@@ -27,8 +27,10 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observatio
     return Observation(body, observed)
 
 
-RECONCILER = Controller(
+CONTROLLER = Controller(
     "BlueprintRevision",
     template_checks.reporting_unavailable(observe_blueprint_revision),
-    shared_reads.deciding(decisions.decide_blueprint_revision, summary=ConditionType.READY),
+    shared_reads.decide_or_report_invalid(
+        decisions.decide_blueprint_revision, summary=ConditionType.READY
+    ),
 )

@@ -19,11 +19,11 @@ async def observe_formation(world: World, ref: ObjectRef) -> Observation | None:
     if body is None:
         return None
     formation = shared_reads.read(Formation, body)
-    if isinstance(formation, shared_reads.Unreadable) or formation.is_deleting:
+    if isinstance(formation, shared_reads.InvalidObject) or formation.is_deleting:
         return Observation(body, _of_one_going(formation))
     cells = await shared_reads.cells_by_label(world.cluster, ref.namespace, ref.name)
     is_too_large = formation.spec.too_many_cells() is not None
-    for name in () if is_too_large else decision.wanted_names(formation):
+    for name in () if is_too_large else decision.desired_names(formation):
         if name not in cells:
             namesake = await world.cluster.get_child(ObjectRef("Cell", ref.namespace, name))
             if namesake is not None:
@@ -37,14 +37,14 @@ async def observe_formation(world: World, ref: ObjectRef) -> Observation | None:
     return Observation(body, FormationObserved(formation, cells, routes, claim))
 
 
-def _of_one_going(formation: Formation | shared_reads.Unreadable) -> object:
-    if isinstance(formation, shared_reads.Unreadable):
+def _of_one_going(formation: Formation | shared_reads.InvalidObject) -> object:
+    if isinstance(formation, shared_reads.InvalidObject):
         return formation
     return FormationObserved(formation, {})
 
 
-RECONCILER = Controller(
+CONTROLLER = Controller(
     "Formation",
     observe_formation,
-    shared_reads.deciding(decision.decide_formation, summary=ConditionType.READY),
+    shared_reads.decide_or_report_invalid(decision.decide_formation, summary=ConditionType.READY),
 )

@@ -19,14 +19,14 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
     if body is None:
         return None
     declared = shared_reads.read(KnowledgeScope, body)
-    if isinstance(declared, shared_reads.Unreadable):
+    if isinstance(declared, shared_reads.InvalidObject):
         return Observation(body, declared)
     path = str(cell_identity.scope_path(declared))
     config = decision.config_of(declared)
     others = await shared_reads.declared_scopes(world.cluster, ref.namespace)
     observed = KnowledgeScopeObserved(
         declared=declared,
-        others=[other for other in others if other.metadata.name != ref.name],
+        other_scopes=[other for other in others if other.metadata.name != ref.name],
         is_configured=world.sync_state.is_configured(path, config),
         refusal=world.sync_state.refusal(PutScope(path, config).key),
         stats=world.sync_state.scope_stats(path),
@@ -37,8 +37,10 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
     return Observation(body, observed)
 
 
-RECONCILER = Controller(
+CONTROLLER = Controller(
     "KnowledgeScope",
     observe_knowledge_scope,
-    shared_reads.deciding(decision.decide_knowledge_scope, summary=ConditionType.READY),
+    shared_reads.decide_or_report_invalid(
+        decision.decide_knowledge_scope, summary=ConditionType.READY
+    ),
 )

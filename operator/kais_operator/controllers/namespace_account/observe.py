@@ -16,10 +16,10 @@ KIND = "Realm"
 """The kind of the queue's keys; there is no such object. The key's name is the namespace."""
 
 
-async def observe_realm(world: World, ref: ObjectRef) -> Observation | None:
+async def observe_namespace_account(world: World, ref: ObjectRef) -> Observation | None:
     """Read what the account of the namespace `ref.name` needs; None in one that is going away."""
     namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name), fresh=True)
-    if namespace is None or _is_going(namespace):
+    if namespace is None or _is_terminating(namespace):
         return None
     uid = namespace["metadata"]["uid"]
     account = await world.cluster.get_child(
@@ -32,7 +32,10 @@ async def observe_realm(world: World, ref: ObjectRef) -> Observation | None:
     )
     undeclared = await _undeclared(world, ref.name)
     return Observation(
-        None, namespace_account.RealmObserved(ref.name, uid, account, is_registered, undeclared)
+        None,
+        namespace_account.NamespaceAccountObserved(
+            ref.name, uid, account, is_registered, undeclared
+        ),
     )
 
 
@@ -52,10 +55,10 @@ async def _undeclared(world: World, namespace: str) -> frozenset[str]:
     }
 
 
-def _is_going(namespace: dict[str, object]) -> bool:
+def _is_terminating(namespace: dict[str, object]) -> bool:
     metadata, status = namespace["metadata"], namespace.get("status")
     terminating = isinstance(status, dict) and status.get("phase") == "Terminating"
     return terminating or (isinstance(metadata, dict) and "deletionTimestamp" in metadata)
 
 
-RECONCILER = Controller(KIND, observe_realm, namespace_account.decide_realm)
+CONTROLLER = Controller(KIND, observe_namespace_account, namespace_account.decide_namespace_account)

@@ -23,4 +23,4 @@ async def observe_outbox(world: World, ref: ObjectRef) -> Observation | None:
     return Observation(None, outbox.OutboxObserved(body))
 
 
-RECONCILER = Controller(KIND, observe_outbox, outbox.decide_outbox)
+CONTROLLER = Controller(KIND, observe_outbox, outbox.decide_outbox)

@@ -34,9 +34,9 @@ async def test_a_template_that_cannot_be_sampled_says_which_parameter_lacks_a_va
     head["spec"]["mission"] = {"objective": "greet {{ who }}"}
     fake = fake_world(head)
     ref = ObjectRef("Blueprint", "demo", head["metadata"]["name"])
-    await fake.settle(blueprint.RECONCILER, ref)
+    await fake.settle(blueprint.CONTROLLER, ref)
     (revision,) = fake.cluster.refs("BlueprintRevision")
-    await fake.settle(blueprint_revision.RECONCILER, revision)
+    await fake.settle(blueprint_revision.CONTROLLER, revision)
     assert teams.condition(fake, "Compiled", revision) == (
         "True",
         "NotSampled",

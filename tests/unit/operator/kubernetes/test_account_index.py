@@ -12,7 +12,7 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity
-from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.informer.cache import Cache
 from kais_operator.kubernetes import account_index
 from kais_operator.kubernetes.account_index import AccountIndex
@@ -62,7 +62,7 @@ def index_of(*bodies: Body) -> AccountIndex:
 def own_scope(body: Body, teams: dict[str, Body]) -> Scope:
     found = teams.get(body["spec"].get("formationRef", ""))
     team = Formation.from_dict(found) if found is not None else None
-    return cell_identity.own_scope(Housed(Cell.from_dict(body), team))
+    return cell_identity.own_scope(CellInFormation(Cell.from_dict(body), team))
 
 
 def home(index: AccountIndex, body: Body, teams: dict[str, Body]) -> Scope:

@@ -6,7 +6,7 @@ import pytest
 
 from kais.reasons import Reason
 from kais_operator.planning import children
-from kais_operator.planning.children import Parent, Standing
+from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Apply, Body, Create, Delete, PatchMetadata
 
 PARENT = Parent("kais.io/v1", "Formation", "demo", "team", "uid-team")
@@ -39,66 +39,66 @@ OTHER_OWNER = [{"kind": "Formation", "name": "team", "uid": "uid-before", "contr
 NOT_CONTROLLER = [{"kind": "Team", "name": "x", "uid": "uid-x"}]
 
 CASES = {
-    "nothing of that name is created": (None, Standing.MISSING, Create, None),
-    "a child as wanted is left as it is": (seen(), Standing.OURS, None, None),
+    "nothing of that name is created": (None, Ownership.MISSING, Create, None),
+    "a child as wanted is left as it is": (seen(), Ownership.OWNED, None, None),
     "a child that differs is applied": (
         seen(desired(more="x")) | {"data": {}},
-        Standing.OURS,
+        Ownership.OWNED,
         Apply,
         None,
     ),
     "a map that somebody made immutable with other data is deleted, to be created again": (
         seen() | {"data": {"routes.json": "[]"}, "immutable": True},
-        Standing.OURS,
+        Ownership.OWNED,
         Delete,
         Reason.DELETING,
     ),
     "an immutable map with another label is applied": (
         seen(labels={**OURS, "kais.io/spec-hash": "forged"}) | {"immutable": True},
-        Standing.OURS,
+        Ownership.OWNED,
         Apply,
         None,
     ),
     "an immutable map as wanted is left as it is": (
         seen() | {"immutable": True},
-        Standing.OURS,
+        Ownership.OWNED,
         None,
         None,
     ),
     "a child that is going is waited for": (
         seen(deletionTimestamp="2026-03-01T12:00:00Z"),
-        Standing.GOING,
+        Ownership.DELETING,
         None,
         Reason.DELETING,
     ),
     "a stranger that is going is waited for": (
         foreign(deletionTimestamp="2026-03-01T12:00:00Z"),
-        Standing.GOING,
+        Ownership.DELETING,
         None,
         Reason.DELETING,
     ),
     "a labelled child without an owner is adopted": (
         seen(ownerReferences=[]),
-        Standing.ORPHANED,
+        Ownership.ORPHANED,
         PatchMetadata,
         None,
     ),
     "a labelled child with another, plain owner is adopted": (
         seen(ownerReferences=NOT_CONTROLLER),
-        Standing.ORPHANED,
+        Ownership.ORPHANED,
         PatchMetadata,
         None,
     ),
-    "a stranger is left alone": (foreign(), Standing.FOREIGN, None, Reason.NAME_TAKEN),
+    "a stranger is left alone": (foreign(), Ownership.FOREIGN, None, Reason.NAME_TAKEN),
     "a child of an earlier owner of that name is not ours": (
         seen(ownerReferences=OTHER_OWNER),
-        Standing.FOREIGN,
+        Ownership.FOREIGN,
         None,
         Reason.NAME_TAKEN,
     ),
     "somebody's object with the formation's label alone is left alone": (
         seen(ownerReferences=[], labels={"kais.io/formation": "team"}),
-        Standing.FOREIGN,
+        Ownership.FOREIGN,
         None,
         Reason.NAME_TAKEN,
     ),
@@ -107,10 +107,10 @@ CASES = {
 
 @pytest.mark.parametrize(("found", "standing", "action", "reason"), CASES.values(), ids=CASES)
 def test_a_childs_name_decides(
-    found: Body | None, standing: Standing, action: type | None, reason: Reason | None
+    found: Body | None, standing: Ownership, action: type | None, reason: Reason | None
 ) -> None:
     decision = children.decide_child(desired(), found, PARENT)
-    assert decision.standing is standing
+    assert decision.ownership is standing
     assert [type(a) for a in decision.actions] == ([action] if action else [])
     assert decision.reason is reason
 
@@ -121,7 +121,7 @@ def test_a_taken_name_is_named_with_what_to_do() -> None:
         "ConfigMap/demo/topology-team exists already and does not belong to Formation/demo/team; "
         "delete or rename it, it is left untouched"
     )
-    assert decision.requeue_after == children.LOOK_AGAIN_TAKEN
+    assert decision.requeue_after == children.NAME_TAKEN_RETRY_INTERVAL
 
 
 def test_adoption_keeps_the_other_owners() -> None:

@@ -213,7 +213,7 @@ async def test_a_revision_that_ran_out_of_time_is_looked_at_when_it_may_be_tried
     revision = blueprints.revision()
     fake = fake_world(revision, renderer=renderer)
     ref = ObjectRef("BlueprintRevision", "demo", revision["metadata"]["name"])
-    plan = await fake.settle(blueprint_revision.RECONCILER, ref)
+    plan = await fake.settle(blueprint_revision.CONTROLLER, ref)
     assert plan is not None
     assert plan.requeue_after == timedelta(seconds=render_failures.FIRST_PAUSE_S)
 

@@ -35,7 +35,7 @@ from kais_operator.planning.plan import (
 )
 from knowledge_client import models
 
-_CHANGES_TOLD = 900  # characters; an Event's message holds 1024
+_CHANGES_LIMIT = 900  # characters; an Event's message holds 1024
 _RETRY_COLLECT = timedelta(minutes=5)
 _RETRY_NUMBER = timedelta(seconds=5)
 _RETRY_STATISTICS = timedelta(seconds=30)
@@ -78,20 +78,20 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
         return _collect_all(observed, now)
     if blueprint.is_deleting:
         return Plan()
-    made = _with_present(observed, blueprint, now)
+    outcome = _with_present_revision(observed, blueprint, now)
     annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
-    verdicts = _verdicts(observed, made, annotated)
+    verdicts = _verdicts(observed, outcome, annotated)
     served = None
     if observed.unnumbered is None:
         served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
     is_suspended = status_and_events.is_suspended(blueprint)
-    unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, made.history, served)
+    unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, outcome.history, served)
     collected = revision_gc.decide(observed.revisions, unnamed=unnamed, now=now)
-    gone = {action.ref.name for action in collected if isinstance(action, Delete)}
-    kept = [r for r in made.history if r.metadata.name not in gone]
+    deleted_names = {action.ref.name for action in collected if isinstance(action, Delete)}
+    remaining = [r for r in outcome.history if r.metadata.name not in deleted_names]
     status, events = blueprint_status.status_of(
         blueprint,
-        revisions=kept,
+        revisions=remaining,
         present=blueprint_status.Present(
             observed.number,
             served,
@@ -102,16 +102,16 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
     )
-    annotations = () if is_suspended else _annotations(blueprint, made.history, served)
+    annotations = () if is_suspended else _annotations(blueprint, outcome.history, served)
     return Plan(
-        (*annotations, *made.actions, *collected, *events),
+        (*annotations, *outcome.actions, *collected, *events),
         status=status,
         requeue_after=_requeue(observed, unnamed, now),
     )
 
 
 @dataclass(frozen=True)
-class _Made:
+class _History:
     """The history as it is after this pass.
 
     Attributes:
@@ -124,24 +124,28 @@ class _Made:
     verdict: Verdict | None = None
 
 
-def _with_present(observed: BlueprintObserved, blueprint: Blueprint, now: datetime) -> _Made:
+def _with_present_revision(
+    observed: BlueprintObserved, blueprint: Blueprint, now: datetime
+) -> _History:
     history = list(observed.revisions)
     if observed.unnumbered is not None:
-        return _Made(history)
+        return _History(history)
     if any(revision_history.number_of(r) == observed.number for r in history):
-        return _Made(history)
+        return _History(history)
     body = revision_history.revision_body(blueprint, history, number=observed.number)
-    problem = _unmade(observed, blueprint, body)
+    problem = _creation_problem(observed, blueprint, body)
     if problem is not None:
-        return _Made(history, verdict=problem)
+        return _History(history, verdict=problem)
     made_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     stored = {**body, "metadata": {**body["metadata"], "creationTimestamp": made_at}}
-    changes = body["spec"].get("changes", "the first one")[:_CHANGES_TOLD]
-    made = EmitEvent("Normal", "RevisionMade", f"revision {observed.number}: {changes}")
-    return _Made([*history, BlueprintRevision.from_dict(stored)], (Create(body), made))
+    changes = body["spec"].get("changes", "the first one")[:_CHANGES_LIMIT]
+    event = EmitEvent("Normal", "RevisionMade", f"revision {observed.number}: {changes}")
+    return _History([*history, BlueprintRevision.from_dict(stored)], (Create(body), event))
 
 
-def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Verdict | None:
+def _creation_problem(
+    observed: BlueprintObserved, blueprint: Blueprint, body: Body
+) -> Verdict | None:
     """Say why a revision is not stored: it is not wanted now, or it would be refused each time."""
     if status_and_events.is_suspended(blueprint):
         return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_unmade=True)
@@ -155,14 +159,14 @@ def _unmade(observed: BlueprintObserved, blueprint: Blueprint, body: Body) -> Ve
     return None
 
 
-def _verdicts(observed: BlueprintObserved, made: _Made, annotated: int) -> dict[int, Verdict]:
+def _verdicts(observed: BlueprintObserved, outcome: _History, annotated: int) -> dict[int, Verdict]:
     """Give the verdicts to choose from; what served goes on when the present one is not made."""
-    if made.verdict is None:
+    if outcome.verdict is None:
         return dict(observed.verdicts)
-    known = [revision_history.number_of(revision) for revision in made.history]
-    before = Verdict(True, Reason.COMPILED, "it served before")
-    kept = {annotated: before} if annotated in known else {}
-    return {**kept, **observed.verdicts, observed.number: made.verdict}
+    numbers = [revision_history.number_of(revision) for revision in outcome.history]
+    last_good = Verdict(True, Reason.COMPILED, "it served before")
+    inherited = {annotated: last_good} if annotated in numbers else {}
+    return {**inherited, **observed.verdicts, observed.number: outcome.verdict}
 
 
 def _annotations(
@@ -173,23 +177,23 @@ def _annotations(
         return ()
     number, spec_hash = revision_history.number_of(last), blueprint_revision.hash_of(last.spec)
     annotated = revision_history.annotated(blueprint, labels.LAST_REVISION)
-    wanted: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
     if number > annotated:
-        wanted[labels.LAST_REVISION] = str(number)
+        annotations[labels.LAST_REVISION] = str(number)
     if number >= annotated and spec_hash != blueprint.metadata.annotations.get(
         labels.LAST_REVISION_HASH
     ):
-        wanted[labels.LAST_REVISION_HASH] = spec_hash
+        annotations[labels.LAST_REVISION_HASH] = spec_hash
     if served not in (None, revision_history.annotated(blueprint, labels.SERVED_REVISION)):
-        wanted[labels.SERVED_REVISION] = str(served)
-    if not wanted:
+        annotations[labels.SERVED_REVISION] = str(served)
+    if not annotations:
         return ()
     metadata = blueprint.metadata
     return (
         PatchMetadata(
             ObjectRef(blueprint.kind, metadata.namespace, metadata.name),
             resource_version=metadata.resource_version,
-            annotations=wanted,
+            annotations=annotations,
         ),
     )
 
@@ -205,7 +209,7 @@ def _beyond_limit(
     return revision_history.beyond_limit(
         history,
         limit=blueprint.spec.revision_history_limit,
-        kept={observed.number, served, *observed.in_use},
+        protected={observed.number, served, *observed.in_use},
     )
 
 
@@ -213,19 +217,19 @@ def _collect_all(observed: BlueprintObserved, now: datetime) -> Plan:
     in_use = observed.in_use or frozenset()
     unused = [r for r in observed.revisions if r.spec.revision not in in_use]
     actions = revision_gc.decide(observed.revisions, unnamed=unused, now=now)
-    waits = [revision_gc.next_look(unused, now)]
-    waits += [_RETRY_COLLECT] if len(unused) < len(observed.revisions) else []
-    return Plan(actions, requeue_after=min((w for w in waits if w is not None), default=None))
+    delays = [revision_gc.requeue_delay(unused, now)]
+    delays += [_RETRY_COLLECT] if len(unused) < len(observed.revisions) else []
+    return Plan(actions, requeue_after=min((w for w in delays if w is not None), default=None))
 
 
 def _requeue(
     observed: BlueprintObserved, unnamed: list[BlueprintRevision], now: datetime
 ) -> timedelta | None:
-    waits = [
+    delays = [
         *(verdict.retry_after for verdict in observed.verdicts.values()),
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
         _RETRY_NUMBER if observed.unnumbered is not None else None,
         _RETRY_STATISTICS if observed.stats is None or observed.store_problem else None,
-        revision_gc.next_look(unnamed, now),
+        revision_gc.requeue_delay(unnamed, now),
     ]
-    return min((wait for wait in waits if wait is not None), default=None)
+    return min((wait for wait in delays if wait is not None), default=None)

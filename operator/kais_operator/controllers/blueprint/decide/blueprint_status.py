@@ -56,15 +56,15 @@ def status_of(
 ) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Compute the whole status, and its news. Reads no clock; pass `now`."""
     fields = statistics.fields_of(ledger.stats, blueprint.status)
-    claims = evidence.words(blueprint.spec.evidence, ledger.stats)
-    told = _conditions(present, ledger, claims=claims).merge(
+    claims = evidence.claims_message(blueprint.spec.evidence, ledger.stats)
+    timed_conditions = _conditions(present, ledger, claims=claims).merge(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
     )
     newest = sorted(revisions, key=revision_history.number_of, reverse=True)[:_VERSIONS]
     status = BlueprintStatus(
         **fields,
         observed_generation=blueprint.metadata.generation,
-        conditions=told,
+        conditions=timed_conditions,
         latest_revision=present.number or None,
         served_revision=present.served,
         versions=[_version(revision, blueprint, ledger.stats) for revision in newest],
@@ -75,38 +75,40 @@ def status_of(
             claimed=evidence.claimed(blueprint.spec.evidence),
         ),
     )
-    return status_and_events.body_of(status), status_and_events.events(
-        blueprint, told, types=(ConditionType.COMPILED,)
+    return status_and_events.body_of(status), status_and_events.transition_events(
+        blueprint, timed_conditions, types=(ConditionType.COMPILED,)
     )
 
 
 def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:
-    said = conditions.ConditionSet()
+    desired = conditions.ConditionSet()
     verdict = present.verdicts[present.number]
     message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
     serves = f"revision {present.served} serves{present.note}"
     if verdict.is_good:
-        said.true(ConditionType.COMPILED, verdict.reason, message)
+        desired.true(ConditionType.COMPILED, verdict.reason, message)
     else:
-        kept = f"; revision {present.served} keeps serving" if present.served else ""
-        said.false(ConditionType.COMPILED, verdict.reason, f"{message}{kept}")
+        suffix = f"; revision {present.served} keeps serving" if present.served else ""
+        desired.false(ConditionType.COMPILED, verdict.reason, f"{message}{suffix}")
     if ledger.problem is not None:
         serves += "; the knowledge service does not answer, statistics are from its last response"
     if present.unnumbered is not None:
-        words = f"nothing can be used yet: {present.unnumbered}"
-        said.false(ConditionType.READY, Reason.STORE_UNAVAILABLE, words)
+        problem = f"nothing can be used yet: {present.unnumbered}"
+        desired.false(ConditionType.READY, Reason.STORE_UNAVAILABLE, problem)
     elif present.served is None:
-        said.false(
+        desired.false(
             ConditionType.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}"
         )
     elif present.served == present.number:
-        said.true(ConditionType.READY, Reason.SERVED, f"{serves}{claims}")
+        desired.true(ConditionType.READY, Reason.SERVED, f"{serves}{claims}")
     else:
-        why = f"revision {present.number} does not compile"
+        cause = f"revision {present.number} does not compile"
         if verdict.is_unmade:
-            why = f"revision {present.number} cannot be made"
-        said.true(ConditionType.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {why}{claims}")
-    return said
+            cause = f"revision {present.number} cannot be made"
+        desired.true(
+            ConditionType.READY, Reason.LAST_GOOD_SERVED, f"{serves}, because {cause}{claims}"
+        )
+    return desired
 
 
 def _version(
@@ -114,10 +116,10 @@ def _version(
 ) -> Version:
     number = revision.spec.revision
     counts = statistics.of_revision(stats, number)
-    before = next((v for v in blueprint.status.versions if v.version == number), None)
+    previous = next((v for v in blueprint.status.versions if v.version == number), None)
     changes = revision.spec.changes
-    uses = before.usage_count if before else None
-    rate = before.avg_success_rate if before else None
+    uses = previous.usage_count if previous else None
+    rate = previous.avg_success_rate if previous else None
     if counts is not None:
         fields = statistics.fields_of(counts, revision.status)
         uses, rate = fields["usage_count"], fields["avg_success_rate"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kais.resources.blueprint import Evidence
 from knowledge_client import models
 
-_SHOWN = 5  # experiments named in a sentence
+_MAX_SHOWN = 5  # experiments named in a sentence
 
 
 def claimed(evidence: Evidence | None) -> str | None:
@@ -25,22 +25,22 @@ def claimed(evidence: Evidence | None) -> str | None:
     return ", ".join(part for part in parts if part) or None
 
 
-def words(evidence: Evidence | None, stats: models.BlueprintStats | None) -> str:
+def claims_message(evidence: Evidence | None, stats: models.BlueprintStats | None) -> str:
     """Say claims and measurement side by side, as a sentence's tail; empty without evidence."""
     if evidence is None:
         return ""
-    said = []
+    parts = []
     claims = claimed(evidence)
     if claims is not None:
-        said.append(f"its author claims {claims}; measured here: {_measured(stats)}")
+        parts.append(f"its author claims {claims}; measured here: {_measured(stats)}")
     dangling = [experiment.name for experiment in evidence.experiments if not experiment.finding]
     if dangling:
-        more = f" and {len(dangling) - _SHOWN} more" if len(dangling) > _SHOWN else ""
-        listed = ", ".join(f"'{name}'" for name in dangling[:_SHOWN])
-        said.append(
-            f"evidence.experiments {listed}{more} cannot be looked up here; write its finding"
+        suffix = f" and {len(dangling) - _MAX_SHOWN} more" if len(dangling) > _MAX_SHOWN else ""
+        listed = ", ".join(f"'{name}'" for name in dangling[:_MAX_SHOWN])
+        parts.append(
+            f"evidence.experiments {listed}{suffix} cannot be looked up here; write its finding"
         )
-    return "".join(f"; {part}" for part in said)
+    return "".join(f"; {part}" for part in parts)
 
 
 def _measured(stats: models.BlueprintStats | None) -> str:

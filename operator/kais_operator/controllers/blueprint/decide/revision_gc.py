@@ -36,10 +36,10 @@ def decide(
     return tuple(actions)
 
 
-def next_look(unnamed: Sequence[BlueprintRevision], now: datetime) -> timedelta | None:
+def requeue_delay(unnamed: Sequence[BlueprintRevision], now: datetime) -> timedelta | None:
     """Say when the next mark is due; None when nothing is to go."""
-    waits = [(_due(revision) or now + GRACE) - now for revision in unnamed]
-    return max(min(waits), timedelta(seconds=1)) if waits else None
+    delays = [(_due(revision) or now + GRACE) - now for revision in unnamed]
+    return max(min(delays), timedelta(seconds=1)) if delays else None
 
 
 def _due(revision: BlueprintRevision) -> datetime | None:

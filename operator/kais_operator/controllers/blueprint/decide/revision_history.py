@@ -38,13 +38,13 @@ class Verdict:
     is_unmade: bool = False
 
 
-def present(
+def revision_of_spec(
     spec: BlueprintSpec, revisions: Sequence[BlueprintRevision]
 ) -> BlueprintRevision | None:
     """Find the revision that keeps this spec, the newest of several; None when there is none."""
-    wanted = blueprint_revision.hash_of(spec)
-    found = [r for r in revisions if blueprint_revision.hash_of(r.spec) == wanted]
-    return max(found, key=number_of, default=None)
+    spec_hash = blueprint_revision.hash_of(spec)
+    matches = [r for r in revisions if blueprint_revision.hash_of(r.spec) == spec_hash]
+    return max(matches, key=number_of, default=None)
 
 
 def needs_ledger(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> bool:
@@ -65,13 +65,13 @@ def next_number(
     a crash before the revision was made, or a restore that brings the Blueprint first.
     """
     last = annotated(blueprint, labels.LAST_REVISION)
-    others = max(max((number_of(r) for r in revisions), default=0), ledger or 0)
+    highest_used = max(max((number_of(r) for r in revisions), default=0), ledger or 0)
     is_of_this_spec = blueprint.metadata.annotations.get(
         labels.LAST_REVISION_HASH
     ) == blueprint_revision.hash_of(blueprint.spec)
-    if is_of_this_spec and last >= others and all(number_of(r) != last for r in revisions):
+    if is_of_this_spec and last >= highest_used and all(number_of(r) != last for r in revisions):
         return last
-    return 1 + max(others, last)
+    return 1 + max(highest_used, last)
 
 
 def serving(verdicts: Mapping[int, Verdict], *, present: int, annotated: int) -> int | None:
@@ -92,12 +92,12 @@ def order_to_compile(
 
 
 def beyond_limit(
-    revisions: Sequence[BlueprintRevision], *, limit: int, kept: Collection[int | None]
+    revisions: Sequence[BlueprintRevision], *, limit: int, protected: Collection[int | None]
 ) -> list[BlueprintRevision]:
     """List what is older than the newest `limit` and not among `kept`, oldest first."""
     by_age = sorted(revisions, key=number_of)
     old = by_age[: max(0, len(by_age) - limit)]
-    return [revision for revision in old if number_of(revision) not in kept]
+    return [revision for revision in old if number_of(revision) not in protected]
 
 
 def revision_body(
@@ -107,13 +107,13 @@ def revision_body(
 
     It has no owner: it outlives its Blueprint while anybody uses it.
     """
-    before = max(revisions, key=number_of, default=None)
+    previous = max(revisions, key=number_of, default=None)
     name = blueprint.metadata.name
     spec: Body = {"blueprint": name, "revision": number}
-    if before is not None:
-        found = compatibility.compare(before.spec, blueprint.spec)
-        changes = found.changes[:_CHANGES_LIMIT] or "nothing that affects rendering"
-        breaking = [words[:_BREAKING_LIMIT] for words in found.breaking[:_BREAKING_COUNT]]
+    if previous is not None:
+        comparison = compatibility.compare(previous.spec, blueprint.spec)
+        changes = comparison.changes[:_CHANGES_LIMIT] or "nothing that affects rendering"
+        breaking = [change[:_BREAKING_LIMIT] for change in comparison.breaking[:_BREAKING_COUNT]]
         spec |= {"changes": changes, "breaking": breaking}
     return {
         "apiVersion": API_VERSION,
@@ -144,7 +144,7 @@ def labels_of(revision: BlueprintRevision) -> dict[str, str]:
 
 def annotated(blueprint: Blueprint, annotation: str) -> int:
     """Read a number that the operator left on the Blueprint, 0 when there is none."""
-    return annotation_values.digits(blueprint.metadata.annotations.get(annotation)) or 0
+    return annotation_values.parse_digits(blueprint.metadata.annotations.get(annotation)) or 0
 
 
 def number_of(revision: BlueprintRevision) -> int:

@@ -61,7 +61,9 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     is_over = expiry is not None and expiry <= now and not is_suspended
     if is_over and instance_reruns.asked(observed.instance) is None:
         return Plan((_delete(observed.instance),))
-    events = status_and_events.events(observed.instance, told, types=(ConditionType.READY,))
+    events = status_and_events.transition_events(
+        observed.instance, told, types=(ConditionType.READY,)
+    )
     return Plan(
         (*applied.actions, *(() if applied.outcome else events)),
         status=_status(observed, applied, told),
@@ -130,7 +132,7 @@ def _say_applied(
                 said.unknown(step, Reason.RECONCILING, f"waits for {trouble.type}")
     if applied.has_mission:
         words = instance_run.mission_words(observed.mission)
-        instance_run.say_finished(said, observed.instance, outcome=applied.outcome, words=words)
+        instance_run.say_finished(said, observed.instance, outcome=applied.outcome, message=words)
     elif trouble is None:
         message = "the Blueprint has no mission, so this instance has no outcome"
         said.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)

@@ -28,7 +28,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
     BlueprintInstanceObserved,
 )
 from kais_operator.planning import children, status_and_events
-from kais_operator.planning.children import ChildDecision, Standing
+from kais_operator.planning.children import ChildDecision, Ownership
 from kais_operator.planning.plan import Action, Apply, Delete, EmitEvent, ObjectRef, PatchMetadata
 
 
@@ -74,9 +74,9 @@ def follow(observed: BlueprintInstanceObserved) -> Applied:
         recorded or scale_down.decide(observed, run),
         run=run,
         outcome=outcome,
-        has_formation=children.standing(observed.formation, parent) is Standing.OURS,
+        has_formation=children.ownership_of(observed.formation, parent) is Ownership.OWNED,
         has_mission=outcome is not None
-        or children.standing(observed.mission, parent) is Standing.OURS,
+        or children.ownership_of(observed.mission, parent) is Ownership.OWNED,
     )
 
 
@@ -215,8 +215,8 @@ def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool
     if instance_run.is_session(observed.instance):
         return True
     parent = instance_children.parent_of(observed.instance)
-    found = children.standing(observed.mission, parent)
-    return rendered.mission_spec is None and found in (Standing.MISSING, Standing.FOREIGN)
+    found = children.ownership_of(observed.mission, parent)
+    return rendered.mission_spec is None and found in (Ownership.MISSING, Ownership.FOREIGN)
 
 
 def _pruned(
@@ -227,7 +227,7 @@ def _pruned(
     if rendered.mission_spec is not None or seen is None or begun is None or begun.outcome is None:
         return ()
     parent = instance_children.parent_of(observed.instance)
-    if children.standing(seen, parent) is not Standing.OURS:
+    if children.ownership_of(seen, parent) is not Ownership.OWNED:
         return ()
     return (Delete(children.ref_of(seen), seen["metadata"]["uid"]),)
 
@@ -306,7 +306,7 @@ def _told(
 
 def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:
     begun = instance_run.run_of(observed.instance)
-    is_taken = blocked.standing is Standing.FOREIGN
+    is_taken = blocked.ownership is Ownership.FOREIGN
     reason = Reason.NAME_TAKEN if is_taken else Reason.RECONCILING
     return Applied(
         _record(observed, begun, wish.outcome),

@@ -88,7 +88,9 @@ def mission_body(
         labelled=_labels(instance, revision),
     )
     annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
-    annotations |= run_stamps.mark("Mission", instance.metadata.namespace, instance.metadata.name)
+    annotations |= run_stamps.object_annotation(
+        "Mission", instance.metadata.namespace, instance.metadata.name
+    )
     if values is not None:
         annotations[labels.PARAMETERS] = json.dumps(told_values(values), ensure_ascii=False)
     taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)

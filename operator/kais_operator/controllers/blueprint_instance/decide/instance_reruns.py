@@ -15,7 +15,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
     BlueprintInstanceObserved,
 )
 from kais_operator.planning import children
-from kais_operator.planning.children import ChildDecision, Standing
+from kais_operator.planning.children import ChildDecision, Ownership
 from kais_operator.planning.plan import Action, Apply, Body, Delete, PatchMetadata
 
 
@@ -47,7 +47,7 @@ def ahead(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
     """
     seen, begun = observed.mission, instance_run.run_of(observed.instance)
     parent = instance_children.parent_of(observed.instance)
-    if seen is None or begun is None or children.standing(seen, parent) is not Standing.OURS:
+    if seen is None or begun is None or children.ownership_of(seen, parent) is not Ownership.OWNED:
         return None
     carried = seen["metadata"].get("annotations") or {}
     run_id, nonce = carried.get(labels.RUN_ID), carried.get(labels.RERUN_TAKEN)
@@ -62,14 +62,14 @@ def decide_mission(observed: BlueprintInstanceObserved, body: Body, *, run: Run)
         body, observed.mission, instance_children.parent_of(observed.instance)
     )
     seen = observed.mission
-    if found.standing is not Standing.OURS or seen is None:
+    if found.ownership is not Ownership.OWNED or seen is None:
         return found
     carried = seen["metadata"].get("annotations") or {}
     taken = observed.instance.metadata.annotations.get(labels.RERUN_TAKEN)
     is_same = instance_children.hash_of(seen) == instance_children.hash_of(body)
     if taken is not None and carried.get(labels.RUN_ID) != run.run_id:
-        return ChildDecision(Standing.OURS, _again(seen, taken=taken, is_same=is_same))
-    return ChildDecision(Standing.OURS, _repaired(seen, body, is_same=is_same))
+        return ChildDecision(Ownership.OWNED, _again(seen, taken=taken, is_same=is_same))
+    return ChildDecision(Ownership.OWNED, _repaired(seen, body, is_same=is_same))
 
 
 def _again(seen: Body, *, taken: str, is_same: bool) -> tuple[Action, ...]:
@@ -90,7 +90,7 @@ def _repaired(seen: Body, body: Body, *, is_same: bool) -> tuple[Action, ...]:
     """
     kept = {k: v for k, v in body["metadata"].items() if k not in ("annotations", "finalizers")}
     wanted = {**body, "metadata": kept}
-    if not children.differs(wanted, seen) and not children.has_more(wanted, seen):
+    if not children.differs(wanted, seen) and not children.has_additions(wanted, seen):
         return ()
     carried = seen["metadata"].get("labels") or {}
     revision = carried.get(labels.REVISION, body["metadata"]["labels"][labels.REVISION])

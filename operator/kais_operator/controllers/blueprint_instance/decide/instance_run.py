@@ -82,7 +82,7 @@ def marks(
     is_new = carried.get(labels.RUN_ID) != run.run_id
     if is_new or run.outcome is None:  # what an older version stamped and ended stays as it is
         metadata = instance.metadata
-        wanted |= run_stamps.mark(instance.kind, metadata.namespace, metadata.name)
+        wanted |= run_stamps.object_annotation(instance.kind, metadata.namespace, metadata.name)
     if is_new:
         wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
         nonce = taken or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
@@ -169,15 +169,15 @@ def say_finished(
     instance: BlueprintInstance,
     *,
     outcome: Outcome | None,
-    words: str,
+    message: str,
 ) -> None:
     """Say whether the mission has ended, with its result or what it waits for."""
     name = f"Mission/{instance.metadata.namespace}/{instance.metadata.name}"
     if outcome is None:
-        said.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {words}")
+        said.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {message}")
     else:
         said.true(
-            ConditionType.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {words}"
+            ConditionType.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {message}"
         )
 
 

@@ -21,8 +21,8 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
 )
 from kais_operator.planning import annotation_values
 
-_SOON = timedelta(seconds=1)
-_LATER = timedelta(seconds=10)
+_SHORT_DELAY = timedelta(seconds=1)
+_LONG_DELAY = timedelta(seconds=10)
 """Waits for another object; both are arbitrary, no watch event of it names the instances."""
 
 
@@ -98,26 +98,30 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
     name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
     if blueprint is None:
         message = f"{name} does not exist; apply it, or correct spec.blueprintRef.name"
-        return _none(Reason.BLUEPRINT_NOT_FOUND, message, _LATER)
+        return _none(Reason.BLUEPRINT_NOT_FOUND, message, _LONG_DELAY)
     served = served_number(blueprint)
     if served is not None:
         return Choice(served)
     if labels.LAST_REVISION not in blueprint.metadata.annotations:
-        return _none(Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SOON)
+        return _none(
+            Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SHORT_DELAY
+        )
     compiled = blueprint.condition(ConditionType.COMPILED)
     why = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
-    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LATER)
+    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LONG_DELAY)
 
 
 def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
     """Say that the Blueprint breaks rules, so that nothing of it can be chosen."""
     name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
-    return _none(Reason.NO_GOOD_REVISION, f"{name} is invalid: {problem}", _LATER)
+    return _none(Reason.NO_GOOD_REVISION, f"{name} is invalid: {problem}", _LONG_DELAY)
 
 
 def served_number(blueprint: Blueprint) -> int | None:
     """Read which revision a Blueprint serves, from the annotation that outlives its status."""
-    return annotation_values.digits(blueprint.metadata.annotations.get(labels.SERVED_REVISION))
+    return annotation_values.parse_digits(
+        blueprint.metadata.annotations.get(labels.SERVED_REVISION)
+    )
 
 
 def resolved(observed: BlueprintInstanceObserved) -> DesiredCondition:
@@ -154,7 +158,7 @@ def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
 def kept_number(instance: BlueprintInstance) -> int | None:
     """Read which revision a begun use stands on; None before it has begun."""
     carried = instance.metadata.labels
-    number = annotation_values.digits(carried.get(labels.REVISION))
+    number = annotation_values.parse_digits(carried.get(labels.REVISION))
     blueprint = names.label_value(instance.spec.blueprint_ref.name)
     is_begun = labels.RUN_ID in instance.metadata.annotations
     is_same = carried.get(labels.BLUEPRINT) == blueprint

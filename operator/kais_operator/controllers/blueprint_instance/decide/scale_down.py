@@ -18,7 +18,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
     BlueprintInstanceObserved,
 )
 from kais_operator.planning import children
-from kais_operator.planning.children import Standing
+from kais_operator.planning.children import Ownership
 from kais_operator.planning.plan import Action, Body, PatchMetadata
 
 
@@ -26,7 +26,7 @@ def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action
     """Choose the write that lets the cells rest, or wakes them; `run` has its outcome if any."""
     seen = observed.formation
     parent = instance_children.parent_of(observed.instance)
-    if seen is None or children.standing(seen, parent) is not Standing.OURS:
+    if seen is None or children.ownership_of(seen, parent) is not Ownership.OWNED:
         return ()
     is_over = run is not None and run.outcome is not None
     keeps = observed.instance.spec.after_mission is AfterMission.KEEP

@@ -16,7 +16,7 @@ from typing import Any
 from kais import labels
 from kais.reasons import Reason
 from kais_operator.planning import annotation_values, children, plan
-from kais_operator.planning.children import ChildDecision, Standing
+from kais_operator.planning.children import ChildDecision, Ownership
 from kais_operator.planning.plan import Body
 
 ALLOWED_ALWAYS = ("spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",)
@@ -175,7 +175,7 @@ def row_of(live: Body, now: datetime) -> Row:
     text = (live["metadata"].get("annotations") or {}).get(labels.REMOVED_ADDITIONS, "")
     number, _, at = text.partition(" ")
     try:
-        count, last = annotation_values.digits(number), annotation_values.time(at)
+        count, last = annotation_values.parse_digits(number), annotation_values.time(at)
     except annotation_values.BROKEN:
         return Row()
     if count is None or last is None or not timedelta(0) <= now - last < ROW_ENDS:
@@ -201,7 +201,7 @@ def decide(
     """
     additions = find(desired, live, allowed=allowed)
     if additions.spec_patch is None:
-        return ChildDecision(Standing.OURS), additions.allowed
+        return ChildDecision(Ownership.OWNED), additions.allowed
     ref, row = children.ref_of(live), row_of(live, now)
     until = row.contested_until()
     if until is not None and now < until:
@@ -211,7 +211,7 @@ def decide(
             "the chart's operator.allowedAdditions"
         )
         contested = ChildDecision(
-            Standing.OURS,
+            Ownership.OWNED,
             reason=Reason.DRIFT_CONTESTED,
             message=message,
             requeue_after=until - now,
@@ -225,7 +225,7 @@ def decide(
     )
     message = f"{ref} had {listed(additions.removed)}, which the Cell does not declare; removed"
     event = plan.EmitEvent("Warning", "AdditionRemoved", message)
-    return ChildDecision(Standing.OURS, (patch, event)), additions.allowed
+    return ChildDecision(Ownership.OWNED, (patch, event)), additions.allowed
 
 
 def _is_compared_by_part(key: str, value: Any) -> bool:

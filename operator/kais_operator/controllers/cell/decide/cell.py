@@ -25,7 +25,7 @@ from kais_operator.controllers.cell.decide import (
     service_cells,
     service_pods,
 )
-from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.decide.service_account import Account
 from kais_operator.controllers.cell.decide.service_cells import (
     INSTALLATION,
@@ -34,7 +34,7 @@ from kais_operator.controllers.cell.decide.service_cells import (
     Installation,
     Workloads,
 )
-from kais_operator.controllers.cell.decide.service_pods import ServicePods
+from kais_operator.controllers.cell.decide.service_pods import PodState
 from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
 from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
 from kais_operator.planning import status_and_events
@@ -65,7 +65,7 @@ class CellObserved:
         installation: what is set for every service cell.
     """
 
-    housed: Housed
+    housed: CellInFormation
     account: Body | None
     spec_map: Body | None = None
     workloads: Children = NO_CHILDREN
@@ -83,13 +83,13 @@ class CellObserved:
 
 
 @dataclass(frozen=True)
-class _Decided:
+class _CellDecision:
     """What a pass comes to: what it says, what it writes, and when it looks again."""
 
-    said: Sequence[DesiredCondition]
+    conditions: Sequence[DesiredCondition]
     actions: tuple[Action, ...] = ()
-    pods: ServicePods | None = None
-    waits: tuple[timedelta | None, ...] = ()
+    pods: PodState | None = None
+    requeue_delays: tuple[timedelta | None, ...] = ()
 
 
 def decide_cell(observed: CellObserved, now: datetime) -> Plan:
@@ -106,44 +106,48 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
             ConditionType.REGISTERED,
             ConditionType.READY,
         )
-        said = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
-        gone = service_cells.removed(parent, observed.workloads)
-        return _plan(observed, _Decided(said, gone), now)
+        desired = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
+        deletions = service_cells.delete_actions(parent, observed.workloads)
+        return _plan(observed, _CellDecision(desired, deletions), now)
     spawned = recursion_policy.problem(cell, observed.kin)
     if spawned is not None:
-        words = Account(
+        refusal = Account(
             actions=recursion_policy.record_deletions(cell, observed.kin, now),
             reason=Reason.SPAWN_REFUSED,
             message=spawned,
-            requeue_after=service_account.LOOK_AGAIN,
+            requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
         )
-        return _plan(observed, _refused(observed, words, parent), now)
+        return _plan(observed, _refused(observed, refusal, parent), now)
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
     spawn_record = recursion_policy.record(cell, observed.kin, now)
     full = spawn_records.full(cell, spawn_record, observed.kin.records)
     if full is not None:
-        words = Account(
-            reason=Reason.APPLY_FAILED, message=full, requeue_after=service_account.LOOK_AGAIN
+        refusal = Account(
+            reason=Reason.APPLY_FAILED,
+            message=full,
+            requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
         )
-        return _plan(observed, _refused(observed, words, parent), now)
+        return _plan(observed, _refused(observed, refusal, parent), now)
     if cell.spec.effective_mode is CellMode.SERVICE:
-        decided = _serving(observed, account, parent, now=now)
+        decided = _decide_service_cell(observed, account, parent, now=now)
     else:
-        gone = service_cells.removed(parent, observed.workloads)
-        actions = (*account.actions, *gone, *_registrations(observed, account))
-        said = _standing_by(observed, account)
-        decided = _Decided(said, actions, waits=(account.requeue_after,))
+        deletions = service_cells.delete_actions(parent, observed.workloads)
+        actions = (*account.actions, *deletions, *_registrations(observed, account))
+        desired = _standby_conditions(observed, account)
+        decided = _CellDecision(desired, actions, requeue_delays=(account.requeue_after,))
     decided = replace(decided, actions=(*spawn_record, *decided.actions))
     decided = _with_ignored_changes(observed, decided)
     if status_and_events.is_suspended(cell):  # after what stops a cell that must not run
-        said = status_and_events.suspended(decided.said, about=ConditionType.APPLIED)
-        decided = replace(decided, said=said, actions=())
+        desired = status_and_events.with_suspension(
+            decided.conditions, write_condition=ConditionType.APPLIED
+        )
+        decided = replace(decided, conditions=desired, actions=())
     return _plan(observed, decided, now)
 
 
-def _with_ignored_changes(observed: CellObserved, decided: _Decided) -> _Decided:
+def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
     """Add to the summary which changes the spawn limits ignore, and look for their acceptance."""
     kin = observed.kin
     ignored = None
@@ -151,9 +155,13 @@ def _with_ignored_changes(observed: CellObserved, decided: _Decided) -> _Decided
         ignored = spawn_records.ignored_changes(observed.cell, kin.records)
     if ignored is None:
         return decided
-    *others, ready = decided.said
-    said = [*others, replace(ready, message=f"{ready.message} {ignored}")]
-    return replace(decided, said=said, waits=(*decided.waits, service_account.LOOK_AGAIN))
+    *other_conditions, ready = decided.conditions
+    desired = [*other_conditions, replace(ready, message=f"{ready.message} {ignored}")]
+    return replace(
+        decided,
+        conditions=desired,
+        requeue_delays=(*decided.requeue_delays, service_account.NOT_ALLOWED_RETRY_INTERVAL),
+    )
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
@@ -166,18 +174,18 @@ def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
         cell,
         _identity(observed),
         parent,
-        found=observed.spec_map,
+        live=observed.spec_map,
         knowledge_url=observed.installation.knowledge_url,
     )
     if spec_map is None:
         return account
-    waits = [wait for wait in (account.requeue_after, spec_map.requeue_after) if wait is not None]
+    delays = [wait for wait in (account.requeue_after, spec_map.requeue_after) if wait is not None]
     return replace(
         account,
         actions=(*account.actions, *spec_map.actions),
         reason=spec_map.reason,
         message=spec_map.message,
-        requeue_after=min(waits, default=None),
+        requeue_after=min(delays, default=None),
     )
 
 
@@ -192,66 +200,73 @@ def parent_of(cell: Cell) -> Parent:
     return Parent(cell.api_version, cell.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def _refused(observed: CellObserved, account: Account, parent: Parent) -> _Decided:
+def _refused(observed: CellObserved, account: Account, parent: Parent) -> _CellDecision:
     """Say what stands in the way; without leave no pod runs on."""
     stopped: tuple[Action, ...] = ()
     if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
-        stopped = service_cells.stopped(parent, observed.workloads)
+        stopped = service_cells.stop_actions(parent, observed.workloads)
     applied = conditions.false(
         ConditionType.APPLIED, account.reason or Reason.INVALID, account.message
     )
     actions = (*account.actions, *stopped)
-    return _Decided(_not_applied(applied), actions, waits=(account.requeue_after,))
+    return _CellDecision(_not_applied(applied), actions, requeue_delays=(account.requeue_after,))
 
 
-def _serving(
+def _decide_service_cell(
     observed: CellObserved, account: Account, parent: Parent, *, now: datetime
-) -> _Decided:
-    who = _identity(observed)
-    work = service_cells.decide_workloads(
+) -> _CellDecision:
+    identity = _identity(observed)
+    workloads = service_cells.decide_workloads(
         observed.housed,
-        who,
+        identity,
         parent,
-        found=observed.workloads,
+        live=observed.workloads,
         installation=observed.installation,
         now=now,
     )
-    seen = service_pods.read(
-        observed.workloads.deployment, observed.workloads.pods, replicas=work.replicas, now=now
+    pod_state = service_pods.read_pod_state(
+        observed.workloads.deployment, observed.workloads.pods, replicas=workloads.replicas, now=now
     )
-    applied = _service_applied(observed, work)
-    ready = conditions.summary([applied, seen.said], message=_ready_words(observed, seen))
-    if ready.status == "True" and work.replicas == 0:
+    applied = _service_applied(observed, workloads)
+    ready = conditions.summary(
+        [applied, pod_state.condition], message=_ready_message(observed, pod_state)
+    )
+    if ready.status == "True" and workloads.replicas == 0:
         ready = replace(ready, reason=Reason.SCALED_DOWN)
-    said = [applied, seen.said, _registered(observed, home=str(who.scope), account=account), ready]
-    waits = (account.requeue_after, work.requeue_after, seen.requeue_after)
-    return _Decided(said, _service_actions(observed, account, work), seen, waits)
+    desired = [
+        applied,
+        pod_state.condition,
+        _registered(observed, home=str(identity.scope), account=account),
+        ready,
+    ]
+    delays = (account.requeue_after, workloads.requeue_after, pod_state.requeue_after)
+    return _CellDecision(desired, _service_actions(observed, account, workloads), pod_state, delays)
 
 
 def _service_actions(
-    observed: CellObserved, account: Account, work: Workloads
+    observed: CellObserved, account: Account, workloads: Workloads
 ) -> tuple[Action, ...]:
     """Register the account before the pod is made, unless the store is known to be away."""
     if account.uid is None:
         return account.actions
     registrations = _registrations(observed, account)
     if observed.store_problem is not None:
-        return (*account.actions, *work.actions, *registrations)
-    return (*account.actions, *registrations, *work.actions)
+        return (*account.actions, *workloads.actions, *registrations)
+    return (*account.actions, *registrations, *workloads.actions)
 
 
-def _service_applied(observed: CellObserved, work: Workloads) -> DesiredCondition:
-    if work.reason is not None:
-        return conditions.false(ConditionType.APPLIED, work.reason, work.message)
+def _service_applied(observed: CellObserved, workloads: Workloads) -> DesiredCondition:
+    if workloads.reason is not None:
+        return conditions.false(ConditionType.APPLIED, workloads.reason, workloads.message)
     cell = observed.cell
     account = f"ServiceAccount {cell.metadata.namespace}/{cell_identity.account_name(cell)}"
     return conditions.true(
-        ConditionType.APPLIED, Reason.APPLIED, f"{account}, {work.message} are there"
+        ConditionType.APPLIED, Reason.APPLIED, f"{account}, {workloads.message} are there"
     )
 
 
-def _ready_words(observed: CellObserved, seen: ServicePods) -> str:
-    return " ".join([seen.said.message, *remarks(observed.cell.spec)])
+def _ready_message(observed: CellObserved, pod_state: PodState) -> str:
+    return " ".join([pod_state.condition.message, *remarks(observed.cell.spec)])
 
 
 def _not_applied(applied: DesiredCondition) -> list[DesiredCondition]:
@@ -267,25 +282,25 @@ def _not_applied(applied: DesiredCondition) -> list[DesiredCondition]:
     ]
 
 
-def _standing_by(observed: CellObserved, account: Account) -> list[DesiredCondition]:
+def _standby_conditions(observed: CellObserved, account: Account) -> list[DesiredCondition]:
     cell = observed.cell
-    who = _identity(observed)
-    name = f"ServiceAccount {cell.metadata.namespace}/{who.account}"
-    words = " ".join(["a Task cell: its pod is created by a mission", *remarks(cell.spec)])
+    identity = _identity(observed)
+    name = f"ServiceAccount {cell.metadata.namespace}/{identity.account}"
+    message = " ".join(["a Task cell: its pod is created by a mission", *remarks(cell.spec)])
     return [
         conditions.true(ConditionType.APPLIED, Reason.APPLIED, f"{name} is there"),
         conditions.true(
             ConditionType.POD_READY, Reason.STANDBY, "no pod is needed between missions"
         ),
-        _registered(observed, home=str(who.scope), account=account),
-        conditions.true(ConditionType.READY, Reason.STANDBY, words),
+        _registered(observed, home=str(identity.scope), account=account),
+        conditions.true(ConditionType.READY, Reason.STANDBY, message),
     ]
 
 
 def _registered(observed: CellObserved, *, home: str, account: Account) -> DesiredCondition:
     if account.uid is not None and observed.is_registered:
-        words = f"the cell is registered; its home scope is {home}"
-        return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, words)
+        message = f"the cell is registered; its home scope is {home}"
+        return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, message)
     if observed.store_problem is not None:
         return conditions.false(
             ConditionType.REGISTERED,
@@ -303,8 +318,8 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
     if spec.tools:
         names = ", ".join(tool.name for tool in spec.tools)
         unused.append(f"tools ({names}) apply only to cells with a mind")
-    own = spec.container.env if spec.container else []
-    reserved = [variable.name for variable in own if environment.is_reserved(variable.name)]
+    variables = spec.container.env if spec.container else []
+    reserved = [variable.name for variable in variables if environment.is_reserved(variable.name)]
     if reserved:
         unused.append(f"variables {', '.join(reserved)} are reserved for kais")
     limits = spec.resources
@@ -314,7 +329,7 @@ def remarks(spec: CellTemplateSpec) -> list[str]:
     return [f"(ignored: {'; '.join(unused)})"] if unused else []
 
 
-def _identity(observed: CellObserved) -> Identity:
+def _identity(observed: CellObserved) -> CellIdentity:
     return cell_identity.identity(observed.housed, sharing=observed.sharing)
 
 
@@ -345,27 +360,36 @@ def _phase(ready: Condition) -> CellPhase:
     return CellPhase.RUNNING if is_running else CellPhase.PENDING
 
 
-def _shown(ready: Condition) -> str:
+def _display_status(ready: Condition) -> str:
     """Say in a word where a cell stands; the phase has none for one that rests."""
     is_resting = ready.reason in (Reason.STANDBY, Reason.SCALED_DOWN)
     return ready.reason if is_resting and ready.status == "True" else _phase(ready)
 
 
-def _plan(observed: CellObserved, decided: _Decided, now: datetime) -> Plan:
+def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan:
     cell = observed.cell
-    told = status_and_events.timed(cell, decided.said, now)
+    timed_conditions = status_and_events.with_transition_times(cell, decided.conditions, now)
     image = cell.spec.container.image if cell.spec.container else None
     model = cell.spec.mind.model if cell.spec.mind else image
     status = CellStatus(
         observed_generation=cell.metadata.generation,
-        conditions=told,
-        phase=_phase(told[-1]),
+        conditions=timed_conditions,
+        phase=_phase(timed_conditions[-1]),
         pod_name=decided.pods.pod_name if decided.pods else None,
-        message=told[-1].message,
-        display=CellDisplay(status=_shown(told[-1]), model=model, cost=status_and_events.NO_COST),
+        message=timed_conditions[-1].message,
+        display=CellDisplay(
+            status=_display_status(timed_conditions[-1]),
+            model=model,
+            cost=status_and_events.NO_COST,
+        ),
     )
     return Plan(
-        (*decided.actions, *status_and_events.events(cell, told, types=(ConditionType.READY,))),
+        (
+            *decided.actions,
+            *status_and_events.transition_events(
+                cell, timed_conditions, types=(ConditionType.READY,)
+            ),
+        ),
         status_and_events.body_of(status),
-        min((wait for wait in decided.waits if wait is not None), default=None),
+        min((wait for wait in decided.requeue_delays if wait is not None), default=None),
     )

@@ -17,7 +17,7 @@ from knowledge_client import models
 
 
 @dataclass(frozen=True)
-class Housed:
+class CellInFormation:
     """A Cell with the Formation that it names; None when it names none or that is missing."""
 
     cell: Cell
@@ -25,7 +25,7 @@ class Housed:
 
 
 @dataclass(frozen=True)
-class Identity:
+class CellIdentity:
     """Who a cell is to the others.
 
     Attributes:
@@ -88,7 +88,7 @@ def formation_scope(formation: Formation) -> Scope:
     return Scope(formation.metadata.namespace, formation_segment(formation))
 
 
-def own_scope(housed: Housed) -> Scope:
+def own_scope(housed: CellInFormation) -> Scope:
     """Give the scope that is the cell's alone."""
     cell = housed.cell
     realm = cell.metadata.namespace
@@ -102,7 +102,7 @@ def own_scope(housed: Housed) -> Scope:
     return Scope(realm, formation, segment(short_name(cell)))
 
 
-def identity(housed: Housed, *, sharing: Iterable[Scope]) -> Identity:
+def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdentity:
     """Say who a cell is; `sharing` are scopes of others under the same account.
 
     A token names the account, not the cell, so cells that share one are at home in what all of
@@ -111,7 +111,7 @@ def identity(housed: Housed, *, sharing: Iterable[Scope]) -> Identity:
     own = own_scope(housed)
     home = scopes.nearest_common([own, *sharing])
     claim = workspace_claim(housed.formation)
-    return Identity(short_name(housed.cell), account_name(housed.cell), home, claim)
+    return CellIdentity(short_name(housed.cell), account_name(housed.cell), home, claim)
 
 
 def workspace_claim(formation: Formation | None) -> str | None:
@@ -121,15 +121,17 @@ def workspace_claim(formation: Formation | None) -> str | None:
     return names.workspace_claim_name(formation.metadata.name)
 
 
-def principal(cell: Cell, who: Identity, *, account_uid: str, realm_uid: str) -> models.PrincipalIn:
+def principal(
+    cell: Cell, cell_identity: CellIdentity, *, account_uid: str, realm_uid: str
+) -> models.PrincipalIn:
     """Make the registration of a cell's account: it reads and writes at home, nothing else."""
     namespace = cell.metadata.namespace
-    home = str(who.scope)
+    home = str(cell_identity.scope)
     return models.PrincipalIn(
-        name=f"{namespace}/{who.account}",
+        name=f"{namespace}/{cell_identity.account}",
         type="agent",
         subject=models.Subject(
-            username=f"system:serviceaccount:{namespace}:{who.account}", uid=account_uid
+            username=f"system:serviceaccount:{namespace}:{cell_identity.account}", uid=account_uid
         ),
         home=home,
         grants=(models.Grant(scope=home, verbs=("read", "write")),),
@@ -146,14 +148,14 @@ def scope_path(declared: KnowledgeScope) -> Scope:
 
 
 def settings_for(
-    scope: Scope, declared: Sequence[KnowledgeScope], *, named: str | None = None
+    scope: Scope, declared: Sequence[KnowledgeScope], *, scope_ref: str | None = None
 ) -> KnowledgeScope | None:
     """Find the KnowledgeScope whose settings hold for a scope: the one `named`, else the nearest.
 
     Of two that describe one scope, the older counts. None when nobody declared anything.
     """
-    if named is not None:
-        return next((d for d in declared if d.metadata.name == named), None)
+    if scope_ref is not None:
+        return next((d for d in declared if d.metadata.name == scope_ref), None)
     by_path: dict[Scope, KnowledgeScope] = {}
     for candidate in sorted(declared, key=age_key):
         by_path.setdefault(scope_path(candidate), candidate)

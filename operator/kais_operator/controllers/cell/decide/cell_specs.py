@@ -6,9 +6,9 @@ from kais import labels, names
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import environment, pods, process_limits
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.planning import children
-from kais_operator.planning.children import ChildDecision, Parent, Standing
+from kais_operator.planning.children import ChildDecision, Ownership, Parent
 from kais_operator.planning.plan import Body
 
 MAP_BYTES = 1_048_576
@@ -16,22 +16,22 @@ MAP_BYTES = 1_048_576
 
 
 def decide_map(
-    cell: Cell, who: Identity, parent: Parent, *, found: Body | None, knowledge_url: str
+    cell: Cell, identity: CellIdentity, parent: Parent, *, live: Body | None, knowledge_url: str
 ) -> ChildDecision | None:
     """Choose the write for the map of a large spec; None where the spec is in the environment.
 
     A decision with a reason means that no pod of the cell could be started.
     """
-    problem = _problem(cell, who, knowledge_url=knowledge_url)
+    problem = _problem(cell, identity, knowledge_url=knowledge_url)
     if problem is not None:
-        return ChildDecision(Standing.MISSING, reason=Reason.TOO_LARGE, message=problem)
+        return ChildDecision(Ownership.MISSING, reason=Reason.TOO_LARGE, message=problem)
     if not environment.has_spec_file(cell):
         return None
-    return children.decide_child(_map_body(cell, parent), found, parent)
+    return children.decide_child(_map_body(cell, parent), live, parent)
 
 
-def _problem(cell: Cell, who: Identity, *, knowledge_url: str) -> str | None:
-    variables = environment.variables(cell, who, knowledge_url=knowledge_url, told={})
+def _problem(cell: Cell, identity: CellIdentity, *, knowledge_url: str) -> str | None:
+    variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra={})
     container = pods.container(cell, pods.SERVICE, variables=variables, mounted=())
     problem = process_limits.problem([container])
     size = len(environment.spec_text(cell).encode())

@@ -13,7 +13,7 @@ from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.cell_template import EnvVar
 from kais_operator.controllers.cell.decide import process_limits
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.planning.plan import Body
 
 TOKEN_FOLDER = "/var/run/secrets/kais"  # noqa: S105 - a folder, no secret
@@ -36,19 +36,21 @@ def is_reserved(name: str) -> bool:
 
 
 def variables(
-    cell: Cell, who: Identity, *, knowledge_url: str, told: Mapping[str, str]
+    cell: Cell, identity: CellIdentity, *, knowledge_url: str, extra: Mapping[str, str]
 ) -> list[Body]:
     """Give the variables of a container: the cell's own, who it is, and what it is `told`."""
-    own = cell.spec.container.env if cell.spec.container else []
-    users = [_own(variable) for variable in own if not is_reserved(variable.name)]
-    ours = {**_who_it_is(cell, who, knowledge_url), **told}
-    return [*users, *({"name": name, "value": literal(value)} for name, value in ours.items())]
+    declared = cell.spec.container.env if cell.spec.container else []
+    users = [
+        _declared_variable(variable) for variable in declared if not is_reserved(variable.name)
+    ]
+    reserved = {**_identity_variables(cell, identity, knowledge_url), **extra}
+    return [*users, *({"name": name, "value": literal(value)} for name, value in reserved.items())]
 
 
-def _who_it_is(cell: Cell, who: Identity, knowledge_url: str) -> dict[str, str]:
-    scope = str(who.scope)
+def _identity_variables(cell: Cell, identity: CellIdentity, knowledge_url: str) -> dict[str, str]:
+    scope = str(identity.scope)
     return {
-        labels.ENV_CELL_NAME: who.short_name,
+        labels.ENV_CELL_NAME: identity.short_name,
         labels.ENV_CELL_NAMESPACE: cell.metadata.namespace,
         **_spec_or_its_file(cell),
         labels.ENV_KNOWLEDGE_SERVICE_URL: knowledge_url,
@@ -78,7 +80,7 @@ def _spec_or_its_file(cell: Cell) -> dict[str, str]:
     return {labels.ENV_CELL_SPEC: spec_text(cell)}
 
 
-def _own(variable: EnvVar) -> Body:
+def _declared_variable(variable: EnvVar) -> Body:
     if variable.value_from is not None:
         return {"name": variable.name, "valueFrom": variable.value_from.to_dict()}
     return {"name": variable.name, "value": literal(variable.value or "")}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Container
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.cell.decide.environment import literal
 from kais_operator.controllers.cell.decide.volumes import Volume
 from kais_operator.planning import quantities
@@ -41,12 +41,12 @@ def cell_labels(cell: Cell) -> dict[str, str]:
 
 
 def pod_spec(
-    cell: Cell, who: Identity, *, containers: Sequence[Body], mounted: Sequence[Volume]
+    cell: Cell, identity: CellIdentity, *, containers: Sequence[Body], mounted: Sequence[Volume]
 ) -> Body:
     """Make the pod around its containers; who makes it adds when it is restarted."""
     user = (cell.spec.container.run_as_user if cell.spec.container else None) or DEFAULT_USER
     return {
-        "serviceAccountName": who.account,
+        "serviceAccountName": identity.account,
         "automountServiceAccountToken": cell.spec.api_access,
         "enableServiceLinks": False,
         "securityContext": {

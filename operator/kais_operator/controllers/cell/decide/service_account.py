@@ -13,9 +13,9 @@ from kais_operator.planning import children
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body
 
-LOOK_AGAIN = timedelta(seconds=30)
+NOT_ALLOWED_RETRY_INTERVAL = timedelta(seconds=30)
 """When an account that may not be borrowed is looked at again, if no watch told of it."""
-LOOK_LATER = timedelta(minutes=5)
+ALLOWED_RECHECK_INTERVAL = timedelta(minutes=5)
 """When one that may be is: its watch may have missed that its leave was taken back."""
 _ALLOWED = f'{labels.ALLOW_CELLS}: "true"'
 
@@ -31,11 +31,11 @@ class Account:
     requeue_after: timedelta | None = None
 
 
-def decide_account(cell: Cell, found: Body | None, parent: Parent) -> Account:
+def decide_account(cell: Cell, live: Body | None, parent: Parent) -> Account:
     """Choose what to do about the account found under the name that the cell's pods would use."""
     if cell.spec.service_account_name:
-        return _borrowed(cell, found)
-    return _own(cell, found, parent)
+        return _borrowed_account(cell, live)
+    return _own_account(cell, live, parent)
 
 
 def account_problem(cell: Cell, account: Body | None) -> str | None:
@@ -43,8 +43,8 @@ def account_problem(cell: Cell, account: Body | None) -> str | None:
     namespace, name = cell.metadata.namespace, cell_identity.account_name(cell)
     if account is None:
         return f"ServiceAccount {namespace}/{name} does not exist; create it, annotated {_ALLOWED}"
-    given = (account["metadata"].get("annotations") or {}).get(labels.ALLOW_CELLS)
-    if given != "true":
+    annotation = (account["metadata"].get("annotations") or {}).get(labels.ALLOW_CELLS)
+    if annotation != "true":
         return (
             f"ServiceAccount {namespace}/{name} may not be used by cells; its owner can allow it "
             f"with the annotation {_ALLOWED}"
@@ -52,10 +52,10 @@ def account_problem(cell: Cell, account: Body | None) -> str | None:
     return None
 
 
-def _own(cell: Cell, found: Body | None, parent: Parent) -> Account:
+def _own_account(cell: Cell, live: Body | None, parent: Parent) -> Account:
     if cell.metadata.name == labels.USER_ACCOUNT:
-        words = f"ServiceAccount {labels.USER_ACCOUNT} is for people's tools; name the cell"
-        return Account(reason=Reason.NAME_TAKEN, message=f"{words} otherwise")
+        message = f"ServiceAccount {labels.USER_ACCOUNT} is for people's tools; name the cell"
+        return Account(reason=Reason.NAME_TAKEN, message=f"{message} otherwise")
     desired = children.child_body(
         parent,
         api_version="v1",
@@ -64,16 +64,18 @@ def _own(cell: Cell, found: Body | None, parent: Parent) -> Account:
         labelled=pods.cell_labels(cell),
         content={"automountServiceAccountToken": False},
     )
-    child = children.decide_child(desired, found, parent)
-    is_ours = child.standing is children.Standing.OURS and found is not None
-    uid = found["metadata"]["uid"] if is_ours and found else None
+    child = children.decide_child(desired, live, parent)
+    is_owned = child.ownership is children.Ownership.OWNED and live is not None
+    uid = live["metadata"]["uid"] if is_owned and live else None
     return Account(child.actions, uid, child.reason, child.message, child.requeue_after)
 
 
-def _borrowed(cell: Cell, found: Body | None) -> Account:
-    problem = account_problem(cell, found)
-    if problem is not None or found is None:
+def _borrowed_account(cell: Cell, live: Body | None) -> Account:
+    problem = account_problem(cell, live)
+    if problem is not None or live is None:
         return Account(
-            reason=Reason.ACCOUNT_NOT_ALLOWED, message=problem or "", requeue_after=LOOK_AGAIN
+            reason=Reason.ACCOUNT_NOT_ALLOWED,
+            message=problem or "",
+            requeue_after=NOT_ALLOWED_RETRY_INTERVAL,
         )
-    return Account(uid=found["metadata"]["uid"], requeue_after=LOOK_LATER)
+    return Account(uid=live["metadata"]["uid"], requeue_after=ALLOWED_RECHECK_INTERVAL)

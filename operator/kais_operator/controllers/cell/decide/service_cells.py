@@ -15,9 +15,9 @@ from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import additions, service_workloads
-from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.planning import children
-from kais_operator.planning.children import ChildDecision, Parent, Standing
+from kais_operator.planning.children import ChildDecision, Ownership, Parent
 from kais_operator.planning.plan import Action, Apply, Body, Delete, EmitEvent, PatchSpec
 
 
@@ -68,51 +68,51 @@ class Workloads:
     requeue_after: timedelta | None = None
 
 
-def wanted_replicas(cell: Cell) -> int:
+def desired_replicas(cell: Cell) -> int:
     """Give 0 for a cell that its formation scaled down after its mission, else 1."""
     is_down = cell.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
     return 0 if is_down else 1
 
 
 def decide_workloads(
-    housed: Housed,
-    who: Identity,
+    housed: CellInFormation,
+    identity: CellIdentity,
     parent: Parent,
     *,
-    found: Children,
+    live: Children,
     installation: Installation,
     now: datetime,
 ) -> Workloads:
     """Choose the writes that bring a service cell to its Deployment and its Service."""
-    replicas = wanted_replicas(housed.cell)
+    replicas = desired_replicas(housed.cell)
     desired = service_workloads.workload(
-        parent, housed, who, knowledge_url=installation.knowledge_url, replicas=replicas
+        parent, housed, identity, knowledge_url=installation.knowledge_url, replicas=replicas
     )
     allowed = installation.allowed_additions
-    deployment = service_workloads.keeping(
-        desired.deployment, found.deployment, housed=housed, parent=parent, allowed=allowed
+    deployment = service_workloads.keep_rendered_template(
+        desired.deployment, live.deployment, housed=housed, parent=parent, allowed=allowed
     )
-    first = [
-        (children.decide_child(deployment, found.deployment, parent), deployment, found.deployment),
-        (_decide_service(desired.service, found.service, parent), desired.service, found.service),
+    decisions = [
+        (children.decide_child(deployment, live.deployment, parent), deployment, live.deployment),
+        (_decide_service(desired.service, live.service, parent), desired.service, live.service),
     ]
     decided: list[ChildDecision] = []
-    staying: list[str] = []
-    for decision, body, seen in first:
-        if seen is None or decision.standing is not Standing.OURS:
+    allowed_paths: list[str] = []
+    for decision, body, live_child in decisions:
+        if live_child is None or decision.ownership is not Ownership.OWNED:
             decided.append(decision)
             continue
-        removal, paths = additions.decide(body, seen, allowed=allowed, now=now)
+        removal, paths = additions.decide(body, live_child, allowed=allowed, now=now)
         actions = _with_alternative(decision, removal)
-        if _is_as_applied(decision, body, seen):
+        if _is_as_applied(decision, body, live_child):
             actions = removal.actions or actions
-            staying += paths
+            allowed_paths += paths
         decided.append(replace(removal, actions=actions))
     trouble = next((d for d in decided if d.reason is Reason.NAME_TAKEN), None)
     trouble = trouble or next((d for d in decided if d.reason is not None), None)
     names = f"Deployment and Service {deployment['metadata']['name']}"
-    if staying:
-        names += f" (with {additions.listed(staying)}, which the installation allows)"
+    if allowed_paths:
+        names += f" (with {additions.listed(allowed_paths)}, which the installation allows)"
     return Workloads(
         actions=tuple(action for d in decided for action in d.actions),
         replicas=replicas,
@@ -136,38 +136,38 @@ def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[
     )
 
 
-def _is_as_applied(decision: ChildDecision, desired: Body, seen: Body) -> bool:
+def _is_as_applied(decision: ChildDecision, desired: Body, live: Body) -> bool:
     """Whether a child of ours is what was last applied, so that others made each difference."""
     if any(isinstance(action, Delete) for action in decision.actions):
         return False
-    carried = seen["metadata"].get("labels") or {}
-    is_same = carried.get(labels.SPEC_HASH) == desired["metadata"]["labels"][labels.SPEC_HASH]
-    return is_same or not decision.actions
+    carried = live["metadata"].get("labels") or {}
+    is_same_hash = carried.get(labels.SPEC_HASH) == desired["metadata"]["labels"][labels.SPEC_HASH]
+    return is_same_hash or not decision.actions
 
 
-def stopped(parent: Parent, found: Children) -> tuple[Action, ...]:
+def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
     """Take the pod away from a cell that may not run, and leave all else as it is."""
-    live = found.deployment
-    if live is None or children.standing(live, parent) is not Standing.OURS:
+    live = existing.deployment
+    if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
     if live["spec"].get("replicas", 1) == 0:
         return ()
     return (Apply(_without_pods(live, parent), uid=live["metadata"]["uid"]),)
 
 
-def removed(parent: Parent, found: Children) -> tuple[Action, ...]:
+def delete_actions(parent: Parent, live: Children) -> tuple[Action, ...]:
     """Remove the children of a cell that is no service any more; those of others stay."""
-    return tuple(_deletions(parent, (found.service, found.deployment)))
+    return tuple(_deletions(parent, (live.service, live.deployment)))
 
 
-def _decide_service(desired: Body, seen: Body | None, parent: Parent) -> ChildDecision:
+def _decide_service(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
     """Choose the write for the Service; one that changes between headless and not is made anew."""
-    decision = children.decide_child(desired, seen, parent)
-    is_changing = seen is not None and _is_headless(seen) != _is_headless(desired)
-    if seen is None or decision.standing is not Standing.OURS or not is_changing:
+    decision = children.decide_child(desired, live, parent)
+    is_changing = live is not None and _is_headless(live) != _is_headless(desired)
+    if live is None or decision.ownership is not Ownership.OWNED or not is_changing:
         return decision
     return ChildDecision(
-        decision.standing, (Delete(children.ref_of(seen), uid=seen["metadata"]["uid"]),)
+        decision.ownership, (Delete(children.ref_of(live), uid=live["metadata"]["uid"]),)
     )
 
 
@@ -175,9 +175,9 @@ def _is_headless(service: Body) -> bool:
     return bool(service["spec"].get("clusterIP") == "None")
 
 
-def _deletions(parent: Parent, found: Sequence[Body | None]) -> Iterator[Action]:
-    for body in found:
-        if body is not None and children.standing(body, parent) is Standing.OURS:
+def _deletions(parent: Parent, bodies: Sequence[Body | None]) -> Iterator[Action]:
+    for body in bodies:
+        if body is not None and children.ownership_of(body, parent) is Ownership.OWNED:
             yield Delete(children.ref_of(body), uid=body["metadata"]["uid"])
 
 

@@ -17,12 +17,12 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import pod_diagnosis, pods
 from kais_operator.planning.plan import Body
 
-_WORDS = 300  # characters of a container's last words in a condition; an arbitrary bound
-_LEAST_WAIT = timedelta(seconds=1)
+_MESSAGE_LIMIT = 300  # characters of a container's last words in a condition; an arbitrary bound
+_MIN_DELAY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class ServicePods:
+class PodState:
     """What the pods of a service cell come to.
 
     Attributes:
@@ -31,41 +31,43 @@ class ServicePods:
         requeue_after: when a pod that is going counts as stuck, which no watch event tells.
     """
 
-    said: DesiredCondition
+    condition: DesiredCondition
     pod_name: str | None = None
     requeue_after: timedelta | None = None
 
 
-def read(
+def read_pod_state(
     deployment: Body | None, pods_seen: Sequence[Body], *, replicas: int, now: datetime
-) -> ServicePods:
+) -> PodState:
     """Say how the pod of a service cell is. Reads no clock."""
     going = [pod for pod in pods_seen if pod["metadata"].get("deletionTimestamp")]
     stuck = [pod for pod in going if pod_diagnosis.is_stuck(pod, now)]
-    waits = [pod_diagnosis.stuck_from(pod) - now for pod in going if pod not in stuck]
-    look_again = max(min(waits), _LEAST_WAIT) if waits else None
-    said, at_work = _said(deployment, pods_seen, stuck, replicas=replicas)
+    delays = [pod_diagnosis.stuck_from(pod) - now for pod in going if pod not in stuck]
+    requeue_after = max(min(delays), _MIN_DELAY) if delays else None
+    condition, at_work = _pod_condition(deployment, pods_seen, stuck, replicas=replicas)
     lost = [pod_diagnosis.stuck_words(pod) for pod in stuck]
-    message = "; ".join([*([said.message] if said.message else []), *lost])
+    message = "; ".join([*([condition.message] if condition.message else []), *lost])
     name = at_work["metadata"]["name"] if at_work is not None else None
-    return ServicePods(replace(said, message=message), name, look_again)
+    return PodState(replace(condition, message=message), name, requeue_after)
 
 
-def _said(
+def _pod_condition(
     deployment: Body | None, pods_seen: Sequence[Body], stuck: Sequence[Body], *, replicas: int
 ) -> tuple[DesiredCondition, Body | None]:
     if replicas == 0:
-        said = conditions.true(ConditionType.POD_READY, Reason.SCALED_DOWN, "no pod is needed now")
-        return said, None
+        condition = conditions.true(
+            ConditionType.POD_READY, Reason.SCALED_DOWN, "no pod is needed now"
+        )
+        return condition, None
     pod = _newest(pods_seen)
     if pod is None or not _is_rolled_out(deployment):
-        return _why_none(deployment, stuck), None
+        return _no_pod_condition(deployment, stuck), None
     ready = _condition(pod, "Ready")
     if ready.get("status") == "True":
-        words = f"{pod_diagnosis.name_of(pod)} is ready"
-        return conditions.true(ConditionType.POD_READY, Reason.POD_RUNNING, words), pod
-    reason, words = _why_not_ready(pod, ready)
-    return conditions.false(ConditionType.POD_READY, reason, words), pod
+        message = f"{pod_diagnosis.name_of(pod)} is ready"
+        return conditions.true(ConditionType.POD_READY, Reason.POD_RUNNING, message), pod
+    reason, message = _not_ready_reason(pod, ready)
+    return conditions.false(ConditionType.POD_READY, reason, message), pod
 
 
 def _newest(pods_seen: Sequence[Body]) -> Body | None:
@@ -88,11 +90,11 @@ def _is_rolled_out(deployment: Body | None) -> bool:
     if deployment is None:
         return False
     status = deployment.get("status") or {}
-    is_seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    return bool(is_seen and status.get("updatedReplicas", 0) >= 1)
+    is_observed = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    return bool(is_observed and status.get("updatedReplicas", 0) >= 1)
 
 
-def _why_none(deployment: Body | None, stuck: Sequence[Body]) -> DesiredCondition:
+def _no_pod_condition(deployment: Body | None, stuck: Sequence[Body]) -> DesiredCondition:
     refusal = _refusal(deployment)
     if refusal is not None:
         return conditions.false(ConditionType.POD_READY, Reason.POD_NOT_CREATED, refusal)
@@ -110,29 +112,34 @@ def _refusal(deployment: Body | None) -> str | None:
     return str(failure.get("message") or "the cluster refuses to create the pod")
 
 
-def _why_not_ready(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
+def _not_ready_reason(pod: Body, ready: Mapping[str, Any]) -> tuple[Reason, str]:
     name = pod_diagnosis.name_of(pod)
     container = _container(pod)
     state = container.get("state") or {}
     trouble = pod_diagnosis.why_waiting(pod, state)
     if trouble is not None:
-        reason, words = trouble
-        return reason, f"{name}: {words}{_last_words(container.get('lastState') or {})}"
+        reason, message = trouble
+        return reason, f"{name}: {message}{_termination_suffix(container.get('lastState') or {})}"
     if "terminated" in state:
-        return Reason.POD_FAILED, f"{name}{_last_words(state)}"
+        return Reason.POD_FAILED, f"{name}{_termination_suffix(state)}"
     if "running" in state:
-        why = ready.get("message") or "its readiness probe has not passed yet"
-        return Reason.WAITING_FOR_PODS, f"{name} is running but not ready: {why}"
+        probe_message = ready.get("message") or "its readiness probe has not passed yet"
+        return Reason.WAITING_FOR_PODS, f"{name} is running but not ready: {probe_message}"
     return Reason.WAITING_FOR_PODS, "the pod is being started"
 
 
-def _last_words(state: Mapping[str, Any]) -> str:
+def _termination_suffix(state: Mapping[str, Any]) -> str:
     ended = state.get("terminated")
     if ended is None:
         return ""
-    why = "" if ended.get("reason") in (None, "Error", "Completed") else f" ({ended['reason']})"
-    said = (ended.get("message") or "").strip()[-_WORDS:]
-    return f"; it ended with exit code {ended.get('exitCode')}{why}{f': {said}' if said else ''}"
+    reason_suffix = (
+        "" if ended.get("reason") in (None, "Error", "Completed") else f" ({ended['reason']})"
+    )
+    message = (ended.get("message") or "").strip()[-_MESSAGE_LIMIT:]
+    return (
+        f"; it ended with exit code {ended.get('exitCode')}"
+        f"{reason_suffix}{f': {message}' if message else ''}"
+    )
 
 
 def _container(pod: Body) -> Body:

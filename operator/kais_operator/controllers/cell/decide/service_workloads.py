@@ -24,12 +24,12 @@ from kais_operator.controllers.cell.decide import (
     process_limits,
     volumes,
 )
-from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.planning import children
-from kais_operator.planning.children import Parent, Standing
+from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Body
 
-KEPT_REVISIONS = 1
+REVISION_HISTORY_LIMIT = 1
 """ReplicaSets kept of templates before: Kubernetes' ten would only fill etcd."""
 _START = {"periodSeconds": 2, "failureThreshold": 150}
 """Five minutes to open the port, an arbitrary time: what loads a model is slow."""
@@ -46,7 +46,12 @@ class Workload:
 
 
 def workload(
-    parent: Parent, housed: Housed, who: Identity, *, knowledge_url: str, replicas: int
+    parent: Parent,
+    housed: CellInFormation,
+    identity: CellIdentity,
+    *,
+    knowledge_url: str,
+    replicas: int,
 ) -> Workload:
     """Make the Deployment and the Service of a service cell."""
     cell = housed.cell
@@ -54,11 +59,11 @@ def workload(
     labelled = {**pods.cell_labels(cell), **selector}
     template = {
         "metadata": {"labels": {**labelled, **parent.label()}},
-        "spec": _pod_spec(cell, who, knowledge_url),
+        "spec": _pod_spec(cell, identity, knowledge_url),
     }
     content = {
         "replicas": replicas,
-        "revisionHistoryLimit": KEPT_REVISIONS,
+        "revisionHistoryLimit": REVISION_HISTORY_LIMIT,
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": selector},
         "template": template,
@@ -70,7 +75,7 @@ def workload(
         name=names.deployment_name(cell.metadata.name),
         labelled=labelled,
         annotated={
-            labels.RENDERED_FROM: _made_from(housed),
+            labels.RENDERED_FROM: _rendered_from(housed),
             labels.RENDERED: names.spec_hash(template),
         },
         content={"spec": content},
@@ -86,14 +91,14 @@ def selector_of(cell: Cell) -> dict[str, str]:
     }
 
 
-def own_pods(cell: Cell, found: Sequence[Body]) -> list[Body]:
+def own_pods(cell: Cell, candidates: Sequence[Body]) -> list[Body]:
     """Keep the pods that the cell's Deployment made: labels are anybody's to write.
 
     A Deployment's ReplicaSets bear its name and a hash; a pod that names an owner who is not there
     is collected by Kubernetes.
     """
     deployment = names.deployment_name(cell.metadata.name)
-    return [pod for pod in found if _replica_set_of(pod).rpartition("-")[0] == deployment]
+    return [pod for pod in candidates if _replica_set_of(pod).rpartition("-")[0] == deployment]
 
 
 def _replica_set_of(pod: Body) -> str:
@@ -103,11 +108,11 @@ def _replica_set_of(pod: Body) -> str:
     return ""
 
 
-def keeping(
+def keep_rendered_template(
     desired: Body,
-    seen: Body | None,
+    live: Body | None,
     *,
-    housed: Housed,
+    housed: CellInFormation,
     parent: Parent,
     allowed: Sequence[str] = (),
 ) -> Body:
@@ -115,33 +120,35 @@ def keeping(
 
     Somebody's edit of what the Cell declares is no template to keep: it is taken back.
     """
-    if seen is None or children.standing(seen, parent) is not Standing.OURS:
+    if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return desired
-    before = seen["metadata"].get("annotations") or {}
-    wanted = desired["metadata"]["annotations"]
+    live_annotations = live["metadata"].get("annotations") or {}
+    desired_annotations = desired["metadata"]["annotations"]
     if (
-        not _is_homeless(housed)
-        and before.get(labels.RENDERED_FROM) != wanted[labels.RENDERED_FROM]
+        not _is_formation_missing(housed)
+        and live_annotations.get(labels.RENDERED_FROM) != desired_annotations[labels.RENDERED_FROM]
     ):
         return desired
-    is_same_rendering = before.get(labels.RENDERED) == wanted[labels.RENDERED]
-    is_edited = _is_edited(desired, seen) or additions.is_tampered(desired, seen, allowed=allowed)
-    if is_same_rendering or is_edited or _never_starts(seen):
+    is_same_rendering = (
+        live_annotations.get(labels.RENDERED) == desired_annotations[labels.RENDERED]
+    )
+    is_edited = _is_edited(desired, live) or additions.is_tampered(desired, live, allowed=allowed)
+    if is_same_rendering or is_edited or _cannot_start(live):
         return desired
-    return _with_template_of(seen, desired)
+    return _with_template_of(live, desired)
 
 
-def _never_starts(seen: Body) -> bool:
+def _cannot_start(live: Body) -> bool:
     """Whether a template gives its process more than that can take."""
-    return process_limits.problem(seen["spec"]["template"]["spec"]["containers"]) is not None
+    return process_limits.problem(live["spec"]["template"]["spec"]["containers"]) is not None
 
 
-def _is_homeless(housed: Housed) -> bool:
+def _is_formation_missing(housed: CellInFormation) -> bool:
     """Whether the formation that a cell names is missing: nobody knows then what it shares."""
     return housed.cell.spec.formation_ref is not None and housed.formation is None
 
 
-def _made_from(housed: Housed) -> str:
+def _rendered_from(housed: CellInFormation) -> str:
     return names.spec_hash(
         {
             "spec": housed.cell.spec.to_dict(),
@@ -151,52 +158,52 @@ def _made_from(housed: Housed) -> str:
     )
 
 
-def _is_edited(desired: Body, seen: Body) -> bool:
+def _is_edited(desired: Body, live: Body) -> bool:
     """Whether what the Cell itself declares differs in the template that is there."""
-    wanted, found = _declared(desired), _declared(seen)
-    return children.differs(wanted, found)
+    desired_fields, live_fields = _declared_fields(desired), _declared_fields(live)
+    return children.differs(desired_fields, live_fields)
 
 
-def _declared(deployment: Body) -> Body:
+def _declared_fields(deployment: Body) -> Body:
     template = deployment["spec"]["template"]["spec"]
-    shown = ("image", "command", "args", "resources", "securityContext")
+    keys = ("image", "command", "args", "resources", "securityContext")
     containers = [
-        {"name": one["name"], **{key: one[key] for key in shown if key in one}}
-        for one in template.get("containers") or ()
+        {"name": container["name"], **{key: container[key] for key in keys if key in container}}
+        for container in template.get("containers") or ()
     ]
     return {"serviceAccountName": template.get("serviceAccountName"), "containers": containers}
 
 
-def _with_template_of(seen: Body, desired: Body) -> Body:
+def _with_template_of(live: Body, desired: Body) -> Body:
     """Keep the template and, so that keeping it is no change, the marks that speak of it."""
     metadata, spec = desired["metadata"], desired["spec"]
-    carried = seen["metadata"].get("labels") or {}
+    carried = live["metadata"].get("labels") or {}
     fingerprint = carried.get(labels.SPEC_HASH, metadata["labels"][labels.SPEC_HASH])
     return {
         **desired,
         "metadata": {
             **metadata,
             "labels": {**metadata["labels"], labels.SPEC_HASH: fingerprint},
-            "annotations": _marks(seen["metadata"].get("annotations") or {}),
+            "annotations": _render_annotations(live["metadata"].get("annotations") or {}),
         },
-        "spec": {**spec, "template": seen["spec"]["template"]},
+        "spec": {**spec, "template": live["spec"]["template"]},
     }
 
 
-def _marks(annotations: Mapping[str, str]) -> dict[str, str]:
-    kept = (labels.RENDERED_FROM, labels.RENDERED)
-    return {key: annotations[key] for key in kept if key in annotations}
+def _render_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    keys = (labels.RENDERED_FROM, labels.RENDERED)
+    return {key: annotations[key] for key in keys if key in annotations}
 
 
-def _pod_spec(cell: Cell, who: Identity, knowledge_url: str) -> Body:
-    mounted = volumes.volumes(cell, who, knowledge_map=None)
-    variables = environment.variables(cell, who, knowledge_url=knowledge_url, told={})
+def _pod_spec(cell: Cell, identity: CellIdentity, knowledge_url: str) -> Body:
+    mounted = volumes.volumes(cell, identity, knowledge_map=None)
+    variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra={})
     container = pods.container(cell, pods.SERVICE, variables=variables, mounted=mounted)
     ports = named_ports(cell)
     if ports:
         container["ports"] = [{"containerPort": port, "name": name} for name, port in ports]
         container |= _probes(ports[0][1])
-    return pods.pod_spec(cell, who, containers=[container], mounted=mounted)
+    return pods.pod_spec(cell, identity, containers=[container], mounted=mounted)
 
 
 def _probes(port: int) -> Body:
@@ -212,11 +219,11 @@ def _probes(port: int) -> Body:
 def named_ports(cell: Cell) -> list[tuple[str, int]]:
     """Give each declared port with a name of its own; a name said twice is the first one's."""
     declared: list[Port] = cell.spec.container.ports if cell.spec.container else []
-    named: dict[str, int] = {}
+    ports_by_name: dict[str, int] = {}
     for port in declared:
-        name = port.name if port.name not in named else f"port-{port.container_port}"
-        named[name] = port.container_port
-    return list(named.items())
+        name = port.name if port.name not in ports_by_name else f"port-{port.container_port}"
+        ports_by_name[name] = port.container_port
+    return list(ports_by_name.items())
 
 
 def _service(parent: Parent, cell: Cell, labelled: Mapping[str, str]) -> Body:

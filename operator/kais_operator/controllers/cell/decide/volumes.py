@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kais import labels, names
 from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import environment
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.cell.decide.environment import (
     CELL_SPEC_FOLDER,
     TOKEN_FOLDER,
@@ -36,28 +36,28 @@ class Volume:
     mount: Body
 
 
-def volumes(cell: Cell, who: Identity, *, knowledge_map: str | None) -> list[Volume]:
+def volumes(cell: Cell, identity: CellIdentity, *, knowledge_map: str | None) -> list[Volume]:
     """Give everything that a container of the cell mounts; `knowledge_map` is an attempt's."""
-    found = [_volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
+    mounted = [_volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
     if knowledge_map is not None:
         recalled: Body = {"configMap": {"name": knowledge_map}}
-        found.append(_volume("kais-knowledge", KNOWLEDGE_FOLDER, recalled, is_read_only=True))
+        mounted.append(_volume("kais-knowledge", KNOWLEDGE_FOLDER, recalled, is_read_only=True))
     shared: Body = {"emptyDir": {}}
-    if who.workspace is not None:
-        shared = {"persistentVolumeClaim": {"claimName": who.workspace}}
-    found += [
+    if identity.workspace is not None:
+        shared = {"persistentVolumeClaim": {"claimName": identity.workspace}}
+    mounted += [
         _volume("tmp", "/tmp", {"emptyDir": {}}),  # noqa: S108 - in the pod
         _volume("workspace", SHARED_FOLDER, shared),
-        _volume("private", f"{PRIVATE_FOLDER}/{who.short_name}", {"emptyDir": {}}),
+        _volume("private", f"{PRIVATE_FOLDER}/{identity.short_name}", {"emptyDir": {}}),
     ]
     if cell.spec.formation_ref is not None:
         name = names.topology_map_name(cell.spec.formation_ref)
         peers: Body = {"configMap": {"name": name, "optional": True}}
-        found.append(_volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
+        mounted.append(_volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
     if environment.has_spec_file(cell):
         spec: Body = {"configMap": {"name": names.cell_spec_map_name(cell.metadata.name)}}
-        found.append(_volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
-    return found
+        mounted.append(_volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
+    return mounted
 
 
 def _token() -> Body:

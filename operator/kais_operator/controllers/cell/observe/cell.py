@@ -12,7 +12,7 @@ from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell as decision
 from kais_operator.controllers.cell.decide import cell_identity, environment, service_workloads
 from kais_operator.controllers.cell.decide.cell import CellObserved
-from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_cells import Children, Installation
 from kais_operator.controllers.cell.observe import spawn_ancestry
 from kais_operator.controllers.shared.observe import shared_reads
@@ -26,23 +26,25 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
     if body is None:
         return None
     cell = shared_reads.read(Cell, body)
-    if isinstance(cell, shared_reads.Unreadable):
+    if isinstance(cell, shared_reads.InvalidObject):
         return Observation(body, cell)
     if cell.is_deleting:
-        return Observation(body, CellObserved(Housed(cell, None), None))
+        return Observation(body, CellObserved(CellInFormation(cell, None), None))
     workloads = await _workloads(world, cell)
     if decision.not_supported(cell.spec) is not None:
-        return Observation(body, CellObserved(Housed(cell, None), None, workloads=workloads))
+        return Observation(
+            body, CellObserved(CellInFormation(cell, None), None, workloads=workloads)
+        )
     cluster = world.cluster
     formation = await shared_reads.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
     observed = CellObserved(
-        housed=Housed(cell, formation),
+        housed=CellInFormation(cell, formation),
         account=await _account(cluster, cell),
         spec_map=await _spec_map(cluster, cell),
         workloads=workloads,
-        sharing=await shared_reads.sharing(cluster, cell),
-        kin=await spawn_ancestry.read_kin(world, Housed(cell, formation)),
+        sharing=await shared_reads.scopes_sharing_account(cluster, cell),
+        kin=await spawn_ancestry.read_kin(world, CellInFormation(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
         store_problem=world.sync_state.unavailable_reason(),
         installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
@@ -90,6 +92,8 @@ def _is_registered(world: World, observed: CellObserved) -> bool:
     return world.sync_state.is_registered(decision.principal_for(observed, account_uid=uid))
 
 
-RECONCILER = Controller(
-    "Cell", observe_cell, shared_reads.deciding(decision.decide_cell, summary=ConditionType.READY)
+CONTROLLER = Controller(
+    "Cell",
+    observe_cell,
+    shared_reads.decide_or_report_invalid(decision.decide_cell, summary=ConditionType.READY),
 )

@@ -10,7 +10,7 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import SpawnPolicy
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity
-from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.formation.decide import (
     deleted_parents,
     recursion_policy,
@@ -23,7 +23,7 @@ from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import Cluster, World
 
 
-async def read_kin(world: World, housed: Housed) -> Kin:
+async def read_kin(world: World, housed: CellInFormation) -> Kin:
     """Read the cells among which one was made; nothing where no cell can have made it."""
     cluster, cell = world.cluster, housed.cell
     namespace = cell.metadata.namespace

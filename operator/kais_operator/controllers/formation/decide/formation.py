@@ -31,7 +31,7 @@ from kais_operator.planning import children, status_and_events
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
-_NAMED = 5  # cells that a message names before it only counts; an arbitrary number
+_MAX_CELLS_NAMED = 5  # cells that a message names before it only counts; an arbitrary number
 _PASSED_ON = (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
 
 
@@ -68,16 +68,22 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
         if status_and_events.is_suspended(formation)
         else _decide_children(observed, desired, topology_map)
     )
-    said = [_applied(formation, decided, topology_map), _cells_ready(cells)]
-    said.append(conditions.summary(said, message=_all_well(formation, len(desired))))
-    told = status_and_events.timed(formation, said, now)
+    desired_conditions = [_applied(formation, decided, topology_map), _cells_ready(cells)]
+    desired_conditions.append(
+        conditions.summary(desired_conditions, message=_ready_message(formation, len(desired)))
+    )
+    timed_conditions = status_and_events.with_transition_times(formation, desired_conditions, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
-    actions += [] if status_and_events.is_suspended(formation) else _pruned(observed, desired)
-    actions += status_and_events.events(formation, told, types=(ConditionType.READY,))
+    actions += (
+        [] if status_and_events.is_suspended(formation) else _prune_actions(observed, desired)
+    )
+    actions += status_and_events.transition_events(
+        formation, timed_conditions, types=(ConditionType.READY,)
+    )
     return Plan(
         tuple(actions),
-        status_and_events.body_of(_status(formation, cells, told=told)),
-        _soonest(decided),
+        status_and_events.body_of(_status(formation, cells, timed_conditions=timed_conditions)),
+        _earliest_requeue(decided),
     )
 
 
@@ -85,15 +91,15 @@ def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> P
     """Write nothing for a team larger than the bound; the cells that it has stay as they are."""
     formation = observed.formation
     message = f"{excess}; nothing is written until then, and existing cells stay"
-    wanted = [
+    desired_conditions = [
         conditions.false(ConditionType.APPLIED, Reason.TOO_MANY_CELLS, message),
         conditions.false(ConditionType.CELLS_READY, Reason.TOO_MANY_CELLS, excess),
     ]
-    wanted.append(conditions.summary(wanted, message=""))
-    timed = status_and_events.timed(formation, wanted, now)
-    status = _status(formation, _own_cells(observed, observed.cells), told=timed)
+    desired_conditions.append(conditions.summary(desired_conditions, message=""))
+    timed = status_and_events.with_transition_times(formation, desired_conditions, now)
+    status = _status(formation, _own_cells(observed, observed.cells), timed_conditions=timed)
     return Plan(
-        status_and_events.events(formation, timed, types=(ConditionType.READY,)),
+        status_and_events.transition_events(formation, timed, types=(ConditionType.READY,)),
         status_and_events.body_of(status),
     )
 
@@ -104,7 +110,7 @@ def parent_of(formation: Formation) -> Parent:
     return Parent(API_VERSION, formation.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def wanted_names(formation: Formation) -> list[str]:
+def desired_names(formation: Formation) -> list[str]:
     """Name every Cell that the spec asks for, in its order."""
     return [
         names.cell_name(formation.metadata.name, template.name, index)
@@ -113,13 +119,13 @@ def wanted_names(formation: Formation) -> list[str]:
     ]
 
 
-def is_wanted(formation: Formation, name: str) -> bool:
+def is_desired(formation: Formation, name: str) -> bool:
     """Whether the spec asks for a Cell of this name; for most names without naming every cell."""
     short = name.removeprefix(f"{formation.metadata.name}-")
     is_plain = short != name and names.is_dns_label(name)
     if is_plain and topology.template_of(formation.spec, short) is not None:
         return True
-    return name in wanted_names(formation)
+    return name in desired_names(formation)
 
 
 def cell_bodies(formation: Formation) -> list[Body]:
@@ -136,27 +142,29 @@ def _template_bodies(formation: Formation, template: CellTemplate) -> Iterator[B
 
 def _cell_body(formation: Formation, template: CellTemplate, index: int, spec: Body) -> Body:
     name = names.cell_name(formation.metadata.name, template.name, index)
-    known = formation.metadata.labels
+    formation_labels = formation.metadata.labels
     return children.child_body(
         parent_of(formation),
         api_version=API_VERSION,
         kind="Cell",
         name=name,
         labelled={
-            **{key: known[key] for key in _PASSED_ON if key in known},
+            **{key: formation_labels[key] for key in _PASSED_ON if key in formation_labels},
             labels.CELL_TEMPLATE: template.name,
             labels.CELL: names.label_value(name),
             labels.ROLE: labels.ROLE_CELL,
         },
-        annotated=_resting(formation),
+        annotated=_scale_down_annotation(formation),
         content={"spec": spec},
     )
 
 
-def _resting(formation: Formation) -> dict[str, str]:
+def _scale_down_annotation(formation: Formation) -> dict[str, str]:
     """Pass on that service cells rest; in no spec, so that waking them restarts nobody."""
-    is_resting = formation.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
-    return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_resting else {}
+    is_scaled_down = (
+        formation.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
+    )
+    return {labels.SCALED_DOWN: labels.SCALED_DOWN_YES} if is_scaled_down else {}
 
 
 def _decide_children(
@@ -180,21 +188,21 @@ def _decide_cells(observed: FormationObserved, desired: Sequence[Body]) -> list[
     ]
 
 
-def _pruned(observed: FormationObserved, desired: Sequence[Body]) -> list[Action]:
-    kept = {body["metadata"]["name"] for body in desired}
+def _prune_actions(observed: FormationObserved, desired: Sequence[Body]) -> list[Action]:
+    desired_names = {body["metadata"]["name"] for body in desired}
     uid = observed.formation.metadata.uid
     surplus = [
         body
         for name, body in observed.cells.items()
-        if name not in kept
+        if name not in desired_names
         and children.controller_uid(body) == uid
         and not body["metadata"].get("deletionTimestamp")
     ]
-    surplus.sort(key=_made_order, reverse=True)
+    surplus.sort(key=_creation_order, reverse=True)
     return [Delete(children.ref_of(body), uid=body["metadata"]["uid"]) for body in surplus]
 
 
-def _made_order(body: Body) -> tuple[str, str]:
+def _creation_order(body: Body) -> tuple[str, str]:
     return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
 
 
@@ -207,42 +215,44 @@ def _applied(
         )
     blocked = [d for d in decided if d.reason is not None]
     if blocked:
-        taken = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
-        reason = taken.reason or Reason.NAME_TAKEN
+        first_blocked = next((d for d in blocked if d.reason is Reason.NAME_TAKEN), blocked[0])
+        reason = first_blocked.reason or Reason.NAME_TAKEN
         return conditions.false(
-            ConditionType.APPLIED, reason, "; ".join(d.message for d in blocked[:_NAMED])
+            ConditionType.APPLIED, reason, "; ".join(d.message for d in blocked[:_MAX_CELLS_NAMED])
         )
     problems = topology.problems(formation.spec)
     if problems:
-        words = "; ".join(problems[:_NAMED])
+        message = "; ".join(problems[:_MAX_CELLS_NAMED])
         return conditions.false(
             ConditionType.APPLIED,
             Reason.TOPOLOGY_INVALID,
-            f"{words}; until that is fixed, no cell has peers",
+            f"{message}; until that is fixed, no cell has peers",
         )
     count = formation.spec.cell_count
     claim = ", the workspace" if formation.spec.workspace is not None else ""
-    words = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
-    words += topology_maps.what_is_left_out(topology_map)
-    return conditions.true(ConditionType.APPLIED, Reason.APPLIED, words)
+    message = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
+    message += topology_maps.what_is_left_out(topology_map)
+    return conditions.true(ConditionType.APPLIED, Reason.APPLIED, message)
 
 
 def _cells_ready(cells: Mapping[str, Cell | None]) -> DesiredCondition:
-    reasons = [waits_for(cell, name) for name, cell in cells.items()]
+    reasons = [not_ready_message(cell, name) for name, cell in cells.items()]
     waiting = [reason for reason in reasons if reason is not None]
     if not waiting:
-        words = f"all {len(cells)} cells are ready" if len(cells) > 1 else "its cell is ready"
-        return conditions.true(ConditionType.CELLS_READY, Reason.CELLS_READY, words)
-    more = f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+        message = f"all {len(cells)} cells are ready" if len(cells) > 1 else "its cell is ready"
+        return conditions.true(ConditionType.CELLS_READY, Reason.CELLS_READY, message)
+    suffix = (
+        f"; and {len(waiting) - _MAX_CELLS_NAMED} more" if len(waiting) > _MAX_CELLS_NAMED else ""
+    )
     return conditions.false(
         ConditionType.CELLS_READY,
         Reason.WAITING_FOR_CELLS,
         f"{len(cells) - len(waiting)} of {len(cells)} cells are ready; "
-        f"{'; '.join(waiting[:_NAMED])}{more}",
+        f"{'; '.join(waiting[:_MAX_CELLS_NAMED])}{suffix}",
     )
 
 
-def waits_for(cell: Cell | None, name: str) -> str | None:
+def not_ready_message(cell: Cell | None, name: str) -> str | None:
     """Say in words why a cell is not ready; None when it is."""
     if cell is None:
         return f"{name} is being prepared"
@@ -250,18 +260,18 @@ def waits_for(cell: Cell | None, name: str) -> str | None:
         return f"{name} is being deleted"
     if cell.is_true(ConditionType.READY):
         return None
-    said = cell.condition(ConditionType.READY)
-    is_current = said is not None and said.observed_generation == cell.metadata.generation
+    ready = cell.condition(ConditionType.READY)
+    is_current = ready is not None and ready.observed_generation == cell.metadata.generation
     return (
-        f"{name}: {said.message}"
-        if said is not None and is_current
+        f"{name}: {ready.message}"
+        if ready is not None and is_current
         else f"{name} is being prepared"
     )
 
 
-def _own_cells(observed: FormationObserved, wanted: Iterable[str]) -> dict[str, Cell | None]:
+def _own_cells(observed: FormationObserved, names: Iterable[str]) -> dict[str, Cell | None]:
     """Read the formation's own cells of these names, None for one that cannot be counted."""
-    return {name: _own_cell(observed, name) for name in wanted}
+    return {name: _own_cell(observed, name) for name in names}
 
 
 def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
@@ -274,22 +284,25 @@ def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
         return None  # edited into what cannot be read; this pass applies it as it shall be
 
 
-def _all_well(formation: Formation, count: int) -> str:
-    words = f"{count} of {count} cells are ready"
+def _ready_message(formation: Formation, count: int) -> str:
+    message = f"{count} of {count} cells are ready"
     if formation.spec.budget is None:
-        return words
-    return f"{words} (without effect in this version: budget: cells of images report no cost)"
+        return message
+    return f"{message} (without effect in this version: budget: cells of images report no cost)"
 
 
 def _status(
-    formation: Formation, cells: Mapping[str, Cell | None], *, told: list[conditions.Condition]
+    formation: Formation,
+    cells: Mapping[str, Cell | None],
+    *,
+    timed_conditions: list[conditions.Condition],
 ) -> FormationStatus:
-    ready = sum(waits_for(cell, name) is None for name, cell in cells.items())
+    ready = sum(not_ready_message(cell, name) is None for name, cell in cells.items())
     total = formation.spec.cell_count
-    summary = told[-1]
+    summary = timed_conditions[-1]
     return FormationStatus(
         observed_generation=formation.metadata.generation,
-        conditions=told,
+        conditions=timed_conditions,
         phase=_phase(formation, cells, summary),
         ready_cells=ready,
         total_cells=total,
@@ -312,8 +325,8 @@ def _phase(
         return FormationPhase.FAILED
     if summary.status != "True":
         return FormationPhase.PENDING
-    return FormationPhase.COMPLETED if _resting(formation) else FormationPhase.RUNNING
+    return FormationPhase.COMPLETED if _scale_down_annotation(formation) else FormationPhase.RUNNING
 
 
-def _soonest(decided: Sequence[ChildDecision]) -> timedelta | None:
+def _earliest_requeue(decided: Sequence[ChildDecision]) -> timedelta | None:
     return min((d.requeue_after for d in decided if d.requeue_after), default=None)

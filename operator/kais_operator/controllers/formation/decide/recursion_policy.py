@@ -73,7 +73,7 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
         cell.metadata.name
         for cell in cells
         if (team := by_uid.get(cell.metadata.controller_uid or "")) is not None
-        and formations.is_wanted(team, cell.metadata.name)
+        and formations.is_desired(team, cell.metadata.name)
     )
 
 

@@ -10,7 +10,7 @@ from kais import names
 from kais.reasons import Reason
 from kais.resources.formation import Formation, Workspace
 from kais_operator.planning import children, quantities
-from kais_operator.planning.children import ChildDecision, Parent, Standing
+from kais_operator.planning.children import ChildDecision, Ownership, Parent
 from kais_operator.planning.plan import Body, Delete
 
 
@@ -31,35 +31,35 @@ def claim_body(formation: Formation, workspace: Workspace, parent: Parent) -> Bo
     )
 
 
-def decide_claim(formation: Formation, seen: Body | None, parent: Parent) -> ChildDecision | None:
+def decide_claim(formation: Formation, live: Body | None, parent: Parent) -> ChildDecision | None:
     """Choose the write for the claim; None when none is wanted and none is there."""
     workspace = formation.spec.workspace
     if workspace is None:
-        return _unwanted(seen, parent)
+        return _unwanted(live, parent)
     desired = claim_body(formation, workspace, parent)
-    decision = children.decide_child(desired, seen, parent)
-    if decision.standing is not Standing.OURS or seen is None:
+    decision = children.decide_child(desired, live, parent)
+    if decision.ownership is not Ownership.OWNED or live is None:
         return decision
-    problem = _unchangeable(desired, seen)
+    problem = _unchangeable(desired, live)
     if problem is None:
         return decision
-    words = (
-        f"{children.ref_of(seen)} {problem}; restore spec.workspace, or delete the claim and its "
+    message = (
+        f"{children.ref_of(live)} {problem}; restore spec.workspace, or delete the claim and its "
         "data"
     )
-    return ChildDecision(Standing.OURS, reason=Reason.APPLY_FAILED, message=words)
+    return ChildDecision(Ownership.OWNED, reason=Reason.APPLY_FAILED, message=message)
 
 
-def _unwanted(seen: Body | None, parent: Parent) -> ChildDecision | None:
+def _unwanted(live: Body | None, parent: Parent) -> ChildDecision | None:
     """Remove our claim when the formation wants none; Kubernetes keeps it while a pod uses it."""
-    if seen is None or children.standing(seen, parent) is not Standing.OURS:
+    if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return None
-    removal = Delete(children.ref_of(seen), uid=seen["metadata"]["uid"])
-    return ChildDecision(Standing.OURS, (removal,))
+    removal = Delete(children.ref_of(live), uid=live["metadata"]["uid"])
+    return ChildDecision(Ownership.OWNED, (removal,))
 
 
-def _unchangeable(desired: Body, seen: Body) -> str | None:
-    wanted, found = desired["spec"], seen["spec"]
+def _unchangeable(desired: Body, live: Body) -> str | None:
+    wanted, found = desired["spec"], live["spec"]
     if wanted["accessModes"] != found.get("accessModes"):
         modes = ", ".join(found.get("accessModes") or ())
         return f"was made with access mode {modes} and cannot get another"
@@ -68,6 +68,6 @@ def _unchangeable(desired: Body, seen: Body) -> str | None:
         return f"was made of class {found.get('storageClassName')} and cannot get another"
     size = wanted["resources"]["requests"]["storage"]
     has = (found.get("resources") or {}).get("requests", {}).get("storage", size)
-    if quantities.amount(size) < quantities.amount(has) and not quantities.is_same(size, has):
+    if quantities.amount(size) < quantities.amount(has) and not quantities.is_equal(size, has):
         return f"has {has} and cannot shrink to {size}"
     return None

@@ -31,15 +31,15 @@ from kais_operator.planning.plan import (
 )
 from knowledge_client import models
 
-PATIENCE = timedelta(seconds=30)
+OUTBOX_DELAY = timedelta(seconds=30)
 """How long a deletion waits for the store, away or refusing, before its call goes to the outbox."""
-STORE_AGAIN = timedelta(seconds=10)
+STORE_RETRY_INTERVAL = timedelta(seconds=10)
 """When a scope whose store is away looks whether it is back: no watch event tells."""
 NOT_MEASURED = "-"
 """What the column shows of a scope before a run had facts of it."""
-TELL_AGAIN = timedelta(hours=1)
+REFUSAL_RETRY_INTERVAL = timedelta(hours=1)
 """When settings that the store refused are told once more: it may be a newer one by then."""
-LOOK_AGAIN = timedelta(minutes=1)
+DUPLICATE_RETRY_INTERVAL = timedelta(minutes=1)
 """When a duplicate looks whether the older object is gone: no event of that one names this one."""
 
 
@@ -59,7 +59,7 @@ class KnowledgeScopeObserved:
     """
 
     declared: KnowledgeScope
-    others: Sequence[KnowledgeScope]
+    other_scopes: Sequence[KnowledgeScope]
     is_configured: bool
     refusal: str | None
     stats: models.ScopeStats | None
@@ -71,37 +71,45 @@ class KnowledgeScopeObserved:
 def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> Plan:
     """Choose what the store is told of a scope, and say what it holds. Reads no clock."""
     declared = observed.declared
-    older = _older(observed)
+    older = _older_duplicate(observed)
     if declared.is_deleting:
-        return _deleting(observed, now, is_served=older is None and not _is_out_of_place(observed))
+        return _decide_deletion(
+            observed, now, is_served=older is None and not _is_outside_operator_namespace(observed)
+        )
     refused = _refused(observed, older)
     if refused is not None:
         reachable = _reachable(observed)
-        said = [
+        desired_conditions = [
             reachable,
             refused,
             conditions.false(ConditionType.READY, refused.reason, refused.message),
         ]
-        plan = _plan(observed, said, now, actions=())
-        return Plan(plan.actions, plan.status, plan.requeue_after or LOOK_AGAIN)
-    said = [_reachable(observed), _configured(observed)]
-    said.append(conditions.summary(said, message=f"{_path(observed)} has its declared settings"))
+        plan = _plan(observed, desired_conditions, now, actions=())
+        return Plan(plan.actions, plan.status, plan.requeue_after or DUPLICATE_RETRY_INTERVAL)
+    desired_conditions = [_reachable(observed), _configured(observed)]
+    desired_conditions.append(
+        conditions.summary(
+            desired_conditions, message=f"{_path(observed)} has its declared settings"
+        )
+    )
     if status_and_events.is_suspended(declared):
-        said = status_and_events.suspended(said, about=ConditionType.CONFIGURED)
-        return _plan(observed, said, now, actions=())
+        desired_conditions = status_and_events.with_suspension(
+            desired_conditions, write_condition=ConditionType.CONFIGURED
+        )
+        return _plan(observed, desired_conditions, now, actions=())
     actions: list[Action] = list(_finalizer(declared))
     if observed.refusal is not None:
-        plan = _plan(observed, said, now, actions=actions)
-        return Plan(plan.actions, plan.status, plan.requeue_after or TELL_AGAIN)
+        plan = _plan(observed, desired_conditions, now, actions=actions)
+        return Plan(plan.actions, plan.status, plan.requeue_after or REFUSAL_RETRY_INTERVAL)
     if not observed.is_configured:
         actions.append(PutScope(_path(observed), config_of(declared)))
-    return _plan(observed, said, now, actions=actions)
+    return _plan(observed, desired_conditions, now, actions=actions)
 
 
 def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
     """Translate the spec to what the store takes."""
     spec = declared.spec
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "read_only": spec.read_only,
         "inherit": spec.inherit,
         "promotion": {
@@ -118,12 +126,12 @@ def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
     }
     if spec.retention is not None:
         days = spec.retention.ttl_days
-        given["retention"] = {
+        fields["retention"] = {
             "max_facts": spec.retention.max_facts,
             "ttl_days": days or None,
             "half_life_days": spec.retention.half_life_days,
         }
-    return models.ScopeConfig.model_validate(given)
+    return models.ScopeConfig.model_validate(fields)
 
 
 def injection_of(declared: KnowledgeScope | None) -> models.Injection:
@@ -143,18 +151,22 @@ def _path(observed: KnowledgeScopeObserved) -> str:
     return str(cell_identity.scope_path(observed.declared))
 
 
-def _older(observed: KnowledgeScopeObserved) -> KnowledgeScope | None:
+def _older_duplicate(observed: KnowledgeScopeObserved) -> KnowledgeScope | None:
     """Find the object of the same path that counts instead of this one."""
     declared = observed.declared
     path = cell_identity.scope_path(declared)
-    same = [other for other in observed.others if cell_identity.scope_path(other) == path]
+    duplicates = [
+        scope for scope in observed.other_scopes if cell_identity.scope_path(scope) == path
+    ]
     older = [
-        other for other in same if cell_identity.age_key(other) < cell_identity.age_key(declared)
+        scope
+        for scope in duplicates
+        if cell_identity.age_key(scope) < cell_identity.age_key(declared)
     ]
     return min(older, key=cell_identity.age_key, default=None)
 
 
-def _is_out_of_place(observed: KnowledgeScopeObserved) -> bool:
+def _is_outside_operator_namespace(observed: KnowledgeScopeObserved) -> bool:
     declared = observed.declared
     is_platform = declared.spec.level is Level.PLATFORM
     return is_platform and declared.metadata.namespace != observed.operator_namespace
@@ -163,7 +175,7 @@ def _is_out_of_place(observed: KnowledgeScopeObserved) -> bool:
 def _refused(
     observed: KnowledgeScopeObserved, older: KnowledgeScope | None
 ) -> DesiredCondition | None:
-    if _is_out_of_place(observed):
+    if _is_outside_operator_namespace(observed):
         return conditions.false(
             ConditionType.CONFIGURED,
             Reason.PLATFORM_NOT_ALLOWED,
@@ -184,22 +196,24 @@ def _reachable(observed: KnowledgeScopeObserved) -> DesiredCondition:
         return conditions.false(
             ConditionType.STORE_REACHABLE, Reason.STORE_UNAVAILABLE, observed.store_problem
         )
-    words = f"the knowledge service answers at {observed.endpoint}"
-    return conditions.true(ConditionType.STORE_REACHABLE, Reason.STORE_REACHABLE, words)
+    message = f"the knowledge service answers at {observed.endpoint}"
+    return conditions.true(ConditionType.STORE_REACHABLE, Reason.STORE_REACHABLE, message)
 
 
 def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
     if observed.is_configured or _was_configured(observed):
-        words = f"the knowledge service has the settings of {_path(observed)}"
+        message = f"the knowledge service has the settings of {_path(observed)}"
         return conditions.true(
-            ConditionType.CONFIGURED, Reason.CONFIGURED, words + _unused(observed)
+            ConditionType.CONFIGURED, Reason.CONFIGURED, message + _unused(observed)
         )
     if observed.refusal is not None:
-        words = f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
-        return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, words)
+        message = (
+            f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
+        )
+        return conditions.false(ConditionType.CONFIGURED, Reason.CONFIGURATION_FAILED, message)
     if observed.store_problem is not None:
-        words = "the settings are sent when the knowledge service answers"
-        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, words)
+        message = "the settings are sent when the knowledge service answers"
+        return conditions.false(ConditionType.CONFIGURED, Reason.STORE_UNAVAILABLE, message)
     return conditions.unknown(
         ConditionType.CONFIGURED,
         Reason.RECONCILING,
@@ -220,18 +234,18 @@ def _was_configured(observed: KnowledgeScopeObserved) -> bool:
 def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:
     """Hold the object exactly as long as its deletion means a deletion in the store."""
     is_held = labels.FINALIZER in declared.metadata.finalizers
-    is_wanted = declared.spec.deletion_policy is DeletionPolicy.DELETE
-    if is_held == is_wanted:
+    is_needed = declared.spec.deletion_policy is DeletionPolicy.DELETE
+    if is_held == is_needed:
         return ()
-    return (_release(declared) if is_held else _hold(declared),)
+    return (_release_finalizer(declared) if is_held else _add_finalizer(declared),)
 
 
-def _hold(declared: KnowledgeScope) -> PatchMetadata:
+def _add_finalizer(declared: KnowledgeScope) -> PatchMetadata:
     finalizers = (*declared.metadata.finalizers, labels.FINALIZER)
     return _patch(declared, finalizers)
 
 
-def _release(declared: KnowledgeScope) -> PatchMetadata:
+def _release_finalizer(declared: KnowledgeScope) -> PatchMetadata:
     finalizers = tuple(f for f in declared.metadata.finalizers if f != labels.FINALIZER)
     return _patch(declared, finalizers)
 
@@ -245,31 +259,33 @@ def _patch(declared: KnowledgeScope, finalizers: tuple[str, ...]) -> PatchMetada
     )
 
 
-def _deleting(observed: KnowledgeScopeObserved, now: datetime, *, is_served: bool) -> Plan:
+def _decide_deletion(observed: KnowledgeScopeObserved, now: datetime, *, is_served: bool) -> Plan:
     declared = observed.declared
     if labels.FINALIZER not in declared.metadata.finalizers:
         return Plan()
     is_erasing = declared.spec.deletion_policy is DeletionPolicy.DELETE and is_served
     if not is_erasing:
-        return Plan((_release(declared),))
+        return Plan((_release_finalizer(declared),))
     asked_at = declared.metadata.deletion_timestamp or now
-    if now - asked_at < PATIENCE:
-        actions = (DeleteScope(_path(observed)), _release(declared))
-        left = max(asked_at + PATIENCE - now, timedelta(seconds=1))
+    if now - asked_at < OUTBOX_DELAY:
+        actions = (DeleteScope(_path(observed)), _release_finalizer(declared))
+        remaining = max(asked_at + OUTBOX_DELAY - now, timedelta(seconds=1))
         if observed.store_problem is None:
-            return Plan(actions, requeue_after=left)
-        said = [conditions.false(ConditionType.READY, Reason.DELETING, _waiting_words(observed))]
-        plan = _plan(observed, said, now, actions=actions)
-        return Plan(plan.actions, plan.status, left)
-    kept = outbox.body(
+            return Plan(actions, requeue_after=remaining)
+        desired_conditions = [
+            conditions.false(ConditionType.READY, Reason.DELETING, _waiting_message(observed))
+        ]
+        plan = _plan(observed, desired_conditions, now, actions=actions)
+        return Plan(plan.actions, plan.status, remaining)
+    outbox_body = outbox.body(
         observed.operator_namespace,
         key=f"scope-{declared.metadata.uid}",
         calls=[outbox.delete_scope(_path(observed))],
     )
-    return Plan((Create(kept), _release(declared)))
+    return Plan((Create(outbox_body), _release_finalizer(declared)))
 
 
-def _waiting_words(observed: KnowledgeScopeObserved) -> str:
+def _waiting_message(observed: KnowledgeScopeObserved) -> str:
     path = _path(observed)
     return (
         f"the knowledge of {path} is deleted when the knowledge service answers:"
@@ -279,18 +295,18 @@ def _waiting_words(observed: KnowledgeScopeObserved) -> str:
 
 def _plan(
     observed: KnowledgeScopeObserved,
-    said: list[DesiredCondition],
+    desired_conditions: list[DesiredCondition],
     now: datetime,
     *,
     actions: Sequence[Action],
 ) -> Plan:
     declared = observed.declared
-    told = status_and_events.timed(declared, said, now)
+    timed_conditions = status_and_events.with_transition_times(declared, desired_conditions, now)
     stats = observed.stats
     usefulness = None if stats is None or stats.usefulness is None else round(stats.usefulness, 3)
     status = KnowledgeScopeStatus(
         observed_generation=declared.metadata.generation,
-        conditions=told,
+        conditions=timed_conditions,
         path=_path(observed),
         endpoint=observed.endpoint,
         facts=stats.facts if stats else declared.status.facts,
@@ -301,6 +317,8 @@ def _plan(
             useful=f"{usefulness:.0%}" if usefulness is not None else NOT_MEASURED
         ),
     )
-    events = status_and_events.events(declared, told, types=(ConditionType.READY,))
-    again = STORE_AGAIN if observed.store_problem is not None else None
-    return Plan((*actions, *events), status_and_events.body_of(status), again)
+    events = status_and_events.transition_events(
+        declared, timed_conditions, types=(ConditionType.READY,)
+    )
+    retry_after = STORE_RETRY_INTERVAL if observed.store_problem is not None else None
+    return Plan((*actions, *events), status_and_events.body_of(status), retry_after)

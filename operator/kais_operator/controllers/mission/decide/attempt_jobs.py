@@ -9,7 +9,7 @@ from kais import labels, names
 from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais_operator.controllers.cell.decide import environment, pods, volumes
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.mission.decide import check_pods
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent
@@ -41,7 +41,7 @@ class AttemptInputs:
 def attempt_job(
     parent: Parent,
     cell: Cell,
-    identity: Identity,
+    identity: CellIdentity,
     *,
     inputs: AttemptInputs,
     knowledge_url: str,
@@ -97,11 +97,11 @@ def attempt_job(
 
 
 def _pod_spec(
-    cell: Cell, identity: Identity, *, job: str, inputs: AttemptInputs, knowledge_url: str
+    cell: Cell, identity: CellIdentity, *, job: str, inputs: AttemptInputs, knowledge_url: str
 ) -> Body:
     mounted = volumes.volumes(cell, identity, knowledge_map=names.knowledge_map_name(job))
     variables = environment.variables(
-        cell, identity, knowledge_url=knowledge_url, told=_task_variables(inputs)
+        cell, identity, knowledge_url=knowledge_url, extra=_task_variables(inputs)
     )
     task = pods.container(cell, pods.TASK, variables=variables, mounted=mounted)
     check_containers = check_pods.containers(

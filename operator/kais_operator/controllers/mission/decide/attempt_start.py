@@ -46,7 +46,7 @@ def next_attempt(
         return service_attempts.next_attempt(observed, attempts, now)
     obstacle = _pod_still_running(observed)
     if obstacle is not None:
-        return obstacle, (), children.LOOK_AGAIN
+        return obstacle, (), children.RETRY_INTERVAL
     job = _job(observed, attempts, entry, run_id=run_id, now=now)
     obstacle = _too_large(job)
     if obstacle is not None:

@@ -125,7 +125,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         notes.BROKEN: somebody edited it.
     """
     verdict = record.get("verdict")
-    number = annotation_values.number(record["number"], least=1)
+    number = annotation_values.number(record["number"], minimum=1)
     started_at = annotation_values.time(record["startedAt"])
     if started_at is None:
         raise ValueError("an attempt has a start")
@@ -134,16 +134,18 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         state=State(record["state"]),
         started_at=started_at,
         finished_at=annotation_values.time(record.get("finishedAt")),
-        end_message=annotation_values.words(record.get("words")),
-        message=annotation_values.words(record.get("message")),
+        end_message=annotation_values.parse_text(record.get("words")),
+        message=annotation_values.parse_text(record.get("message")),
         exit_code=annotation_values.optional_number(
-            record.get("exitCode"), least=-annotation_values.MOST
+            record.get("exitCode"), minimum=-annotation_values.MAX_NUMBER
         ),
         is_truncated=bool(record.get("truncated")),
         is_started=bool(record.get("begun", True)),
         checks=tuple(
             Result(
-                annotation_values.words(name), CheckStatus(status), annotation_values.words(message)
+                annotation_values.parse_text(name),
+                CheckStatus(status),
+                annotation_values.parse_text(message),
             )
             for name, status, message in record.get("checks") or ()
         ),
@@ -160,4 +162,4 @@ def dump_time(at: datetime | None) -> str | None:
 def _verdict(number: int, values: Sequence[Any] | None) -> Verdict | None:
     if not values:
         return None
-    return Verdict(number, ReviewStatus(values[0]), annotation_values.words(values[1]))
+    return Verdict(number, ReviewStatus(values[0]), annotation_values.parse_text(values[1]))

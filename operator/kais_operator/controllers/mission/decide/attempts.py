@@ -160,7 +160,7 @@ def number_of(job: Body) -> int:
     """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
     annotation = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
-    return annotation_values.digits(annotation) or annotation_values.digits(tail) or 1
+    return annotation_values.parse_digits(annotation) or annotation_values.parse_digits(tail) or 1
 
 
 def has_ended(job: Body) -> bool:

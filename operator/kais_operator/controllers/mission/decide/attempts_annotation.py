@@ -172,12 +172,12 @@ def _dump(run: PreviousRun) -> Body:
 
 def _parse_run(record: Mapping[str, Any]) -> PreviousRun:
     return PreviousRun(
-        run_id=annotation_values.words(record["runId"]),
+        run_id=annotation_values.parse_text(record["runId"]),
         outcome=Outcome(record["outcome"]),
         attempt=annotation_values.number(record["attempt"]),
         started_at=annotation_values.time(record.get("startedAt")),
         finished_at=annotation_values.time(record.get("finishedAt")),
-        message=annotation_values.words(record.get("words")),
+        message=annotation_values.parse_text(record.get("words")),
     )
 
 

@@ -151,7 +151,7 @@ def _by_patterns(check: Check, output: Output, subject: str) -> Result | None:
 def _by_exit_code(check: Check, process: Process) -> Result:
     if process.exit_code == _EXIT_OK:
         return Result(check.name, CheckStatus.PASSED)
-    last = process.words.strip().splitlines()[-1:] or [""]
+    last = process.output_tail.strip().splitlines()[-1:] or [""]
     if check.type is CheckType.FILE_EXISTS and process.exit_code != _EXIT_MISSING:
         return _error(check, f"the files could not be looked for: {last[0]}")
     if check.type is CheckType.FILE_EXISTS:

@@ -18,7 +18,7 @@ from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity, service_account
-from kais_operator.controllers.cell.decide.cell_identity import Housed, Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.planning.plan import Body
 
@@ -50,7 +50,7 @@ class Entrypoint:
     """The cell that gets the objective, and who it is."""
 
     cell: Cell
-    identity: Identity
+    identity: CellIdentity
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def find_entrypoint(mission: Mission, team: MissionTeam, *, now: datetime) -> En
 def entrypoint_of(cell: Cell, team: MissionTeam) -> Entrypoint:
     """Say who the entry cell is, ready or not."""
     return Entrypoint(
-        cell, cell_identity.identity(Housed(cell, team.formation), sharing=team.sharing)
+        cell, cell_identity.identity(CellInFormation(cell, team.formation), sharing=team.sharing)
     )
 
 
@@ -121,8 +121,8 @@ def _not_ready(
 ) -> NotReady | None:
     names = [cell.metadata.name]
     if mission.spec.cell_ref is None and team.formation is not None:
-        names = formations.wanted_names(team.formation)
-    waiting = [formations.waits_for(team.cells.get(name), name) for name in names]
+        names = formations.desired_names(team.formation)
+    waiting = [formations.not_ready_message(team.cells.get(name), name) for name in names]
     trouble = [message for message in waiting if message is not None]
     trouble += _scaled_down(team, names)
     if trouble:

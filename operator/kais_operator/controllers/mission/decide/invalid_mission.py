@@ -45,7 +45,7 @@ def decide_invalid_mission(observed: InvalidMission, now: datetime) -> Plan:
     if deleted_at is not None and is_held and run_id is None:
         return Plan((_release_finalizer(metadata),))  # somebody took the run-id away, or wrote none
     if deleted_at is None or not is_held or run_id is None:
-        return status_and_events.refuse(
+        return status_and_events.invalid_plan(
             observed.body,
             summary=ConditionType.SUCCEEDED,
             problem=observed.problem,

@@ -55,9 +55,9 @@ def decide_map(
     parent = _job_parent(attempt.job)
     body = _map_body(parent, entry, observed.mission)
     decision = children.decide_fixed_child(body, observed.maps.get(parent.name), parent)
-    if decision.standing is children.Standing.OURS:
+    if decision.ownership is children.Ownership.OWNED:
         return None
-    if decision.standing is not children.Standing.MISSING:
+    if decision.ownership is not children.Ownership.MISSING:
         return decision
     return InjectKnowledge(
         map_body=body,
@@ -73,7 +73,9 @@ def _recall(
     mission, cell = observed.mission, entry.cell
     cell_settings = cell.spec.knowledge
     scope_ref = cell_settings.scope_ref if cell_settings is not None else None
-    settings = cell_identity.settings_for(entry.identity.scope, observed.declared, named=scope_ref)
+    settings = cell_identity.settings_for(
+        entry.identity.scope, observed.declared, scope_ref=scope_ref
+    )
     bounds = knowledge_scope.injection_of(settings)
     is_disabled_by_cell = cell_settings is not None and cell_settings.inject is False
     is_enabled_by_cell = cell_settings is not None and cell_settings.inject is True
@@ -98,7 +100,7 @@ def receipt_of(body: Body | None) -> tuple[str | None, int | None]:
     if body is None:
         return None, None
     annotations = body["metadata"].get("annotations") or {}
-    return annotations.get(labels.RECEIPT) or None, annotation_values.digits(
+    return annotations.get(labels.RECEIPT) or None, annotation_values.parse_digits(
         annotations.get(labels.INJECTED)
     )
 

@@ -202,7 +202,7 @@ def _scope(observed: MissionObserved) -> scopes.Scope:
 def _instance_fields(observed: MissionObserved) -> Body:
     """Name the use that the run belongs to, as far as the ledger does not know it."""
     mission_labels = observed.mission.metadata.labels
-    revision = annotation_values.digits(mission_labels.get(labels.REVISION))
+    revision = annotation_values.parse_digits(mission_labels.get(labels.REVISION))
     fields: Body = {
         "blueprint": blueprint_of(observed),
         "revision": revision or None,
@@ -300,4 +300,4 @@ def _refresh_actions(observed: MissionObserved, *, is_urgent: bool) -> tuple[Act
     blueprint = blueprint_of(observed)
     if blueprint is None and not is_urgent:
         return ()
-    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint, soon=is_urgent),)
+    return (RefreshStatistics(observed.mission.metadata.namespace, blueprint, is_urgent=is_urgent),)

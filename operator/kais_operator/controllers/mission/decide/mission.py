@@ -135,7 +135,9 @@ def _has_annotation(mission: Mission, name: str) -> bool:
 
 
 def _run_object_annotation(mission: Mission) -> dict[str, str]:
-    return run_stamps.mark(mission.kind, mission.metadata.namespace, mission.metadata.name)
+    return run_stamps.object_annotation(
+        mission.kind, mission.metadata.namespace, mission.metadata.name
+    )
 
 
 def _add_finalizer(mission: Mission) -> tuple[PatchMetadata, ...]:

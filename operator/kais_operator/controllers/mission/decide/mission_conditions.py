@@ -43,7 +43,7 @@ def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEve
         _recorded(view),
         _succeeded(view),
     ]
-    timed_conditions = status_and_events.timed(view.mission, wanted_conditions, now)
+    timed_conditions = status_and_events.with_transition_times(view.mission, wanted_conditions, now)
     status = mission_status.status_of(view, timed_conditions)
     is_worth_both = view.ending is None or timed_conditions[0].status == "True"
     types = (
@@ -51,7 +51,7 @@ def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEve
         if is_worth_both
         else (ConditionType.SUCCEEDED,)
     )
-    events = status_and_events.events(view.mission, timed_conditions, types=types)
+    events = status_and_events.transition_events(view.mission, timed_conditions, types=types)
     return status_and_events.body_of(status), (
         *events,
         *_review_requested(view, wanted_conditions[-1]),

@@ -111,14 +111,14 @@ def _parse(outcome: Outcome, text: str | None) -> RunOutcome | None:
 def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
     return RunOutcome(
         outcome=outcome,
-        message=annotation_values.words(record.get("words")) or f"the run ended {outcome}",
+        message=annotation_values.parse_text(record.get("words")) or f"the run ended {outcome}",
         finished_at=annotation_values.time(record.get("finishedAt")),
         started_at=annotation_values.time(record.get("startedAt")),
         attempts=tuple(
             attempt_summary.parse(summary)
             for summary in (record.get("tries") or ())[: attempt_summary.MAX_ATTEMPTS]
         ),
-        receipt=annotation_values.words(record.get("receipt")) or None,
+        receipt=annotation_values.parse_text(record.get("receipt")) or None,
         injected=annotation_values.optional_number(record.get("injected")),
         attempt=annotation_values.number(record.get("attempt") or 0),
     )

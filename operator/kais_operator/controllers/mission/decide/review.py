@@ -79,12 +79,12 @@ def _verdict(document: dict[str, Any]) -> Verdict | str:
         return f"{labels.REVIEW} has verdict {verdict!r}; write {_FORM}"
     if not isinstance(feedback, str):
         return f"{labels.REVIEW} has a feedback that is no text; write {_FORM}"
-    return Verdict(attempt, status, annotation_values.words(feedback)[:FEEDBACK_LIMIT])
+    return Verdict(attempt, status, annotation_values.parse_text(feedback)[:FEEDBACK_LIMIT])
 
 
 def _is_attempt(attempt: Any) -> TypeGuard[int]:
     is_number = isinstance(attempt, int) and not isinstance(attempt, bool)
-    return is_number and 1 <= attempt <= annotation_values.MOST
+    return is_number and 1 <= attempt <= annotation_values.MAX_NUMBER
 
 
 def remark(mission: Mission, number: int) -> str | None:

@@ -54,7 +54,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         unknown = _unreadable(world, ownership, ownership.problem)
         return Observation(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
     mission = shared_reads.read(Mission, ownership.body)
-    if isinstance(mission, shared_reads.Unreadable):
+    if isinstance(mission, shared_reads.InvalidObject):
         return Observation(body, _unreadable(world, ownership, mission.problem))
     has_ended = labels.OUTCOME in mission.metadata.annotations
     now = world.clock.now()
@@ -91,7 +91,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
     )
 
 
-def _unreadable(world: World, stamped: run_ownership.Stamped, problem: str) -> InvalidMission:
+def _unreadable(world: World, stamped: run_ownership.RunOwnership, problem: str) -> InvalidMission:
     return InvalidMission(stamped.body, problem, world.placement.operator_namespace)
 
 
@@ -219,7 +219,7 @@ async def _with_account(world: World, mission: Mission, team: MissionTeam) -> Mi
         team.formation,
         team.cells,
         account=await world.cluster.get(ref, fresh=True),
-        sharing=await shared_reads.sharing(world.cluster, cell),
+        sharing=await shared_reads.scopes_sharing_account(world.cluster, cell),
     )
 
 
@@ -284,4 +284,4 @@ def _decide(observed: MissionObserved | InvalidMission, now: datetime) -> Plan:
     return decision.decide_mission(observed, now)
 
 
-RECONCILER = Controller("Mission", observe_mission, _decide)
+CONTROLLER = Controller("Mission", observe_mission, _decide)

@@ -16,12 +16,12 @@ from kais import labels, scopes, service_accounts
 from kais_operator.planning.plan import Body, Create, Plan, PutScope, RegisterPrincipal
 from knowledge_client import models
 
-_LOOK_AGAIN = timedelta(seconds=1)
+_RETRY_INTERVAL = timedelta(seconds=1)
 """After a creation: the account's UID is known only when it is read back."""
 
 
 @dataclass(frozen=True)
-class RealmObserved:
+class NamespaceAccountObserved:
     """A namespace as one look found it.
 
     Attributes:
@@ -39,7 +39,7 @@ class RealmObserved:
     undeclared: frozenset[str] = frozenset()
 
 
-def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
+def decide_namespace_account(observed: NamespaceAccountObserved, now: datetime) -> Plan:
     """Choose the writes that give a realm its account. Reads no clock."""
     del now  # nothing here depends on time; every decision has this shape
     plan = _account(observed)
@@ -47,10 +47,11 @@ def decide_realm(observed: RealmObserved, now: datetime) -> Plan:
     return replace(plan, actions=(*plan.actions, *taken_back))
 
 
-def _account(observed: RealmObserved) -> Plan:
+def _account(observed: NamespaceAccountObserved) -> Plan:
     if observed.account is None:
         return Plan(
-            (Create(service_accounts.realm_account(observed.namespace)),), requeue_after=_LOOK_AGAIN
+            (Create(service_accounts.realm_account(observed.namespace)),),
+            requeue_after=_RETRY_INTERVAL,
         )
     if observed.is_registered or observed.account["metadata"].get("deletionTimestamp"):
         return Plan()

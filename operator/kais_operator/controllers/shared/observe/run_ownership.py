@@ -13,7 +13,7 @@ from knowledge_client import errors, models
 
 
 @dataclass(frozen=True)
-class Stamped:
+class RunOwnership:
     """An object, as far as what is stamped on it is its own.
 
     Attributes:
@@ -27,37 +27,37 @@ class Stamped:
     problem: str | None = None
 
 
-async def of_mission(world: World, body: Body) -> Stamped:
+async def of_mission(world: World, body: Body) -> RunOwnership:
     """Judge the stamp of a Mission, by its Jobs and the ledger when it is an older one."""
-    own = run_stamps.is_own(children.ref_of(body), body)
-    if own is None and labels.RUN_ID in run_stamps.annotations_of(body):
+    is_owned = run_stamps.is_own(children.ref_of(body), body)
+    if is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body):
         uids = [body["metadata"]["uid"], *await _owner(world, body)]
         is_known = run_stamps.is_derived(body, uids) or await _has_job(world, body)
         if not is_known:
             return await _by_ledger(world, body)
-    return _stamped(body, is_own=own is not False)
+    return _stamped(body, is_own=is_owned is not False)
 
 
-async def of_instance(world: World, body: Body) -> Stamped:
+async def of_instance(world: World, body: Body) -> RunOwnership:
     """Judge the stamp of an instance, by the ledger when it is an older one."""
-    own = run_stamps.is_own(children.ref_of(body), body)
-    is_old = own is None and labels.RUN_ID in run_stamps.annotations_of(body)
+    is_owned = run_stamps.is_own(children.ref_of(body), body)
+    is_old = is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body)
     if is_old and not run_stamps.is_derived(body, [body["metadata"]["uid"]]):
         return await _by_ledger(world, body)
-    return _stamped(body, is_own=own is not False)
+    return _stamped(body, is_own=is_owned is not False)
 
 
 def is_run_of(run: models.Run, body: Body) -> bool:
     """Whether the ledger has the run as that of this Mission or instance."""
     metadata = body["metadata"]
-    named = run.instance if body["kind"] == "BlueprintInstance" else run.mission
-    return run.namespace == metadata["namespace"] and named in (None, metadata["name"])
+    owner_name = run.instance if body["kind"] == "BlueprintInstance" else run.mission
+    return run.namespace == metadata["namespace"] and owner_name in (None, metadata["name"])
 
 
-def _stamped(body: Body, *, is_own: bool) -> Stamped:
+def _stamped(body: Body, *, is_own: bool) -> RunOwnership:
     if is_own:
-        return Stamped(body)
-    return Stamped(run_stamps.without(body), run_stamps.of_a_run(body))
+        return RunOwnership(body)
+    return RunOwnership(run_stamps.without_run(body), run_stamps.run_annotations(body))
 
 
 async def _owner(world: World, body: Body) -> list[str]:
@@ -78,7 +78,7 @@ async def _has_job(world: World, body: Body) -> bool:
     return any(attempts.run_of(job) == run_id for job in jobs)
 
 
-async def _by_ledger(world: World, body: Body) -> Stamped:
+async def _by_ledger(world: World, body: Body) -> RunOwnership:
     """Ask the ledger; a run that it does not have belongs to no other object."""
     run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
     try:
@@ -90,7 +90,7 @@ async def _by_ledger(world: World, body: Body) -> Stamped:
             f"whose run {labels.RUN_ID} names is not known: an older version stamped it, on an "
             f"object with another UID, and the knowledge service cannot be asked: {exc}"
         )
-        return Stamped(body, problem=problem)
+        return RunOwnership(body, problem=problem)
     return _stamped(body, is_own=is_run_of(run, body))
 
 

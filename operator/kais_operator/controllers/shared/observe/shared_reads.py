@@ -16,7 +16,7 @@ from kais.resources.formation import Formation
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity
-from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Cluster
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Resource)
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class InvalidObject:
     """An object that breaks rules which the API server could not check.
 
     With a reason other than Invalid it may be valid; this cannot be decided now.
@@ -36,22 +36,22 @@ class Unreadable:
     reason: Reason = Reason.INVALID
 
 
-def read(model: type[R], body: Body) -> R | Unreadable:
+def read(model: type[R], body: Body) -> R | InvalidObject:
     """Read a body as its model."""
     try:
         return model.from_dict(body)
     except InvalidResource as exc:
-        return Unreadable(body, "; ".join(str(violation) for violation in exc.violations))
+        return InvalidObject(body, "; ".join(str(violation) for violation in exc.violations))
 
 
-def deciding(
+def decide_or_report_invalid(
     decide: Callable[[Any, datetime], Plan], *, summary: str
 ) -> Callable[[Any, datetime], Plan]:
     """Make a decision that also takes an `Unreadable`, and says so in the summary condition."""
 
     def decide_or_refuse(observed: Any, now: datetime) -> Plan:
-        if isinstance(observed, Unreadable):
-            return status_and_events.refuse(
+        if isinstance(observed, InvalidObject):
+            return status_and_events.invalid_plan(
                 observed.body,
                 summary=summary,
                 problem=observed.problem,
@@ -68,8 +68,8 @@ async def formation_of(cluster: Cluster, namespace: str, name: str | None) -> Fo
     if name is None:
         return None
     body = await cluster.get(ObjectRef("Formation", namespace, name))
-    found = read(Formation, body) if body is not None else None
-    return found if isinstance(found, Formation) else None
+    formation = read(Formation, body) if body is not None else None
+    return formation if isinstance(formation, Formation) else None
 
 
 async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> dict[str, Body]:
@@ -79,7 +79,7 @@ async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> di
     return {body["metadata"]["name"]: body for body in bodies}
 
 
-async def sharing(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
+async def scopes_sharing_account(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
     """Read where the other cells are that run under the account which a cell borrows.
 
     None for its own. The scopes are not those of all cells, but have their nearest common one.
@@ -101,12 +101,16 @@ async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> lis
     if not isinstance(owner, Cell) or owner.is_deleting:
         return []
     formation = await formation_of(cluster, namespace, owner.spec.formation_ref)
-    return [cell_identity.own_scope(Housed(owner, formation))]
+    return [cell_identity.own_scope(CellInFormation(owner, formation))]
 
 
 async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:
     """Read the KnowledgeScopes of a namespace, those on their way out left out."""
-    found = [read(KnowledgeScope, body) for body in await cluster.list("KnowledgeScope", namespace)]
+    scopes_read = [
+        read(KnowledgeScope, body) for body in await cluster.list("KnowledgeScope", namespace)
+    ]
     return tuple(
-        scope for scope in found if isinstance(scope, KnowledgeScope) and not scope.is_deleting
+        scope
+        for scope in scopes_read
+        if isinstance(scope, KnowledgeScope) and not scope.is_deleting
     )

@@ -41,7 +41,7 @@ def reporting_unavailable(
                 raise
             problem = f"{exc}; its template is compiled and rendered as soon as it does"
             reason = Reason.RENDERER_UNAVAILABLE
-            return Observation(body, shared_reads.Unreadable(body, problem, reason))
+            return Observation(body, shared_reads.InvalidObject(body, problem, reason))
 
     return observe_or_report
 

@@ -65,7 +65,7 @@ async def test_a_revision_gets_its_labels_back(label: str, value: str | None) ->
     first = ObjectRef("BlueprintRevision", "demo", "team-r00001")
     before = fake.cluster.read(first)["metadata"]["labels"]
     fake.cluster.edit(first, {"metadata": {"labels": {label: value}}})
-    await fake.step(blueprint.RECONCILER, REF)
+    await fake.step(blueprint.CONTROLLER, REF)
     await settle(fake)
     assert fake.cluster.read(first)["metadata"]["labels"] == before
     assert numbers(fake) == [1]
@@ -79,7 +79,7 @@ async def test_a_name_that_something_else_bears_is_told_and_the_last_good_one_se
     theirs["metadata"]["labels"] = {}
     fake.cluster.put(theirs)
     fake.cluster.edit(REF, {"spec": {"mission": {"objective": "mend {{ topic }}"}}})
-    await fake.settle(blueprint.RECONCILER, REF)
+    await fake.settle(blueprint.CONTROLLER, REF)
     told = condition(fake, "Compiled")
     assert (told["status"], told["reason"]) == ("False", "NameTaken")
     assert told["message"] == (
@@ -90,7 +90,7 @@ async def test_a_name_that_something_else_bears_is_told_and_the_last_good_one_se
         "revision 1 serves, because revision 2 cannot be made"
     )
     fake.cluster.vanish(ObjectRef("BlueprintRevision", "demo", "team-r00002"))
-    await fake.settle(blueprint.RECONCILER, REF)
+    await fake.settle(blueprint.CONTROLLER, REF)
     assert status(fake)["servedRevision"] == 2
 
 
@@ -100,7 +100,7 @@ async def test_a_revision_too_large_for_etcd_is_never_written_and_its_size_is_to
     cell = blueprints.blueprint()["spec"]["formation"]["cells"][0]
     notes = {f"n{i}": "x" * 60_000 for i in range(24)}
     fake.cluster.edit(REF, {"spec": {"formation": {"cells": [cell], **notes}}})
-    await fake.settle(blueprint.RECONCILER, REF)
+    await fake.settle(blueprint.CONTROLLER, REF)
     told = condition(fake, "Compiled")
     assert (told["status"], told["reason"]) == ("False", "TooLarge")
     assert "BlueprintRevision/demo/team-r00002 would be 144" in told["message"]
@@ -112,7 +112,7 @@ async def test_a_revision_too_large_for_etcd_is_never_written_and_its_size_is_to
 async def test_a_first_blueprint_too_large_for_etcd_serves_nothing() -> None:
     notes = {f"n{i}": "x" * 60_000 for i in range(24)}
     fake = world(blueprints.blueprint(formation={"cells": [], **notes}))
-    await fake.settle(blueprint.RECONCILER, REF)
+    await fake.settle(blueprint.CONTROLLER, REF)
     assert condition(fake, "Ready")["reason"] == "NoGoodRevision"
     assert numbers(fake) == []
 
@@ -137,13 +137,13 @@ async def test_what_a_deleted_blueprint_leaves(kind: str, phase: str | None, kep
     fake.cluster.remove(ObjectRef(kind, "demo", "user"))
     await _two_looks(fake)
     assert numbers(fake) == []
-    assert await fake.step(blueprint.RECONCILER, REF) is None
+    assert await fake.step(blueprint.CONTROLLER, REF) is None
 
 
 async def _two_looks(fake: FakeWorld) -> None:
-    await fake.step(blueprint.RECONCILER, REF)
+    await fake.step(blueprint.CONTROLLER, REF)
     fake.clock.advance(121)
-    await fake.step(blueprint.RECONCILER, REF)
+    await fake.step(blueprint.CONTROLLER, REF)
 
 
 async def test_a_restored_revision_is_taken_back_by_its_spec() -> None:

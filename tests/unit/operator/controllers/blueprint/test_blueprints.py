@@ -39,7 +39,7 @@ async def test_the_number_is_written_down_before_the_revision_is_made() -> None:
     fake = world(blueprints.blueprint())
     fake.cluster.fail("create", errors.ClusterUnavailable("cut"), kind="BlueprintRevision")
     with pytest.raises(errors.ClusterUnavailable):
-        await fake.step(blueprint.RECONCILER, REF)
+        await fake.step(blueprint.CONTROLLER, REF)
     annotations = fake.cluster.read(REF)["metadata"]["annotations"]
     assert annotations["kais.io/last-revision"] == "1"
     await settle(fake)
@@ -50,7 +50,7 @@ async def test_a_number_that_was_written_down_for_one_spec_is_never_given_to_ano
     fake = world(blueprints.blueprint())
     fake.cluster.fail("create", errors.ClusterUnavailable("cut"), kind="BlueprintRevision")
     with pytest.raises(errors.ClusterUnavailable):
-        await fake.step(blueprint.RECONCILER, REF)
+        await fake.step(blueprint.CONTROLLER, REF)
     await edit(fake, description="edited before the first revision was made")
     assert numbers(fake) == [2]
 
@@ -187,7 +187,7 @@ async def test_a_first_revision_waits_for_a_store_that_is_away_and_says_so() -> 
     run = models.RunIn(namespace="demo", scope="realm:demo", blueprint="team", revision=7)
     await fake.knowledge.put_run("run-1", run)
     fake.knowledge.away = True
-    plan = await fake.settle(blueprint.RECONCILER, REF)
+    plan = await fake.settle(blueprint.CONTROLLER, REF)
     assert plan is not None
     assert numbers(fake) == []
     ready = condition(fake, "Ready")
@@ -320,7 +320,7 @@ async def test_a_template_that_passes_a_limit_of_time_is_said_and_tried_again() 
     renderer = fake.world.renderer
     assert isinstance(renderer, InProcessRenderer)
     renderer.fails = [errors.RenderingFailed("rendering took more than 2 s", cap="time")]
-    plan = await fake.step(blueprint.RECONCILER, REF)
+    plan = await fake.step(blueprint.CONTROLLER, REF)
     assert plan is not None
     assert plan.requeue_after is not None
     assert "rendering took more than 2 s" in condition(fake, "Compiled")["message"]

@@ -101,13 +101,13 @@ def test_what_serves_is(
 def test_what_is_beyond_the_limit(
     numbers: tuple[int, ...], limit: int, kept: tuple[int | None, ...], gone: list[int]
 ) -> None:
-    found = revision_history.beyond_limit(revisions(*numbers), limit=limit, kept=kept)
+    found = revision_history.beyond_limit(revisions(*numbers), limit=limit, protected=kept)
     assert [r.spec.revision for r in found] == gone
 
 
 def test_equal_specs_are_one_revision_whatever_the_order_of_their_keys() -> None:
     body = blueprints.blueprint()
     body["spec"] = dict(reversed(body["spec"].items()))
-    found = revision_history.present(Blueprint.from_dict(body).spec, revisions(1, 2))
+    found = revision_history.revision_of_spec(Blueprint.from_dict(body).spec, revisions(1, 2))
     assert found is not None
     assert found.spec.revision == 2

@@ -112,7 +112,7 @@ async def test_a_crash_before_a_child_is_mended_without_a_second_run(kind: str) 
     fake = await world()
     fake.cluster.fail("create", errors.ClusterUnavailable("cut"), kind=kind)
     with pytest.raises(errors.ClusterUnavailable):
-        await fake.step(blueprint_instance.RECONCILER, REF)
+        await fake.step(blueprint_instance.CONTROLLER, REF)
     run_id = metadata(fake)["annotations"]["kais.io/run-id"]
     await settle(fake)
     assert metadata(fake, MISSION)["annotations"]["kais.io/run-id"] == run_id
@@ -156,7 +156,7 @@ async def test_a_template_that_fails_with_these_values_is_said_with_its_leaf() -
 
 async def test_a_missing_blueprint_is_waited_for() -> None:
     fake = fake_world(blueprints.instance(), renderer=InProcessRenderer())
-    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    plan = await fake.settle(blueprint_instance.CONTROLLER, REF)
     assert plan is not None
     assert plan.requeue_after is not None
     assert condition(fake, "BlueprintResolved") == (
@@ -167,7 +167,7 @@ async def test_a_missing_blueprint_is_waited_for() -> None:
     fake.cluster.put(blueprints.blueprint())
     await settle(fake)
     assert condition(fake, "BlueprintResolved")[:2] == ("Unknown", "Reconciling")
-    await fake.settle(blueprint.RECONCILER, TEAM)
+    await fake.settle(blueprint.CONTROLLER, TEAM)
     await settle(fake)
     assert condition(fake, "Applied")[0] == "True"
 
@@ -193,14 +193,14 @@ async def test_editing_and_deleting_the_blueprint_never_touches_a_use() -> None:
     fake = await world()
     await settle(fake)
     fake.cluster.edit(TEAM, {"spec": {"mission": {"objective": "mend {{ topic }}"}}})
-    await fake.settle(blueprint.RECONCILER, TEAM)
+    await fake.settle(blueprint.CONTROLLER, TEAM)
     before = len(fake.cluster.writes)
     await settle(fake)
     fake.cluster.set_status(REF, {})
     await settle(fake)
     fake.cluster.remove(TEAM)
     for _ in range(2):
-        await fake.step(blueprint.RECONCILER, TEAM)
+        await fake.step(blueprint.CONTROLLER, TEAM)
         fake.clock.advance(121)
     await settle(fake)
     assert status(fake)["revisionInUse"] == 1
@@ -219,7 +219,7 @@ async def test_a_formation_of_that_name_that_is_not_ours_stops_the_use_before_it
     }
     fake = await world(blueprints.instance(), foreign)
     before = fake.cluster.read(FORMATION)
-    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    plan = await fake.settle(blueprint_instance.CONTROLLER, REF)
     state, reason, message = condition(fake, "Applied")
     assert (state, reason) == ("False", "NameTaken")
     assert "Formation/demo/use exists already" in message
@@ -273,7 +273,7 @@ async def test_a_suspended_use_starts_nothing_until_it_is_released() -> None:
 async def test_a_store_that_is_away_does_not_hold_up_a_use() -> None:
     fake = await world(head=blueprints.blueprint(mission=None))
     fake.knowledge.away = True
-    await fake.step(blueprint_instance.RECONCILER, REF)
+    await fake.step(blueprint_instance.CONTROLLER, REF)
     assert condition(fake, "Applied")[0] == "True"
     fake.knowledge.away = False
     await settle(fake)

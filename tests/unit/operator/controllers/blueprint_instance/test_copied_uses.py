@@ -17,7 +17,7 @@ FAR = ObjectRef("BlueprintInstance", "other", "use")
 
 
 async def settle(fake: FakeWorld, ref: ObjectRef) -> None:
-    await fake.settle(blueprint_instance.RECONCILER, ref)
+    await fake.settle(blueprint_instance.CONTROLLER, ref)
 
 
 def run_of(fake: FakeWorld, ref: ObjectRef = USE) -> str:
@@ -62,7 +62,7 @@ async def test_a_copy_has_a_run_and_a_mission_of_its_own(is_over: bool) -> None:
 async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
     fake = await used(is_over=True)
     fake.cluster.put(blueprints.blueprint(namespace="other"))
-    await fake.settle(uses.blueprint.RECONCILER, ObjectRef("Blueprint", "other", "team"))
+    await fake.settle(uses.blueprint.CONTROLLER, ObjectRef("Blueprint", "other", "team"))
     saved_manifests.apply_copy(fake, USE, namespace="other")
     await settle(fake, FAR)
     assert run_of(fake, FAR) == run_of(fake, mission_of(FAR)) != run_of(fake)
@@ -150,7 +150,7 @@ async def test_an_older_stamp_waits_for_a_store_that_is_away_and_says_so() -> No
     saved_manifests.unmark(fake, USE)
     saved_manifests.apply_copy(fake, USE, name="copy")
     fake.knowledge.away = True
-    plan = await fake.step(blueprint_instance.RECONCILER, COPY)
+    plan = await fake.step(blueprint_instance.CONTROLLER, COPY)
     (ready,) = fake.cluster.read(COPY)["status"]["conditions"]
     assert (ready["status"], ready["reason"]) == ("False", "StoreUnavailable")
     assert ready["message"].startswith("whose run kais.io/run-id names is not known: an older ")

@@ -146,8 +146,8 @@ async def _look(fake: FakeWorld) -> None:
 
 
 def _keys(fake: FakeWorld) -> list[Any]:
-    revisions = [(blueprint_revision.RECONCILER, r) for r in fake.cluster.refs("BlueprintRevision")]
-    return [(blueprint.RECONCILER, TEAM), *revisions, (blueprint_instance.RECONCILER, USE)]
+    revisions = [(blueprint_revision.CONTROLLER, r) for r in fake.cluster.refs("BlueprintRevision")]
+    return [(blueprint.CONTROLLER, TEAM), *revisions, (blueprint_instance.CONTROLLER, USE)]
 
 
 async def _settled(fake: FakeWorld) -> None:

@@ -135,7 +135,7 @@ async def test_a_run_without_a_mission_that_the_store_refuses_is_told_once_an_ho
     problem = models.Problem(title="too large", status=413, detail="d", code="too-large")
     fake.knowledge.refusals["put_run"] = errors.TooLarge("413: too large", problem=problem)
     for _ in range(5):
-        await fake.step(blueprint_instance.RECONCILER, REF)
+        await fake.step(blueprint_instance.CONTROLLER, REF)
     assert fake.knowledge.calls.count("put_run") == 1
     fake.clock.advance(3600)
     fake.knowledge.refusals.clear()
@@ -158,12 +158,12 @@ async def test_a_finished_use_deletes_itself_when_its_time_has_come() -> None:
     fake = await world(blueprints.instance(ttlSecondsAfterFinished=60))
     await settle(fake)
     end(fake, "Succeeded")
-    plan = await fake.settle(blueprint_instance.RECONCILER, REF)
+    plan = await fake.settle(blueprint_instance.CONTROLLER, REF)
     assert plan is not None
     assert plan.requeue_after is not None
     assert plan.requeue_after.total_seconds() == 60
     fake.clock.advance(61)
-    await fake.step(blueprint_instance.RECONCILER, REF)
+    await fake.step(blueprint_instance.CONTROLLER, REF)
     assert fake.cluster.refs("BlueprintInstance") == []
     fake.cluster.collect_garbage()
     assert fake.cluster.refs("Formation") == []
@@ -228,7 +228,7 @@ async def test_a_restored_use_that_ended_is_not_run_again() -> None:
         kept: dict[str, Any] = {k: v for k, v in body["metadata"].items() if k != "uid"}
         kept.pop("resourceVersion")
         fake.cluster.put({**body, "metadata": kept, "status": {}})
-    await fake.step(blueprint_instance.RECONCILER, REF)
+    await fake.step(blueprint_instance.CONTROLLER, REF)
     assert condition(fake, "Applied")[0] == "False"  # children of the use that was
     for ref in (MISSION, FORMATION):  # the garbage collector and the mission's controller
         fake.cluster.vanish(ref)

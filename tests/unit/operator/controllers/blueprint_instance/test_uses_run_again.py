@@ -55,7 +55,7 @@ async def test_the_use_is_stamped_before_its_mission_is_told() -> None:
     fake = await ended()
     annotate(fake, rerun="2")
     written = len(fake.cluster.writes)
-    await fake.step(blueprint_instance.RECONCILER, USE)
+    await fake.step(blueprint_instance.CONTROLLER, USE)
     assert ("patch", USE) in fake.cluster.writes[written:]
     assert "kais.io/rerun" not in annotations(fake, MISSION)
 
@@ -63,7 +63,7 @@ async def test_the_use_is_stamped_before_its_mission_is_told() -> None:
 async def test_a_crash_after_the_stamp_tells_the_mission_all_the_same() -> None:
     fake = await ended()
     annotate(fake, rerun="2")
-    await fake.step(blueprint_instance.RECONCILER, USE)
+    await fake.step(blueprint_instance.CONTROLLER, USE)
     fake.cluster.edit(USE, {"status": None})
     fake.sync_state.clear()
     await uses.settle(fake)

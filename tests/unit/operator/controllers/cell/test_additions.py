@@ -62,7 +62,7 @@ def events(fake: FakeWorld) -> list[str]:
 
 
 async def look(fake: FakeWorld) -> None:
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
 
 
 async def assert_removed(fake: FakeWorld, before: Body, path: str) -> None:
@@ -198,7 +198,7 @@ async def test_after_three_removals_in_a_row_it_backs_off_and_says_who_contests(
         assert "hostNetwork" not in pod_of(fake)
         fake.clock.advance(10)
     edit_pod(fake, {"hostNetwork": True})
-    plan = await fake.settle(cell.RECONCILER, SOLO)
+    plan = await fake.settle(cell.CONTROLLER, SOLO)
     assert pod_of(fake)["hostNetwork"] is True
     status, reason, message = condition(fake, "Applied", SOLO)
     assert (status, reason) == ("False", "DriftContested")
@@ -218,7 +218,7 @@ async def test_a_contested_addition_is_tried_again_later_each_time_and_mended_wh
     pauses = []
     for _ in range(additions.ROW + 5):
         edit_pod(fake, {"hostNetwork": True})
-        plan = await fake.settle(cell.RECONCILER, SOLO)
+        plan = await fake.settle(cell.CONTROLLER, SOLO)
         if pod_of(fake).get("hostNetwork") and plan is not None and plan.requeue_after:
             pauses.append(plan.requeue_after)
             fake.clock.advance(plan.requeue_after.total_seconds())

@@ -15,7 +15,7 @@ MIND = {"provider": "openai", "model": "m", "systemPrompt": "help"}
 
 async def settled(*bodies: Body, ref: ObjectRef = SOLO) -> FakeWorld:
     fake = fake_world(*bodies)
-    await fake.settle(cell.RECONCILER, ref)
+    await fake.settle(cell.CONTROLLER, ref)
     return fake
 
 
@@ -103,7 +103,7 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
     fake = fake_world(teams.lone_cell())
     fake.knowledge.away = True
     for _ in range(3):
-        await fake.step(cell.RECONCILER, SOLO)
+        await fake.step(cell.CONTROLLER, SOLO)
     assert condition(fake, "Ready", SOLO)[0] == "True"
     assert condition(fake, "Registered", SOLO) == (
         "False",
@@ -114,14 +114,14 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
         ),
     )
     fake.knowledge.away = False
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
 
 
 async def test_a_mind_says_what_to_use_instead_and_keeps_nothing_running() -> None:
     fake = await settled(services.lone_service())
     fake.cluster.edit(SOLO, {"spec": {"container": None, "mode": None, "mind": MIND}})
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     expected = (
         "False",
         "NotYetSupported",
@@ -134,7 +134,7 @@ async def test_a_mind_says_what_to_use_instead_and_keeps_nothing_running() -> No
         assert condition(fake, type_, SOLO) == expected
     assert fake.cluster.refs("Deployment") == fake.cluster.refs("Service") == []
     fake.cluster.edit(SOLO, {"spec": services.service(mind=None)})
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Applied", SOLO)[:2] == ("True", "Applied")
 
 
@@ -158,7 +158,7 @@ async def test_an_account_that_belongs_to_somebody_else_is_left_alone() -> None:
     assert condition(fake, "Ready", SOLO)[1] == "NameTaken"
     assert "ownerReferences" not in fake.cluster.read(ACCOUNT)["metadata"]
     fake.cluster.remove(ACCOUNT)
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Ready", SOLO)[:2] == ("True", "Standby")
 
 
@@ -219,7 +219,7 @@ async def test_the_reads_of_a_pass_do_not_grow_with_those_who_share_its_account(
         return await get(ref, **how)
 
     monkeypatch.setattr(fake.cluster, "get", counting)
-    await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-0-lead-0"))
+    await fake.step(cell.CONTROLLER, ObjectRef("Cell", "demo", "team-0-lead-0"))
     assert len(read) == 7
 
 
@@ -227,13 +227,13 @@ async def test_a_leave_that_is_taken_back_is_noticed() -> None:
     fake = fake_world(
         teams.lone_cell(serviceAccountName="reader"), account(**{"kais.io/allow-cells": "true"})
     )
-    plan = await fake.settle(cell.RECONCILER, SOLO)
+    plan = await fake.settle(cell.CONTROLLER, SOLO)
     assert plan is not None
     assert plan.requeue_after is not None
     assert plan.requeue_after.total_seconds() == 300
     denied = {"metadata": {"annotations": {"kais.io/allow-cells": "false"}}}
     fake.cluster.edit(ObjectRef("ServiceAccount", "demo", "reader"), denied)
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Ready", SOLO)[:2] == ("False", "AccountNotAllowed")
 
 
@@ -256,7 +256,7 @@ async def test_a_settled_cell_writes_nothing() -> None:
     fake = await settled(teams.lone_cell())
     before = len(fake.cluster.writes)
     calls = len(fake.knowledge.calls)
-    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
     assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (before, calls)
 
 
@@ -269,5 +269,5 @@ async def test_a_cell_that_is_going_makes_nothing() -> None:
 
 async def test_readiness_is_told_once() -> None:
     fake = await settled(teams.lone_cell())
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert [(e["type"], e["reason"]) for e in fake.cluster.events] == [("Normal", "Standby")]

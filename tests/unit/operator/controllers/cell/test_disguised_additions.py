@@ -119,7 +119,7 @@ async def test_a_changed_cell_takes_its_own_variables_away_without_a_word_of_add
     await look(fake)
     assert "MODE" in str(pod_of(fake))
     fake.cluster.edit(SOLO, {"spec": {"container": {"env": []}}})
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert "MODE" not in str(pod_of(fake))
     assert events(fake) == []
     assert additions.row_of(fake.cluster.read(DEPLOYMENT), fake.clock.now()).count == 0
@@ -186,7 +186,7 @@ async def test_an_alternative_under_a_forged_label_is_reported_while_it_is_conte
         fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
         await look(fake)
     fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
-    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
     assert condition(fake, "Applied", SOLO)[1] == "DriftContested"
     assert "hostPath" in str(pod_of(fake))
     fake.clock.advance(additions.FIRST_PAUSE.total_seconds())
@@ -211,17 +211,17 @@ async def test_why_an_apply_is_refused_while_additions_are_contested_is_in_the_s
 
     with monkeypatch.context() as patched:
         patched.setattr(fake.cluster, "apply", refuse)
-        await fake.step(cell.RECONCILER, SOLO)
+        await fake.step(cell.CONTROLLER, SOLO)
         writes = len(fake.cluster.writes)
         for _ in range(2):
-            await fake.step(cell.RECONCILER, SOLO)
+            await fake.step(cell.CONTROLLER, SOLO)
         assert fake.cluster.writes[writes:] == []
     for type_ in ("Applied", "Ready"):
         status, reason, message = condition(fake, type_, SOLO)
         assert (status, reason) == ("False", "DriftContested")
         assert "got spec.template.spec.hostNetwork again" in message
         assert message.endswith(f"; the API server refuses to apply what is declared: {refusal}")
-    await fake.step(cell.RECONCILER, SOLO)
-    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
     assert refusal not in condition(fake, "Applied", SOLO)[2]
     assert condition(fake, "Applied", SOLO)[1] == "DriftContested"

@@ -7,7 +7,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide.cell_identity import Identity
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.mission.decide import attempt_jobs
 from kais_operator.planning import quantities
 from kais_operator.planning.children import Parent
@@ -15,7 +15,7 @@ from kais_operator.planning.plan import Body
 from tests.fakes import teams
 
 PARENT = Parent("kais.io/v1", "Mission", "demo", "doctor", "uid-mission")
-WHO = Identity("lead-0", "team-lead-0", Scope("demo", "team", "lead-0"))
+WHO = CellIdentity("lead-0", "team-lead-0", Scope("demo", "team", "lead-0"))
 
 
 def job(*, work: dict[str, Any] | None = None, **spec: Any) -> Body:

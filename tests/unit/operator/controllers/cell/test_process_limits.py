@@ -116,7 +116,7 @@ async def test_a_large_spec_of_a_service_cell_is_there_before_its_deployment() -
     made = [ref.kind for verb, ref in fake.cluster.writes if verb == "create"]
     assert made.index("ConfigMap") < made.index("Deployment")
     before = len(fake.cluster.writes)
-    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
     assert len(fake.cluster.writes) == before, "it is settled"
 
 
@@ -133,7 +133,7 @@ async def test_a_deployment_that_never_starts_is_rendered_anew() -> None:
         "spec": {"template": {"spec": {"containers": [container]}}},
     }
     fake.cluster.edit(ref, earlier)
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     (container,) = fake.cluster.read(ref)["spec"]["template"]["spec"]["containers"]
     assert environment(container)["KAIS_CELL_SPEC_FILE"] == "/etc/kais/cell/cell-spec.json"
 
@@ -175,7 +175,7 @@ async def test_a_spec_larger_than_a_map_is_named() -> None:
     tools = [{"name": f"t{i}", "config": {"text": "x" * 200_000}} for i in range(6)]
     cells = [{"name": "lead", "spec": teams.task(tools=tools)}]
     fake = fake_world(teams.team(cells=cells))
-    await fake.settle(formation.RECONCILER, teams.FORMATION)
-    await fake.settle(cell.RECONCILER, CELL)
+    await fake.settle(formation.CONTROLLER, teams.FORMATION)
+    await fake.settle(cell.CONTROLLER, CELL)
     assert condition(fake, "Applied", CELL)[1] == "TooLarge"
     assert condition(fake, "Applied", CELL)[2].startswith("spec takes 1200")

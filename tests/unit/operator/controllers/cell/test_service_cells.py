@@ -21,7 +21,7 @@ LABELS = {
 
 
 async def look(fake: FakeWorld) -> None:
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
 
 
 async def test_a_service_cell_is_a_deployment_of_one_pod_and_a_service() -> None:
@@ -219,10 +219,10 @@ async def test_the_pod_of_the_template_before_makes_no_cell_ready() -> None:
 
 async def test_the_store_knows_the_account_before_there_is_a_pod() -> None:
     fake = fake_world(lone_service())
-    first = await fake.step(cell.RECONCILER, SOLO)
+    first = await fake.step(cell.CONTROLLER, SOLO)
     assert first is not None
     assert [type(a).__name__ for a in first.actions] == ["Create"]
-    second = await fake.step(cell.RECONCILER, SOLO)
+    second = await fake.step(cell.CONTROLLER, SOLO)
     assert second is not None
     names = [type(a).__name__ for a in second.actions]
     assert names == ["RegisterPrincipal", "Create", "Create"]
@@ -232,7 +232,7 @@ async def test_a_store_that_is_away_delays_no_pod() -> None:
     fake = fake_world(lone_service())
     fake.knowledge.away = True
     for _ in range(3):
-        await fake.step(cell.RECONCILER, SOLO)
+        await fake.step(cell.CONTROLLER, SOLO)
     assert fake.cluster.refs("Deployment") == [DEPLOYMENT]
     assert condition(fake, "Registered", SOLO)[:2] == ("False", "StoreUnavailable")
     fake.knowledge.away = False
@@ -256,7 +256,7 @@ async def test_a_pod_that_stays_on_a_lost_node_is_named_and_left_there() -> None
     (first,) = fake.cluster.refs("Pod")
     fake.cluster.edit(first, {"metadata": {"finalizers": ["x/y"]}})
     fake.cluster.remove(first)
-    plan = await fake.settle(cell.RECONCILER, SOLO)
+    plan = await fake.settle(cell.CONTROLLER, SOLO)
     assert plan is not None
     assert plan.requeue_after == timedelta(seconds=60)
     assert condition(fake, "PodReady", SOLO)[1] == "WaitingForPods"

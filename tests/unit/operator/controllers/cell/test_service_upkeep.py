@@ -14,13 +14,13 @@ from tests.fakes.world import FakeWorld
 
 
 async def look(fake: FakeWorld) -> None:
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
 
 
 async def test_a_settled_service_writes_nothing() -> None:
     fake = await serving()
     before = list(fake.cluster.writes)
-    plan = await fake.step(cell.RECONCILER, SOLO)
+    plan = await fake.step(cell.CONTROLLER, SOLO)
     assert plan is not None
     assert plan.actions == ()
     assert fake.cluster.writes == before
@@ -35,7 +35,7 @@ async def test_an_amount_in_another_spelling_is_no_drift() -> None:
     }
     fake.cluster.edit(DEPLOYMENT, {"spec": spec})
     services.rolled_out(fake)
-    plan = await fake.step(cell.RECONCILER, SOLO)
+    plan = await fake.step(cell.CONTROLLER, SOLO)
     assert plan is not None
     assert plan.actions == ()
 
@@ -131,7 +131,7 @@ async def test_somebody_elses_child_is_left_alone_until_it_goes(kind: str) -> No
     assert fake.cluster.read(ref)["spec"] == NAMESAKES[kind]["spec"]
     fake.cluster.edit(ref, {"metadata": {"finalizers": ["x/y"]}})
     fake.cluster.remove(ref)
-    await fake.step(cell.RECONCILER, SOLO)
+    await fake.step(cell.CONTROLLER, SOLO)
     assert condition(fake, "Applied", SOLO)[1] == "Deleting"
     fake.cluster.vanish(ref)
     await look(fake)

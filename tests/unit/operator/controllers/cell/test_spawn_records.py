@@ -46,7 +46,7 @@ def spawned(name: str, *, by: str, **spec: Any) -> Body:
 
 async def settle(fake: FakeWorld, *names: str) -> None:
     for name in names:
-        await fake.settle(observe_cell.RECONCILER, ref(name))
+        await fake.settle(observe_cell.CONTROLLER, ref(name))
 
 
 def applied(fake: FakeWorld, name: str) -> tuple[str, str, str]:
@@ -167,7 +167,7 @@ async def test_a_cell_that_is_being_deleted_counts_until_it_is_gone(
     hold(fake, "a")
     fake.clock.advance(60)
     fake.cluster.put(spawned("b", by="root"))
-    plan = await fake.settle(observe_cell.RECONCILER, ref("b"))
+    plan = await fake.settle(observe_cell.CONTROLLER, ref("b"))
     assert applied(fake, "b")[1:] == (
         "SpawnRefused",
         "Cell/demo/root allows 1 cells below it, and as many are older than this one",
@@ -254,7 +254,7 @@ async def test_a_person_accepts_changed_limits_by_removing_their_record() -> Non
     fake.clock.advance(60)
     fake.cluster.put(lone("made"))
     fake.cluster.edit(ref("root"), {"spec": {"recursion": {"maxDescendants": 1}}})
-    plan = await fake.settle(observe_cell.RECONCILER, ref("root"))
+    plan = await fake.settle(observe_cell.CONTROLLER, ref("root"))
     assert plan is not None
     assert plan.requeue_after is not None
     await settle(fake, "made")

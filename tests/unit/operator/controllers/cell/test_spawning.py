@@ -25,7 +25,7 @@ def parent(**recursion: Any) -> Body:
 async def looked(*bodies: Body, has_spawn_policy: bool = True) -> FakeWorld:
     fake = fake_world(*bodies, has_spawn_policy=has_spawn_policy)
     for ref in fake.cluster.refs("Cell"):
-        await fake.settle(cell.RECONCILER, ref)
+        await fake.settle(cell.CONTROLLER, ref)
     return fake
 
 
@@ -48,11 +48,11 @@ async def test_of_twenty_cells_made_at_once_as_many_get_pods_as_are_allowed() ->
 
 async def test_a_place_that_becomes_free_is_taken_by_the_next_in_age() -> None:
     fake = await looked(parent(maxDescendants=1), child("a", of="root"), child("b", of="root"))
-    plan = await fake.settle(cell.RECONCILER, ObjectRef("Cell", "demo", "b"))
+    plan = await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", "b"))
     assert plan is not None
     assert plan.requeue_after is not None
     fake.cluster.remove(ObjectRef("Cell", "demo", "a"))
-    await fake.settle(cell.RECONCILER, ObjectRef("Cell", "demo", "b"))
+    await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", "b"))
     assert said(fake, "b")[:2] == ("True", "Applied")
 
 
@@ -119,7 +119,7 @@ async def test_a_leave_that_is_taken_back_stops_the_pod() -> None:
     fake.cluster.edit(
         ObjectRef("Cell", "demo", "root"), {"spec": {"recursion": {"spawnPolicy": "disabled"}}}
     )
-    await fake.settle(cell.RECONCILER, ObjectRef("Cell", "demo", "a"))
+    await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", "a"))
     assert fake.cluster.read(ObjectRef("Deployment", "demo", "a"))["spec"]["replicas"] == 0
 
 
@@ -225,7 +225,7 @@ async def test_without_an_admission_policy_an_approval_stands_on_the_callers_acc
     account = ObjectRef("ServiceAccount", "demo", "root")
     fake.cluster.edit(account, {"metadata": {"annotations": {"kais.io/approved-cells": "a, x"}}})
     for name in ("a", "b"):
-        await fake.settle(cell.RECONCILER, ObjectRef("Cell", "demo", name))
+        await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", name))
     assert (said(fake, "a")[0], said(fake, "b")[0]) == ("True", "False")
 
 

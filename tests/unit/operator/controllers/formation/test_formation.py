@@ -25,7 +25,7 @@ def two(**spec: Any) -> Body:
 
 async def settled(*bodies: Body) -> FakeWorld:
     fake = fake_world(*bodies)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     return fake
 
 
@@ -41,7 +41,7 @@ async def test_a_cell_that_was_edited_into_nonsense_is_mended() -> None:
     fake = fake_world(teams.team())
     await teams.settle_team(fake)
     fake.cluster.edit(teams.CELL, {"spec": {"container": {"image": None}}})
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert fake.cluster.read(teams.CELL)["spec"]["container"]["image"] == "worker:1"
 
 
@@ -74,9 +74,9 @@ async def test_a_map_that_was_made_immutable_with_other_data_is_created_again() 
     fake = await settled(two())
     wanted = fake.cluster.read(ROUTES)
     fake.cluster.edit(ROUTES, {"immutable": True, "data": {"routes.json": "{}"}})
-    await fake.step(formation.RECONCILER, FORMATION)
+    await fake.step(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[1] == "Deleting"
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     again = fake.cluster.read(ROUTES)
     assert again["data"] == wanted["data"]
     assert "immutable" not in again
@@ -117,7 +117,7 @@ async def test_a_settled_formation_writes_nothing() -> None:
     fake = fake_world(two())
     await teams.settle_team(fake)
     before = len(fake.cluster.writes)
-    await fake.step(formation.RECONCILER, FORMATION)
+    await fake.step(formation.CONTROLLER, FORMATION)
     assert len(fake.cluster.writes) == before
 
 
@@ -126,7 +126,7 @@ async def test_scaling_down_removes_what_was_made_last_first() -> None:
     await teams.settle_team(fake)
     edit(fake, cells=[{"name": "lead", "spec": teams.task()}])
     fake.cluster.writes.clear()
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     deleted = [ref.name for verb, ref in fake.cluster.writes if verb == "delete"]
     assert deleted == ["team-scout-1", "team-scout-0"]
     assert cell_names(fake) == ["team-lead-0"]
@@ -137,7 +137,7 @@ async def test_a_changed_template_reaches_its_cells_and_drops_what_it_dropped() 
     cells = [{"name": "lead", "spec": teams.task(container={"image": "w:1", "env": env})}]
     fake = await settled(teams.team(cells=cells))
     edit(fake, cells=[{"name": "lead", "spec": teams.task(container={"image": "w:2"})}])
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     container = fake.cluster.read(CELL)["spec"]["container"]
     assert container["image"] == "w:2"
     assert container.get("env", []) == []
@@ -146,7 +146,7 @@ async def test_a_changed_template_reaches_its_cells_and_drops_what_it_dropped() 
 async def test_an_edited_cell_is_brought_back() -> None:
     fake = await settled(two())
     fake.cluster.edit(CELL, {"spec": {"container": {"image": "other:1"}}})
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert fake.cluster.read(CELL)["spec"]["container"]["image"] == "worker:1"
 
 
@@ -160,14 +160,14 @@ async def test_a_strangers_cell_of_that_name_is_left_alone() -> None:
     )
     assert "ownerReferences" not in fake.cluster.read(CELL)["metadata"]
     fake.cluster.remove(CELL)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[0] == "True"
 
 
 async def test_a_restored_cell_without_its_owner_is_adopted() -> None:
     fake = await settled(two())
     fake.cluster.edit(CELL, {"metadata": {"ownerReferences": []}})
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     (owner,) = fake.cluster.read(CELL)["metadata"]["ownerReferences"]
     assert owner["uid"] == fake.cluster.read(FORMATION)["metadata"]["uid"]
 
@@ -176,12 +176,12 @@ async def test_a_cell_that_is_going_is_made_anew_when_it_is_gone() -> None:
     fake = await settled(two())
     fake.cluster.edit(CELL, {"metadata": {"finalizers": ["x/y"]}})
     fake.cluster.remove(CELL)
-    plan = await fake.step(formation.RECONCILER, FORMATION)
+    plan = await fake.step(formation.CONTROLLER, FORMATION)
     assert plan is not None
     assert plan.requeue_after is not None
     assert condition(fake, "Applied", FORMATION)[1] == "Deleting"
     fake.cluster.vanish(CELL)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[:2] == ("True", "Applied")
 
 
@@ -196,7 +196,7 @@ async def test_a_topology_that_names_nobody_lets_nobody_talk() -> None:
     routes = json.loads(fake.cluster.read(ROUTES)["data"]["routes.json"])
     assert routes == {"lead-0": [], "scout-0": [], "scout-1": []}
     edit(fake, topology={"type": "star", "hub": "lead"})
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[0] == "True"
 
 
@@ -239,10 +239,10 @@ async def test_readiness_follows_the_cells(losing: str) -> None:
     refs = fake.cluster.refs("Cell")
     for ref in refs[:1] if losing == "first" else refs[:2]:
         fake.cluster.edit(ref, {"spec": {"mode": "Service"}})
-        await fake.settle(cell.RECONCILER, ref)
+        await fake.settle(cell.CONTROLLER, ref)
     seen = await formation.observe_formation(fake.world, FORMATION)
     assert seen is not None
-    plan = formation.RECONCILER.decide(seen.observed, fake.clock.now())
+    plan = formation.CONTROLLER.decide(seen.observed, fake.clock.now())
     assert plan.status is not None
     ready = 2 if losing == "first" else 1
     assert plan.status["display"]["cells"] == f"{ready}/3"

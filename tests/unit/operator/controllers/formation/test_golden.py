@@ -12,7 +12,7 @@ import pytest
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity, service_workloads
-from kais_operator.controllers.cell.decide.cell_identity import Housed
+from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.controllers.formation.decide import topology_maps
 from kais_operator.controllers.mission.decide import attempt_jobs
@@ -40,7 +40,7 @@ def job_of(formation: Formation, body: Body, *, number: int) -> Body:
     return attempt_jobs.attempt_job(
         MISSION,
         cell,
-        cell_identity.identity(Housed(cell, formation), sharing=()),
+        cell_identity.identity(CellInFormation(cell, formation), sharing=()),
         inputs=WORK,
         knowledge_url="http://kais-knowledge.kais:8000",
         seconds=300,
@@ -81,7 +81,7 @@ def services_of(formation: Formation) -> dict[str, Body]:
     for body in formations.cell_bodies(formation):
         metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
         cell = Cell.from_dict({**body, "metadata": metadata})
-        housed = Housed(cell, formation)
+        housed = CellInFormation(cell, formation)
         work = service_workloads.workload(
             Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
             housed,

@@ -56,7 +56,7 @@ async def test_a_team_above_the_bound_is_refused_before_anything_is_read_or_made
 
     fake.cluster.get_child = counting  # type: ignore[method-assign]
     began = time.process_time()
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert time.process_time() - began < 1.0
     assert "Cell" not in [ref.kind for ref in reads]
     assert fake.cluster.refs("Cell") == []
@@ -75,12 +75,12 @@ async def test_a_team_that_grows_above_the_bound_keeps_its_cells_until_it_is_men
     await teams.settle_team(fake)
     assert condition(fake, "Ready", FORMATION)[0] == "True"
     resized(fake, 10_000, templates=100)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[:2] == ("False", "TooManyCells")
     assert len(fake.cluster.refs("Cell")) == 20
     assert status(fake, FORMATION)["readyCells"] == 20
     resized(fake, 10)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[:2] == ("True", "Applied")
     assert condition(fake, "Ready", FORMATION)[0] == "True"
     assert len(fake.cluster.refs("Cell")) == 10
@@ -88,8 +88,8 @@ async def test_a_team_that_grows_above_the_bound_keeps_its_cells_until_it_is_men
 
 async def test_a_mission_says_that_its_team_is_above_the_bound() -> None:
     fake = fake_world(teams.team(cells=cells(10_000, templates=100)), teams.work())
-    await fake.settle(formation.RECONCILER, FORMATION)
-    await fake.settle(mission.RECONCILER, MISSION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
+    await fake.settle(mission.CONTROLLER, MISSION)
     assert condition(fake, "Started", MISSION) == (
         "False",
         "WaitingForFormation",
@@ -99,7 +99,7 @@ async def test_a_mission_says_that_its_team_is_above_the_bound() -> None:
 
 async def test_a_mesh_whose_lists_do_not_fit_is_told_as_a_rule_and_says_so() -> None:
     fake = fake_world(teams.team(cells=cells(400), topology=MESH))
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     data = fake.cluster.read(ROUTES)["data"]
     assert list(data) == ["topology.json"]
     assert json.loads(data["topology.json"])["rule"] == "all"
@@ -108,7 +108,7 @@ async def test_a_mesh_whose_lists_do_not_fit_is_told_as_a_rule_and_says_so() -> 
         "exceed 1048576 bytes: cells read topology.json"
     )
     resized(fake, 20)
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     data = fake.cluster.read(ROUTES)["data"]
     assert sorted(data) == ["routes.json", "topology.json"]
     assert len(json.loads(data["routes.json"])["worker-0-0"]) == 19
@@ -156,7 +156,7 @@ def test_a_name_is_wanted_where_it_is_one_of_the_cells_names(name: str) -> None:
     ]
     body = {"metadata": {"name": name}, "spec": {"cells": templates}}
     team = Formation.from_dict(body)
-    wanted = set(decision.wanted_names(team))
+    wanted = set(decision.desired_names(team))
     others = {
         f"{name}-lead-0",
         f"{name}-lead-2",
@@ -166,12 +166,12 @@ def test_a_name_is_wanted_where_it_is_one_of_the_cells_names(name: str) -> None:
         name,
         "x-lead-0",
     }
-    assert {one for one in wanted | others if decision.is_wanted(team, one)} == wanted
+    assert {one for one in wanted | others if decision.is_desired(team, one)} == wanted
 
 
 async def test_a_cell_of_a_large_team_is_looked_at_without_reading_the_others() -> None:
     fake = fake_world(teams.team(cells=cells(100)))
-    await fake.settle(formation.RECONCILER, FORMATION)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     lists: list[str] = []
     list_ = fake.cluster.list
 
@@ -180,7 +180,7 @@ async def test_a_cell_of_a_large_team_is_looked_at_without_reading_the_others() 
         return await list_(kind, *where, **how)
 
     fake.cluster.list = counting  # type: ignore[method-assign]
-    await fake.step(cell.RECONCILER, ObjectRef("Cell", "demo", "team-worker-0-0"))
+    await fake.step(cell.CONTROLLER, ObjectRef("Cell", "demo", "team-worker-0-0"))
     assert "Cell" not in lists
 
 

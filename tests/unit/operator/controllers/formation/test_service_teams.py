@@ -321,8 +321,8 @@ async def test_a_paused_team_stays_paused_over_pod_events_and_writes_no_child() 
     assert condition(fake, "Ready", FORMATION)[:2] == ("False", "Suspended")
     fake.cluster.set_status(fake.cluster.refs("Pod")[0], services.waiting("ErrImagePull", "no"))
     for ref in fake.cluster.refs("Cell"):
-        await fake.settle(cell.RECONCILER, ref)
-    await fake.settle(formation.RECONCILER, FORMATION)
+        await fake.settle(cell.CONTROLLER, ref)
+    await fake.settle(formation.CONTROLLER, FORMATION)
     assert status(fake, FORMATION)["phase"] == "Paused"
     fake.cluster.edit(FORMATION, {"metadata": {"annotations": {"kais.io/reconcile": None}}})
     await settle(fake)

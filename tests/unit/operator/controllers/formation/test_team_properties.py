@@ -19,9 +19,9 @@ from tests.fakes.world import FakeWorld, fake_world
 Event = Callable[[FakeWorld], Any]
 REALM = ObjectRef("Realm", "demo", "demo")
 RECONCILERS = {
-    "Formation": formation.RECONCILER,
-    "Cell": cell.RECONCILER,
-    "KnowledgeScope": knowledge_scope.RECONCILER,
+    "Formation": formation.CONTROLLER,
+    "Cell": cell.CONTROLLER,
+    "KnowledgeScope": knowledge_scope.CONTROLLER,
 }
 
 
@@ -126,7 +126,7 @@ async def _look(fake: FakeWorld) -> None:
     for kind, reconciler in RECONCILERS.items():
         for ref in fake.cluster.refs(kind):
             await fake.step(reconciler, ref)
-    await fake.step(realm.RECONCILER, REALM)
+    await fake.step(realm.CONTROLLER, REALM)
 
 
 async def _play(names: Sequence[str]) -> None:

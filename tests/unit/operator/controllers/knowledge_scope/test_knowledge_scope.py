@@ -24,11 +24,11 @@ async def settled(*bodies: Body, ref: ObjectRef = REF) -> FakeWorld:
 
 
 async def settle(fake: FakeWorld, ref: ObjectRef = REF) -> Any:
-    return await fake.settle(knowledge_scope.RECONCILER, ref)
+    return await fake.settle(knowledge_scope.CONTROLLER, ref)
 
 
 async def step(fake: FakeWorld) -> Any:
-    return await fake.step(knowledge_scope.RECONCILER, REF)
+    return await fake.step(knowledge_scope.CONTROLLER, REF)
 
 
 async def test_the_store_is_told_the_settings() -> None:
@@ -234,10 +234,10 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
         {"call": "delete_scope", "path": PATH}
     ]
     key = ObjectRef("Outbox", kept.namespace, kept.name)
-    await fake.step(outbox.RECONCILER, key)
+    await fake.step(outbox.CONTROLLER, key)
     assert fake.cluster.refs("ConfigMap") == [kept]
     fake.knowledge.away = False
-    await fake.step(outbox.RECONCILER, key)
+    await fake.step(outbox.CONTROLLER, key)
     assert fake.cluster.refs("ConfigMap") == []
     assert fake.knowledge.deleted_scopes == [PATH]
 
@@ -249,11 +249,11 @@ async def test_each_condition_goes_with_the_store_and_comes_back() -> None:
     fake.cluster.edit(REF, {"spec": {"readOnly": False}})
     fake.knowledge.away = True
     for _ in range(2):
-        await fake.step(knowledge_scope.RECONCILER, REF)
+        await fake.step(knowledge_scope.CONTROLLER, REF)
     for type_ in types:
         assert condition(fake, type_, REF)[:2] == ("False", "StoreUnavailable")
     fake.knowledge.away = False
-    await fake.settle(knowledge_scope.RECONCILER, REF)
+    await fake.settle(knowledge_scope.CONTROLLER, REF)
     assert {condition(fake, type_, REF)[0] for type_ in types} == {"True"}
 
 

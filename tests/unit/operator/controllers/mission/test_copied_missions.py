@@ -232,7 +232,7 @@ async def test_an_older_copy_that_is_deleted_without_the_store_ends_nobody_elses
     assert COPY not in fake.cluster.refs()
     fake.knowledge.away = False
     kept = ObjectRef(outbox.KIND, "kais-system", kept_as(first))
-    await fake.step(outbox.RECONCILER, kept)
+    await fake.step(outbox.CONTROLLER, kept)
     assert fake.cluster.refs("ConfigMap")[-1].name != kept.name
     assert [run.outcome for run in fake.knowledge.runs.values()] == [None]
 

@@ -63,10 +63,10 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
     calls = json.loads(fake.cluster.read(kept)["data"]["calls.json"])
     assert [call["call"] for call in calls] == ["record_episodes", "put_run", "request_extraction"]
-    await fake.step(outbox.RECONCILER, key)
+    await fake.step(outbox.CONTROLLER, key)
     assert kept in fake.cluster.refs()
     fake.knowledge.away = False
-    await fake.step(outbox.RECONCILER, key)
+    await fake.step(outbox.CONTROLLER, key)
     assert kept not in fake.cluster.refs()
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
     assert run_id in fake.knowledge.extractions
@@ -79,7 +79,7 @@ async def test_a_store_that_answers_is_told_through_the_outbox_when_the_deletion
     await teams.settle(fake)
     assert MISSION not in fake.cluster.refs()
     (run_id,) = fake.knowledge.runs
-    await fake.step(outbox.RECONCILER, ObjectRef("Outbox", "kais-system", kept_as(run_id)))
+    await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", "kais-system", kept_as(run_id)))
     assert {ref.namespace for ref in fake.cluster.refs("ConfigMap")} == {"demo"}
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
 
@@ -110,5 +110,5 @@ async def test_an_outbox_in_another_namespace_is_nobodys_order() -> None:
     }
     fake = fake_world(forged)
     key = ObjectRef("Outbox", "demo", "kais-outbox-x")
-    assert await fake.step(outbox.RECONCILER, key) is None
+    assert await fake.step(outbox.CONTROLLER, key) is None
     assert fake.knowledge.deleted_scopes == []

@@ -54,7 +54,7 @@ async def test_an_unreadable_mission_waits_for_the_store_and_then_writes_its_end
     (run_id,) = fake.knowledge.runs
     fake.knowledge.away = False
     ref = ObjectRef("Outbox", "kais-system", kept_as(run_id))
-    await fake.step(outbox.RECONCILER, ref)
+    await fake.step(outbox.CONTROLLER, ref)
     assert outcomes(fake) == ["Cancelled"]
     assert ObjectRef("ConfigMap", "kais-system", kept_as(run_id)) not in fake.cluster.refs()
 
@@ -70,10 +70,10 @@ async def test_an_unreadable_mission_whose_run_the_store_does_not_have_is_let_go
 
 async def refused_pass(fake: FakeWorld) -> None:
     """One pass in which the API server refuses the Job, with what the shell makes of it."""
-    seen = await mission.RECONCILER.observe(fake.world, MISSION)
+    seen = await mission.CONTROLLER.observe(fake.world, MISSION)
     assert seen is not None
     assert seen.body is not None
-    plan = mission.RECONCILER.decide(seen.observed, fake.clock.now())
+    plan = mission.CONTROLLER.decide(seen.observed, fake.clock.now())
     told: Any = apply_failed_status.with_refusal(
         plan.status, seen.body, message=FORBIDDEN, now=fake.clock.now()
     )

@@ -129,7 +129,7 @@ async def test_a_label_that_is_no_name_in_a_scope_breaks_neither_cell_nor_missio
     for ref in (teams.FORMATION, *fake.cluster.refs("Cell")):
         fake.cluster.edit(ref, {"metadata": {"labels": {label: "A_b.c"}}})
     for ref in fake.cluster.refs("Cell"):
-        await fake.settle(cell.RECONCILER, ref)
+        await fake.settle(cell.CONTROLLER, ref)
         assert condition(fake, "Ready", ref)[0] == "True"
     await let_go(fake)
 

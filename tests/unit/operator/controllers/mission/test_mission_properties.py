@@ -189,7 +189,7 @@ async def _play_judged(names: Sequence[str]) -> None:
     _note_run(fake, outcomes)
     for ref in fake.cluster.refs("ConfigMap"):
         if ref.namespace == "kais-system":
-            await fake.step(outbox.RECONCILER, ObjectRef("Outbox", ref.namespace, ref.name))
+            await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", ref.namespace, ref.name))
     assert plan is None or plan.actions == ()
     assert all(len(told) <= 1 for told in outcomes.values()), f"an outcome changed: {outcomes}"
     for run_id, told in outcomes.items():

@@ -73,12 +73,12 @@ async def test_each_check_is_run_once_in_the_container_of_the_cell() -> None:
 async def test_no_check_is_run_in_a_pod_that(status_: Body, metadata: Body) -> None:
     fake = await services.settled(lone_service(), checked(BUILT))
     services.pod(fake, status=status_, **metadata)
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     for _ in range(6):
         await teams.pass_(fake)
     assert fake.containers.started == []
     own = services.pod(fake, status=services.ready())
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     for _ in range(6):
         await teams.pass_(fake)
     assert [command.pod for command in fake.containers.started] == [own]
@@ -87,7 +87,7 @@ async def test_no_check_is_run_in_a_pod_that(status_: Body, metadata: Body) -> N
 async def test_a_foreign_pod_does_not_make_a_service_cell_ready() -> None:
     fake = await services.settled(lone_service())
     services.pod(fake, status=services.ready(), ownerReferences=[])
-    await fake.settle(cell.RECONCILER, SOLO)
+    await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Ready", SOLO)[0] != "True"
 
 

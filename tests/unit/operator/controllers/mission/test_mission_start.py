@@ -163,7 +163,7 @@ async def test_the_entrypoint_may_name_template_or_replica(named: str) -> None:
 
 async def test_a_mission_for_a_lone_cell_works_in_that_cells_scope() -> None:
     fake = fake_world(teams.lone_cell(), teams.work(formationRef=None, cellRef="solo"))
-    await fake.settle(cell.RECONCILER, ObjectRef("Cell", "demo", "solo"))
+    await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", "solo"))
     await teams.settle(fake)
     (run,) = fake.knowledge.runs.values()
     assert run.scope == "realm:demo/cell:solo"

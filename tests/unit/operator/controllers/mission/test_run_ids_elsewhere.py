@@ -126,7 +126,7 @@ async def test_an_outbox_reaches_the_run_of_the_missions_own_realm() -> None:
     fake.knowledge.away = False
     kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
     assert kept in fake.cluster.refs()
-    await fake.step(outbox.RECONCILER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
+    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
     assert kept not in fake.cluster.refs()
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
     assert fake.knowledge.episodes[run_id]
@@ -148,7 +148,7 @@ async def test_an_outbox_of_an_older_version_that_names_no_namespace_is_sent() -
         call.pop("namespace", None)
     fake.cluster.edit(kept, {"data": {decide_outbox.KEY: json.dumps(calls)}})
     fake.knowledge.away = False
-    await fake.step(outbox.RECONCILER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
+    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
     assert kept not in fake.cluster.refs()
     assert fake.knowledge.episodes[run_id]
     assert run_id in fake.knowledge.extractions

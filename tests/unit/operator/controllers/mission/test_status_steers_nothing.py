@@ -76,9 +76,9 @@ STAGES: dict[str, Callable[[], Awaitable[FakeWorld]]] = {
 
 
 async def writes(fake: FakeWorld) -> list[Action]:
-    observation = await mission.RECONCILER.observe(fake.world, MISSION)
+    observation = await mission.CONTROLLER.observe(fake.world, MISSION)
     assert observation is not None
-    plan = mission.RECONCILER.decide(observation.observed, fake.clock.now())
+    plan = mission.CONTROLLER.decide(observation.observed, fake.clock.now())
     return [
         replace(action, resource_version="") if isinstance(action, PatchMetadata) else action
         for action in plan.actions

@@ -49,7 +49,7 @@ async def kept() -> tuple[FakeWorld, ObjectRef]:
 
 
 async def step(fake: FakeWorld, ref: ObjectRef) -> Plan | None:
-    return await fake.step(outbox.RECONCILER, ObjectRef("Outbox", ref.namespace, ref.name))
+    return await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", ref.namespace, ref.name))
 
 
 async def test_a_refused_call_is_set_aside_with_the_words_of_the_store() -> None:
@@ -95,13 +95,13 @@ async def test_a_store_that_asks_for_patience_or_another_server_has_refused_noth
 async def test_a_deleted_scope_goes_though_the_store_refuses_to_delete_it() -> None:
     ref = ObjectRef("KnowledgeScope", "demo", "team")
     fake = fake_world(teams.scope("team", deletionPolicy="Delete"))
-    await fake.settle(knowledge_scope.RECONCILER, ref)
+    await fake.settle(knowledge_scope.CONTROLLER, ref)
     fake.knowledge.refusals["delete_scope"] = refusal("delete_scope: 422")
     fake.cluster.remove(ref)
-    await fake.step(knowledge_scope.RECONCILER, ref)
+    await fake.step(knowledge_scope.CONTROLLER, ref)
     assert ref in fake.cluster.refs()
     fake.clock.advance(30)
-    await fake.step(knowledge_scope.RECONCILER, ref)
+    await fake.step(knowledge_scope.CONTROLLER, ref)
     assert ref not in fake.cluster.refs()
     (kept,) = fake.cluster.refs("ConfigMap")
     await step(fake, kept)
@@ -145,7 +145,7 @@ async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again(
     fake = fake_world(teams.scope("team"))
     fake.knowledge.refusals["put_scope"] = refusal("put_scope: 422: half_life_days")
     for _ in range(3):
-        await fake.step(knowledge_scope.RECONCILER, ref)
+        await fake.step(knowledge_scope.CONTROLLER, ref)
     assert fake.knowledge.calls.count("put_scope") == 1
     words = (
         "the knowledge service rejected the settings: put_scope: 422: half_life_days;"
@@ -157,7 +157,7 @@ async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again(
     assert teams.condition(fake, "StoreReachable", ref)[0] == "True"
     del fake.knowledge.refusals["put_scope"]
     fake.cluster.edit(ref, {"spec": {"readOnly": True}})
-    await fake.settle(knowledge_scope.RECONCILER, ref)
+    await fake.settle(knowledge_scope.CONTROLLER, ref)
     assert teams.condition(fake, "Ready", ref)[0] == "True"
     assert [scope.read_only for scope in fake.knowledge.scopes.values()] == [True]
 
@@ -215,10 +215,10 @@ async def test_a_deleted_mission_whose_record_is_refused_goes_at_once_and_its_ca
 async def test_a_refused_deletion_of_a_scope_looks_again_when_it_gives_up() -> None:
     ref = ObjectRef("KnowledgeScope", "demo", "team")
     fake = fake_world(teams.scope("team", deletionPolicy="Delete"))
-    await fake.settle(knowledge_scope.RECONCILER, ref)
+    await fake.settle(knowledge_scope.CONTROLLER, ref)
     fake.knowledge.refusals["delete_scope"] = refusal()
     fake.cluster.remove(ref)
     fake.clock.advance(10)
-    plan = await fake.step(knowledge_scope.RECONCILER, ref)
+    plan = await fake.step(knowledge_scope.CONTROLLER, ref)
     assert plan is not None
     assert plan.requeue_after == timedelta(seconds=20)

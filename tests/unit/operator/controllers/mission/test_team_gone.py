@@ -19,7 +19,7 @@ async def test_a_run_is_closed_in_its_own_scope_when_its_formation_is_gone() -> 
     (run_id,) = fake.knowledge.runs
     fake.knowledge.away = False
     kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
-    await fake.step(outbox.RECONCILER, ObjectRef("Outbox", "kais-system", kept.name))
+    await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", "kais-system", kept.name))
     run = fake.knowledge.runs[run_id]
     assert (run.scope, run.outcome) == (HOME, "Cancelled")
     assert kept not in fake.cluster.refs()
@@ -33,7 +33,7 @@ async def test_a_run_of_another_mission_is_left_as_it_is() -> None:
     )
     fake.knowledge.away = False
     key = ObjectRef("Outbox", "kais-system", kept_as(run_id))
-    await fake.step(outbox.RECONCILER, key)
+    await fake.step(outbox.CONTROLLER, key)
     assert fake.knowledge.runs[run_id].outcome is None
     assert ObjectRef("ConfigMap", key.namespace, key.name) in fake.cluster.refs()
 

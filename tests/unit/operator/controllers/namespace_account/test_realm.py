@@ -9,13 +9,13 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ACCOUNT = {"kind": "ServiceAccount", "metadata": {"name": "kais-user", "uid": "account-uid"}}
 
 
-def observed(**over: object) -> namespace_account.RealmObserved:
+def observed(**over: object) -> namespace_account.NamespaceAccountObserved:
     seen = {"namespace": "demo", "namespace_uid": "ns-uid", "account": ACCOUNT}
-    return namespace_account.RealmObserved(**{"is_registered": False, **seen, **over})
+    return namespace_account.NamespaceAccountObserved(**{"is_registered": False, **seen, **over})
 
 
 def test_a_realm_without_account_is_given_one_that_mounts_no_token() -> None:
-    plan = namespace_account.decide_realm(observed(account=None), NOW)
+    plan = namespace_account.decide_namespace_account(observed(account=None), NOW)
     (action,) = plan.actions
     assert isinstance(action, Create)
     assert action.body["metadata"]["name"] == "kais-user"
@@ -25,7 +25,7 @@ def test_a_realm_without_account_is_given_one_that_mounts_no_token() -> None:
 
 
 def test_the_account_is_registered_as_a_person_at_home_in_the_realm() -> None:
-    (action,) = namespace_account.decide_realm(observed(), NOW).actions
+    (action,) = namespace_account.decide_namespace_account(observed(), NOW).actions
     assert isinstance(action, RegisterPrincipal)
     principal = action.principal
     assert (principal.name, principal.type) == ("demo/kais-user", "human")
@@ -48,4 +48,4 @@ def test_the_account_is_registered_as_a_person_at_home_in_the_realm() -> None:
     ],
 )
 def test_nothing_is_to_do_when(over: dict[str, object]) -> None:
-    assert namespace_account.decide_realm(observed(**over), NOW).actions == ()
+    assert namespace_account.decide_namespace_account(observed(**over), NOW).actions == ()

@@ -12,7 +12,7 @@ ACCOUNT = ObjectRef("ServiceAccount", "demo", "kais-user")
 
 async def test_a_realm_settles_with_its_account_registered() -> None:
     fake = world.fake_world()
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     account = fake.cluster.read(ACCOUNT)
     principal = fake.knowledge.principals["system:serviceaccount:demo:kais-user"]
     assert principal.subject.uid == account["metadata"]["uid"]
@@ -21,9 +21,9 @@ async def test_a_realm_settles_with_its_account_registered() -> None:
 
 async def test_an_account_made_anew_is_registered_anew() -> None:
     fake = world.fake_world()
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     fake.cluster.remove(ACCOUNT)
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     principal = fake.knowledge.principals["system:serviceaccount:demo:kais-user"]
     assert principal.subject.uid == fake.cluster.read(ACCOUNT)["metadata"]["uid"]
 
@@ -32,17 +32,17 @@ async def test_a_terminating_namespace_is_left_alone() -> None:
     fake = world.fake_world()
     namespace = ObjectRef("Namespace", "", "demo")
     fake.cluster.set_status(namespace, {"phase": "Terminating"})
-    assert await fake.step(realm.RECONCILER, REF) is None
+    assert await fake.step(realm.CONTROLLER, REF) is None
     assert fake.cluster.writes == []
 
 
 async def test_a_store_that_is_away_leaves_the_registration_for_the_next_pass() -> None:
     fake = world.fake_world()
     fake.knowledge.away = True
-    await fake.step(realm.RECONCILER, REF)
-    await fake.step(realm.RECONCILER, REF)
+    await fake.step(realm.CONTROLLER, REF)
+    await fake.step(realm.CONTROLLER, REF)
     fake.knowledge.away = False
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     assert "system:serviceaccount:demo:kais-user" in fake.knowledge.principals
 
 
@@ -52,8 +52,8 @@ PATH = "realm:demo/formation:team"
 
 async def declared(fake: FakeWorld) -> None:
     """Have a KnowledgeScope told to the store and the realm looked at."""
-    await fake.settle(knowledge_scope.RECONCILER, SCOPE)
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(knowledge_scope.CONTROLLER, SCOPE)
+    await fake.settle(realm.CONTROLLER, REF)
 
 
 async def test_settings_go_with_the_object_that_declared_them_and_the_facts_stay() -> None:
@@ -61,11 +61,11 @@ async def test_settings_go_with_the_object_that_declared_them_and_the_facts_stay
     await declared(fake)
     assert fake.knowledge.scopes[PATH].read_only
     fake.cluster.remove(SCOPE)
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     assert fake.knowledge.scopes[PATH] == models.ScopeConfig()
     assert fake.knowledge.deleted_scopes == []
     calls = len(fake.knowledge.calls)
-    await fake.step(realm.RECONCILER, REF)
+    await fake.step(realm.CONTROLLER, REF)
     assert len(fake.knowledge.calls) == calls
 
 
@@ -75,7 +75,7 @@ async def test_settings_of_an_object_deleted_while_the_operator_was_down_go_too(
     fake.cluster.remove(SCOPE)
     restarted = world.restarted(fake)
     await looked(restarted)
-    await restarted.settle(realm.RECONCILER, REF)
+    await restarted.settle(realm.CONTROLLER, REF)
     assert fake.knowledge.scopes[PATH] == models.ScopeConfig()
 
 
@@ -109,8 +109,8 @@ async def test_a_scope_that_is_deleted_with_its_knowledge_is_not_declared_anew()
     fake = world.fake_world(teams.scope(readOnly=True, deletionPolicy="Delete"))
     await declared(fake)
     fake.cluster.remove(SCOPE)
-    await fake.settle(knowledge_scope.RECONCILER, SCOPE)
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(knowledge_scope.CONTROLLER, SCOPE)
+    await fake.settle(realm.CONTROLLER, REF)
     assert fake.knowledge.deleted_scopes == [PATH]
     assert PATH not in fake.knowledge.scopes
 
@@ -119,7 +119,7 @@ async def test_nothing_is_taken_back_while_one_scope_cannot_be_read() -> None:
     fake = world.fake_world(teams.scope(readOnly=True))
     await declared(fake)
     fake.cluster.edit(SCOPE, {"spec": {"level": "galaxy"}})
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     assert fake.knowledge.scopes[PATH].read_only
 
 
@@ -128,7 +128,7 @@ async def test_the_platforms_settings_are_taken_back_in_the_operators_namespace(
     fake = world.fake_world()
     fake.knowledge.scopes["platform"] = models.ScopeConfig(read_only=True)
     await looked(fake)
-    await fake.settle(realm.RECONCILER, REF)
+    await fake.settle(realm.CONTROLLER, REF)
     assert fake.knowledge.scopes["platform"].read_only
-    await fake.settle(realm.RECONCILER, ref)
+    await fake.settle(realm.CONTROLLER, ref)
     assert fake.knowledge.scopes["platform"] == models.ScopeConfig()
