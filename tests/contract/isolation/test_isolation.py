@@ -169,7 +169,7 @@ def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
         reason = f"{order.reason}, of {len(uow.promotions(copy.id))}"
         return honest(uow, copy, dataclasses.replace(order, reason=reason))
 
-    monkeypatch.setattr(closing, "flag", mutant)
+    monkeypatch.setattr(closing, honest.__name__, mutant)
 
 
 def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
             order = ActionContext(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
         return honest(uow, fact, target, order, **given)
 
-    monkeypatch.setattr(promote, "_copy", mutant)
+    monkeypatch.setattr(promote, honest.__name__, mutant)
 
 
 MUTANTS = {
