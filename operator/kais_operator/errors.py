@@ -118,10 +118,10 @@ class ClusterUnavailable(ClusterError):
 
 
 def log_level(exc: BaseException, *, otherwise: int = logging.WARNING) -> int:
-    """Choose the level at which a failure is logged: ERROR for an unexpected refusal.
+    """Return the level at which an error is logged: ERROR if a person has to act.
 
-    Other failures pass by themselves. A refused right, quota or admission waits for a person.
-    A namespace that is being deleted refuses new objects; that is no failure.
+    That is a missing permission, a quota or an admission webhook. Other errors are temporary, and a
+    namespace that is being deleted refuses new objects as expected.
     """
     causes = (exc, exc.__cause__)
     if any(isinstance(error, NamespaceTerminating) for error in causes):

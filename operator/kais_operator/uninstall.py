@@ -1,12 +1,11 @@
-"""`kais-operator-uninstall DEPLOYMENT SELECTOR`: what the chart runs before it is uninstalled.
+"""`kais-operator-uninstall DEPLOYMENT SELECTOR`: the chart runs it before it is uninstalled.
 
     abort every run -> wait until the operator has ended them -> delete the operator's Deployment
       -> wait until its pods are gone -> delete the Jobs that are left -> remove our finalizers
 
-Where no operator leads, no run is waited for, and its Deployment is deleted all the same. A run
-that it did not end in time is ended by the deletion of its Job; its outcome is on record when kais
-is installed again. Exit status 1: a call failed, and some objects may still have the finalizer; run
-it again.
+If no operator leads, it does not wait for runs. The Job of a run that did not end in time is
+deleted; its outcome is recorded when kais is installed again. Exit status 1: a call failed, and
+some objects may still have the finalizer; run it again.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from kais_operator.kubernetes.api_client import MERGE_PATCH, ApiClient
 from kais_operator.planning.plan import Body, ObjectRef
 
 _RUNS_TIMEOUT_S = 60.0
-"""How long runs may take to end: a pod's grace period is 30 s unless its image says otherwise."""
+"""Time for runs to end; the default grace period of a pod is 30 s."""
 _PODS_TIMEOUT_S = 60.0
 _POLL_S = 1.0
 _MAX_ATTEMPTS = 5  # of a write that conflicts with another one
 
 
 class Uninstall:
-    """One uninstall over a connection; `namespaces` is empty for the whole cluster."""
+    """The steps of an uninstall; empty `namespaces` stand for the whole cluster."""
 
     def __init__(
         self, api_client: ApiClient, namespaces: Sequence[str], report: Callable[[str], None]
@@ -41,7 +40,7 @@ class Uninstall:
         self._report = report
 
     async def run(self, *, home: str, deployment: str, selector: str) -> None:
-        """Take all steps in order."""
+        """Run all steps in order."""
         if await self._is_led(home):
             await self._abort()
             await self._wait_until_none(
@@ -70,9 +69,9 @@ class Uninstall:
         return sum(map(uninstall_rules.is_unsettled, await self._list_all("Mission")))
 
     async def _stop(self, home: str, name: str, selector: str) -> None:
-        """Delete the Deployment: to scale it would leave a field that Helm conflicts with.
+        """Delete the Deployment; scaling it would leave a field that Helm conflicts with.
 
-        One that crashes does not lead, and puts its finalizers back as soon as it does.
+        Also if no operator leads: one that crashes would add its finalizers again when it leads.
         """
         path = api_paths.single(ObjectRef("Deployment", home, name))
         options = {"propagationPolicy": "Background"}
@@ -112,7 +111,7 @@ class Uninstall:
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")
 
     async def _patch(self, kind: str, body: Body, patch: Body) -> bool:
-        """Write a patch; False for an object that is gone or was written meanwhile."""
+        """Send a patch; False if the object was deleted or changed meanwhile."""
         try:
             await self._api_client.call(
                 "PATCH", _path(kind, body), body=patch, content_type=MERGE_PATCH
@@ -156,7 +155,7 @@ def _name(kind: str, body: Body) -> str:
 
 
 async def run(config: settings.Settings, deployment: str, selector: str) -> None:
-    """Log in, and take all steps."""
+    """Connect, and run all steps."""
     client = await api_client.connect(config.kubeconfig)
     try:
         steps = Uninstall(client, config.watch_namespaces, _report)
@@ -171,7 +170,7 @@ def _report(text: str) -> None:
 
 
 def main() -> None:
-    """Run it with the operator's settings; the two arguments are the chart's."""
+    """Run as a program, with the operator's settings."""
     try:
         deployment, selector = sys.argv[1:]
         asyncio.run(run(settings.from_environment(), deployment, selector))

@@ -90,7 +90,7 @@ class _Execution:
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
         elif self._waits_for_knowledge(action):
-            logger.debug("left out %s: the store was not told", action)
+            logger.debug("skipped %s: the knowledge service did not take an earlier action", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
         elif isinstance(action, plans.RunInContainer | plans.EndCommands):
@@ -175,7 +175,7 @@ class _Execution:
             self.written_objects.append(body)
 
     def _waits_for_knowledge(self, action: plans.Action) -> bool:
-        """Keep a finalizer or a record while a store call of the same Plan has failed."""
+        """Return whether an action must wait because a call to the knowledge service failed."""
         if self.knowledge_problem is None:
             return False
         if isinstance(action, plans.Delete):

@@ -41,7 +41,7 @@ class FilledMap:
 async def fill_map(
     action: InjectKnowledge, knowledge: Knowledge, *, knowledge_problem: str | None
 ) -> FilledMap:
-    """Recall and write the answer into the map's body; `away` says that the store is known away."""
+    """Recall facts into the map; with a `knowledge_problem` the service is not called."""
     if action.recall is None:
         return FilledMap(
             _with_content(action.map_body, _content(None, None, "injection is off")), None

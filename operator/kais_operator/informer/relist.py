@@ -105,7 +105,7 @@ class Relister:
         async with self._list_slots:
             body = await self._list_client.read(change.ref)
         if body is not None and self._cache.is_watched(body) and not self._cache.is_confirmed(body):
-            logger.warning("%s: no watch told of its change; read", change.ref)
+            logger.warning("%s: no watch reported its change; read it", change.ref)
             self._event_intake.on_listed(change.ref.kind, body)
 
     async def _relist_loop(self, target: WatchTarget) -> None:

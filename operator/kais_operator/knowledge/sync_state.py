@@ -119,12 +119,12 @@ class KnowledgeSyncState:
         return self._scopes.get(path) == config
 
     def mark_configured(self, path: str, config: models.ScopeConfig) -> None:
-        """Note that the store took this configuration."""
+        """Record that the service has this configuration."""
         self._scopes.set(path, config)
         self.record_settings(path, config)
 
     def mark_deleted(self, path: str) -> None:
-        """Note that the store deleted a scope with its settings."""
+        """Record that a scope was deleted with its settings."""
         self._configured_paths.discard(path)
 
     def configured_below(self, path: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """What runs while this process holds the Lease: watches, queue, knowledge sync, heartbeat.
 
-    watch event, list -> cache, Freshness, References -> routing -> queue -> Passes
-    store watch -> changed statistics, another store ---^
+    watch event, list -> Cache, WatchHealth, ReferenceIndex -> event_mapping -> queue -> Reconciler
+    KnowledgeSync -> changed statistics, another store ---------------------------^
 
 All of it is created for each session, so that no state of an earlier one is left.
 """

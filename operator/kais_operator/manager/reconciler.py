@@ -62,7 +62,7 @@ class _PendingEvents:
 class Reconciler:
     """Reconciles keys; called by the work queue.
 
-    `look_again` is called with a key whose pass ended because it would have had to wait.
+    `requeue` is called with a key whose reconcile ended because a template was still rendered.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
 """The Renderer port over the workers of `kais_rendering`, which can be killed.
 
-What a template compiles to depends on its spec alone, and what it renders to on what is given
-besides, so the answers to the requests seen last are kept: an idle pass compiles and renders
-nothing. What passed a limit is tried again later, less often each time; see `render_failures`. A
-pass waits a moment for its answer only: the request goes on without it, and later requests for
-the same wait for the same answer.
+The result of a request depends on nothing but the request, so the latest results are cached: an
+idle reconcile compiles and renders nothing. A request that exceeded a limit is tried again with
+growing delays; see `render_failures`. A reconcile waits only a moment for a result: the request
+goes on, and later equal requests wait for the same result.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from kais_rendering.process import Answer
 from kais_rendering.server import Pool
 
 _MAX_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
-_MAX_RENDERINGS = 200  # arbitrary: the uses that are being looked at, some KiB each
-_MAX_MATCHES = 200  # arbitrary: the checks that are being judged
+_MAX_RENDERINGS = 200  # arbitrary: the instances under reconcile, some KiB each
+_MAX_MATCHES = 200  # arbitrary: the checks under evaluation
 WAIT_S = 0.1
-"""So long a pass of the operator waits for an answer; most take some milliseconds."""
+"""A reconcile waits this long for a result; most take some milliseconds."""
 
 
 Count = Callable[[str, str, float], None]
-"""Takes an operation (`compile`, `render`, `find`), its result (`ok`, a cap, or `unavailable`), and
-the seconds until then, those of waiting for a process included."""
+"""Takes an operation (`compile`, `render`, `find`), its result (`ok`, a limit, or `unavailable`),
+and its duration in seconds, including the wait for a process."""
 
 
 def _uncounted(_: str, __: str, ___: float) -> None:
@@ -46,7 +45,7 @@ def _uncounted(_: str, __: str, ___: float) -> None:
 
 @dataclass(frozen=True)
 class _Request:
-    """What a process is asked for a namespace; `failing` is what a failure is remembered by."""
+    """A request of a namespace; failures are recorded by `failure_key`."""
 
     body: dict[str, Any]
     namespace: str
@@ -56,7 +55,7 @@ class _Request:
 class WorkerRenderer:
     """Compiles and renders in the workers of `pool`, which queues requests by namespace.
 
-    `count` hears of every request that went to a process. Who asks waits at most `patience_s`.
+    `count` is called for each request that went to a process. Callers wait at most `wait_s`.
     """
 
     def __init__(
@@ -77,11 +76,11 @@ class WorkerRenderer:
         self._matches: OrderedDict[bytes, Answer] = OrderedDict()
 
     async def start(self) -> None:
-        """Start the workers, so that the first request finds them warm."""
+        """Start the workers, so that the first request need not wait for that."""
         await self._pool.start()
 
     async def close(self) -> None:
-        """End the workers and what still renders."""
+        """Stop the workers and cancel pending requests."""
         for task in self._pending.values():
             task.cancel()
         await asyncio.gather(*self._pending.values(), return_exceptions=True)
@@ -91,8 +90,8 @@ class WorkerRenderer:
         """Compile a Blueprint's spec.
 
         Raises:
-            RenderingFailed: A cap was passed; the message names it and the leaf.
-            RenderingPending: It takes longer than the patience.
+            RenderingFailed: A limit was exceeded; the message names it and the leaf.
+            RenderingPending: It takes longer than `wait_s`.
             RendererUnavailable: No worker could be reached for a while.
         """
         request = _Request({"op": "compile", "spec": spec}, namespace, failure_key=_key(spec))
@@ -112,11 +111,11 @@ class WorkerRenderer:
     ) -> blueprints.Rendering:
         """Check parameters and render.
 
-        A failure is remembered for all uses with these parameters, and one of the spec for all.
+        A failure is recorded for all instances with these parameters, one of the spec for all.
 
         Raises:
-            RenderingFailed: A cap was passed; the message names it and the leaf.
-            RenderingPending: It takes longer than the patience.
+            RenderingFailed: A limit was exceeded; the message names it and the leaf.
+            RenderingPending: It takes longer than `wait_s`.
             RendererUnavailable: No worker could be reached for a while.
         """
         self._failures.raise_if_paused(_key(spec))
@@ -135,11 +134,11 @@ class WorkerRenderer:
         return blueprints.read_rendering(answer)
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
-        """Look for a user's regular expression in a text.
+        """Search a text for a user's regular expression.
 
         Raises:
             RenderingFailed: It took too long.
-            RenderingPending: It takes longer than the patience.
+            RenderingPending: It takes longer than `wait_s`.
             RendererUnavailable: No worker could be reached for a while.
             ValueError: It is not a regular expression.
         """
@@ -153,7 +152,7 @@ class WorkerRenderer:
     async def _request_cached(
         self, request: _Request, cache: OrderedDict[bytes, Answer], *, cache_size: int
     ) -> Answer:
-        """Ask, unless the answer to the very same request is known, pending, or put off."""
+        """Send a request, unless its result is cached, pending or delayed by a failure."""
         line = json.encode(request.body)
         key = _hash(line)
         if key in cache:
@@ -178,7 +177,7 @@ class WorkerRenderer:
         request: _Request,
         line: bytes,
     ) -> Answer | errors.OperatorError:
-        """Have a request answered; a failure is given, for who asked may have left."""
+        """Send a request; return an error as a value, because the caller may have left."""
         operation, started_s = request.body["op"], time.perf_counter()
         try:
             answer = await self._pool.ask(line, namespace=request.namespace)
@@ -200,7 +199,7 @@ class WorkerRenderer:
         cache_size: int,
         task: asyncio.Task[Answer | errors.OperatorError],
     ) -> None:
-        """Keep an answer, whether or not a pass still waits for it."""
+        """Cache a result, whether or not a reconcile still waits for it."""
         self._pending.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return

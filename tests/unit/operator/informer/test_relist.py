@@ -1,4 +1,4 @@
-"""Lists fill memory, and sweeps tell what no watch told."""
+"""Lists fill the cache, and relists report what no watch reported."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_what_changed_without_a_word_is_read_and_told(caplog):
     await heard.sweeper.verify(CELLS)
     assert heard.told == ["a", "b", "a", "c"]
     assert heard.cache.version(ObjectRef("Cell", "demo", "a")) == "8"
-    assert "Cell/demo/a: no watch told of its change; read" in caplog.text
+    assert "Cell/demo/a: no watch reported its change; read it" in caplog.text
 
 
 async def test_a_sweep_over_what_is_known_reads_nothing():
