@@ -100,10 +100,10 @@ def _export_to(source: Path, file: Path) -> ExportCounts:
 
 def _import(command: AdminCommand, write_line: WriteLine) -> int:
     if command.file == _STDIO:
-        counts = exports.take(command.db, sys.stdin.buffer)
+        counts = exports.import_export(command.db, sys.stdin.buffer)
     else:
         with _open_existing(command.file) as lines:
-            counts = exports.take(command.db, lines)
+            counts = exports.import_export(command.db, lines)
     backup.sync(command.db.parent)
     write_line(f"imported {counts.events} events and {counts.rows} rows into {command.db}")
     return 0

@@ -100,7 +100,7 @@ class Readers:
                 " a kind, a tag, a smaller limit"
             ) from exc
         except connections.ENVIRONMENTAL as exc:
-            error = connections.unavailable(exc)
+            error = connections.unavailable_error(exc)
             if isinstance(error, StoreDamaged):
                 self._on_damage(error)
             raise error from exc

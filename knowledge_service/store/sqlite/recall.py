@@ -29,7 +29,7 @@ from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline
 from knowledge_service.search.pipeline import Retrieval, SearchQuery
 from knowledge_service.search.ranking.ranking import Ranked
-from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot, Vector
 
@@ -55,7 +55,7 @@ _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, obser
   VALUES(?, ?, ?, ?, ?, ?)"""
 
 
-class Recall(base.Part):
+class Recall(base.SqliteRepository):
     """The `RecallStore` port. With an embedder, facts near in meaning are candidates, too."""
 
     embedder: Embedder | None = None
@@ -83,10 +83,10 @@ class Recall(base.Part):
         self, search: Search, vector: Vector | None
     ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
         """Begin a snapshot, with the decoded postings that it may use."""
-        before = self._writer.edition
+        before = self._writer.erasure_version
         with self._readers.searching() as connection:
             snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
-            snapshot.cache = self._readers.decoded.between(before, self._writer.edition)
+            snapshot.cache = self._readers.decoded.between(before, self._writer.erasure_version)
             yield connection, snapshot
 
     def _vector(self, search: Search) -> Vector | None:
@@ -99,7 +99,7 @@ class Recall(base.Part):
         """Go through the scopes, the nearest first."""
         found: list[Fact] = []
         with self._readers.snapshot() as connection:
-            scopes = base.scopes_seen(connection, search.view, search.scopes)
+            scopes = base.visible_scopes(connection, search.view, search.scopes)
             number_of = {path: number for number, path in scopes.items()}
             for path in nearest_first(number_of):
                 asked: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
@@ -119,7 +119,7 @@ class Recall(base.Part):
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         """List them, the nearest first."""
         with self._readers.snapshot() as connection:
-            seen = base.scopes_seen(connection, view, scopes)
+            seen = base.visible_scopes(connection, view, scopes)
         return _visible(seen.values(), view, scopes)
 
     def record_recall(
@@ -131,7 +131,7 @@ class Recall(base.Part):
             _record(tx, [new])
             return answer
 
-        return self._once(idempotency_key, _RECALLED, work)
+        return self._idempotent(idempotency_key, _RECALLED, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         """Leave the receipt to the writer's next commit."""
@@ -146,15 +146,15 @@ class Recall(base.Part):
 
 
 def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None) -> SqliteSnapshot:
-    paths = base.scopes_seen(connection, search.view, search.scopes)
+    paths = base.visible_scopes(connection, search.view, search.scopes)
     view = search.view
     if view.can_read_subtree(PLATFORM):
-        everything = base.asked_scopes(view, paths)
-        reading = Reading(base.Seen(connection, view), everything, everything)
+        everything = base.scope_filter(view, paths)
+        reading = Reading(base.VisibleScopes(connection, view), everything, everything)
     else:
-        seen = paths if search.scopes is None else base.scopes_seen(connection, view, None)
-        asked = base.asked_scopes(view, seen)
-        reading = Reading(seen, asked, base.asked_scopes(view, paths))
+        seen = paths if search.scopes is None else base.visible_scopes(connection, view, None)
+        asked = base.scope_filter(view, seen)
+        reading = Reading(seen, asked, base.scope_filter(view, paths))
     snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
     snapshot.vector = vector
     return snapshot
@@ -182,7 +182,7 @@ def _visible(paths: Iterable[str], view: View, named: tuple[str, ...] | None) ->
     return nearest_first(base.with_own_path(paths, view, named))
 
 
-class _Recording(Mergeable):
+class _Recording(BatchableJob):
     """Writes a receipt and the uses that it tells of; those of one commit together."""
 
     def __init__(self, new: NewReceipt) -> None:
@@ -192,7 +192,7 @@ class _Recording(Mergeable):
         """Write it."""
         _record(tx, [self.new])
 
-    def together(self, tx: Transaction, jobs: Sequence[_Recording]) -> list[None]:
+    def run_batch(self, tx: Transaction, jobs: Sequence[_Recording]) -> list[None]:
         """Write all of them."""
         _record(tx, [job.new for job in jobs])
         return [None] * len(jobs)

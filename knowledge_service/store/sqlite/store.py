@@ -14,10 +14,10 @@ from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import readers
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
-from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.maintenance import migrate, projection_rebuild
 from knowledge_service.store.sqlite.recall import Recall
-from knowledge_service.store.sqlite.repositories.audit_log import Audit
+from knowledge_service.store.sqlite.repositories.audit_log import AuditLog
 from knowledge_service.store.sqlite.repositories.episodes import Episodes
 from knowledge_service.store.sqlite.repositories.extractions import Extractions
 from knowledge_service.store.sqlite.repositories.fact_lifecycle import FactLifecycle
@@ -50,7 +50,7 @@ class SqliteStore(
     Links,
     Provenance,
     Usage,
-    Audit,
+    AuditLog,
     FactLifecycle,
     Adoption,
     Vectors,
@@ -79,7 +79,7 @@ class SqliteStore(
             store_id = self._open(path, clock, progress or Progress())
         except connection.FAILURES as exc:
             self._lock.close()
-            raise connection.damaged(path, exc) from exc
+            raise connection.damaged_error(path, exc) from exc
         except BaseException:
             self._lock.close()
             raise
@@ -94,14 +94,14 @@ class SqliteStore(
             projection_rebuild.renew_index(writing, progress)
             connection.begin_serving(writing)
         except BaseException:
-            connection.let_go(writing)
+            connection.close_connection(writing)
             raise
         self._file = connection.File(path)
         checkpointer = Checkpointer(path, self._file)
         checkpointer.start()
         bound = self._undeclared_facts
-        writer = Writer(writing, clock, self._file, checkpointer, undeclared_facts=bound)
-        reading = readers.Readers(path, self._reads_within, writer.condemn)
+        writer = WriteQueue(writing, clock, self._file, checkpointer, undeclared_facts=bound)
+        reading = readers.Readers(path, self._reads_within, writer.mark_damaged)
         writer.on_erased = reading.decoded.blank
         super().__init__(reading, writer)
         return str(store_id)
@@ -128,16 +128,16 @@ class SqliteStore(
         After a write that failed, or when there is little room, one page is written that stays as
         it is: whether the disk takes writes again is told by a write only.
         """
-        is_in_doubt = self._writer.down is not None or not self._file.takes_writes()
+        is_in_doubt = self._writer.write_error is not None or not self._file.has_room_for_writes()
         touch = _TOUCH if is_in_doubt else "SELECT 1"
         self._writer.submit(lambda tx: tx.execute(touch).fetchall(), patience_s=_LOOK_S)
-        if self._writer.down:
-            raise self._writer.down
+        if self._writer.write_error:
+            raise self._writer.write_error
 
     def check_alive(self) -> None:
         """Look whether a commit ever failed."""
-        if self._writer.failure:
-            raise self._writer.failure
+        if self._writer.fatal_error:
+            raise self._writer.fatal_error
 
     def close(self) -> None:
         """Finish what is queued, fold the log into the file, let go of it whatever comes.

@@ -126,7 +126,7 @@ def _payload_keys(path: Path) -> Names:
     for event in replay.read_events(SqliteEventTable(db), 1):
         keys[event.type] |= {key for part in event.remaining_parts() for key in part}
     db.close()
-    return {name: sorted(keys[name]) for name in projections._ALL}
+    return {name: sorted(keys[name]) for name in projections._HANDLERS}
 
 
 def _tables(path: Path) -> Names:

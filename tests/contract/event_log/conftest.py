@@ -28,7 +28,7 @@ from knowledge_service.store.sqlite.maintenance import (
     migrate,
     projection_rebuild,
 )
-from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.store.sqlite.repositories.fact_erasure import SqliteFactReferences
 from knowledge_service.uuid7 import Uuid7Generator
 from tests.fakes.clock import START
@@ -108,7 +108,7 @@ class TestedSqliteLog:
     @contextmanager
     def transaction(self, now: datetime) -> Iterator[SqliteTransaction]:
         with self._write():
-            head, equals = read_head(self.table), Equals(self.db)
+            head, equals = read_head(self.table), HashIndexTable(self.db)
             yield SqliteTransaction(Transaction(self.db, head, Uuid7Generator(), now, equals))
 
     @contextmanager
@@ -130,7 +130,7 @@ class TestedSqliteLog:
 
     def export(self) -> bytes:
         out = io.BytesIO()
-        exports.write(self.db, out)
+        exports.write_tables(self.db, out)
         return out.getvalue()
 
     def import_(self, lines: Iterable[bytes], _now: datetime) -> None:

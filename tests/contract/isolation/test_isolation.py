@@ -84,7 +84,7 @@ class GlobalStatistics(SqliteSnapshot):
     """Scores with the statistics of the whole table, as a shared full-text index would."""
 
     def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
-        everything = base.scopes_seen(self._connection, EVERYTHING, None)
+        everything = base.visible_scopes(self._connection, EVERYTHING, None)
         return postings.search(self._connection, everything, terms)
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
@@ -96,7 +96,7 @@ class SharedUsage(SqliteSnapshot):
 
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
         paths, reading, known_at = given
-        everybody = base.scopes_seen(connection, EVERYTHING, None)
+        everybody = base.visible_scopes(connection, EVERYTHING, None)
         read_all = Reading(everybody, base.ScopeFilter(None), reading.asked_scopes)
         super().__init__(connection, paths, read_all, known_at)
 
@@ -110,7 +110,7 @@ def _shared_usage_in_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = usage.of_fact
+    honest = usage.usage_of_fact
     monkeypatch.setattr(
         usage,
         "of_fact",
@@ -120,7 +120,7 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _links_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "can_read", lambda _self, _path: True)
-    monkeypatch.setattr(base, "asked_scopes", lambda *_: base.ScopeFilter(None))
+    monkeypatch.setattr(base, "scope_filter", lambda *_: base.ScopeFilter(None))
 
 
 def _promotions_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:

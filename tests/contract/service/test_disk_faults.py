@@ -95,7 +95,7 @@ async def test_full_disk_on_which_a_small_write_still_fits_is_not_taken_for_one_
     assert_refused(await http.post("/v1/facts", json=MORE), "database or disk is full")
     # What was taken back left its room in the log: enough for a page, not for a fact.
     disk.fault = {}
-    monkeypatch.setattr(connection.File, "room", lambda _: 512 * 1024)
+    monkeypatch.setattr(connection.File, "free_bytes", lambda _: 512 * 1024)
     for _ in range(2):
         ready = await http.get("/readyz")
         assert ready.status_code == 503

@@ -23,7 +23,7 @@ from knowledge_service.search.postings import hash_index
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import migrate, offline
 from knowledge_service.store.sqlite.projections import hash_index_table
-from knowledge_service.store.sqlite.projections.hash_index_table import Equals, Tombstone
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import PERSON, new_fact
 
@@ -170,7 +170,7 @@ class Played:
 
     def __init__(self, db: apsw.Connection, most: int) -> None:
         self.db = db
-        self.equals = Equals(db, most=most)
+        self.equals = HashIndexTable(db, max_cached=most)
         self.last = 0
         self.tombstones: list[Tombstone] = []
         self.committed: list[Tombstone] = []
@@ -186,11 +186,11 @@ class Played:
         self.equals.add(scope_no, hashes, numbers)
 
     def refused(self, scope_no: int, given: list[int]) -> None:
-        mark = self.equals.mark()
+        mark = self.equals.savepoint()
         self.db.execute("SAVEPOINT job")
         self.tell(scope_no, given)
         self.db.execute("ROLLBACK TO job; RELEASE job")
-        self.equals.back(mark)
+        self.equals.rollback(mark)
 
     def erase(self, scope_no: int, number: int) -> None:
         asked = (number, scope_no)
@@ -215,7 +215,7 @@ class Played:
     def commit(self) -> None:
         self.equals.write()
         self.db.execute("COMMIT")
-        self.equals.settle()
+        self.equals.commit()
         self.committed = list(self.tombstones)
         self.db.execute("BEGIN")
 
@@ -232,9 +232,11 @@ class Played:
             found: Any = self.db.execute(
                 "SELECT DISTINCT content_hash FROM fact WHERE scope_no = ?", (scope_no,)
             ).fetchall()
-            assert self.equals.among(scope_no, every) == {each for (each,) in found}
+            assert self.equals.find_existing(scope_no, every) == {each for (each,) in found}
         kept = self.equals._known.items()
-        assert self.equals._size == sum(len(known) + hash_index_table._EACH for _, known in kept)
+        assert self.equals._size == sum(
+            len(known) + hash_index_table._SCOPE_OVERHEAD for _, known in kept
+        )
         for scope_no, known in kept:
             counted: Any = self.db.execute(COUNT, (scope_no,)).fetchall()
             added, _ = self.equals._added.get(scope_no, ([], []))

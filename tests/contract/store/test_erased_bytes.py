@@ -96,7 +96,7 @@ def test_bytes_go_also_when_nobody_writes_and_the_metric_says_until_when_they_ar
 def test_writer_empties_a_long_log_only_after_the_thread_has_folded_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wal_checkpoint, "_LITTLE", 5)
+    monkeypatch.setattr(wal_checkpoint, "_SHORT_WAL_PAGES", 5)
     store = SqliteStore(path)
     fact_id = told(store)
     store.remember([new_fact(f"rain {n}") for n in range(300)], actor=PERSON)

@@ -98,7 +98,7 @@ def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
     module, step, run = {
         "serve": (migrate, "migrate", lambda: SqliteStore(path)),
         "rebuild": (migrate, "migrate", lambda: offline.rebuild(path)),
-        "export": (exports, "write", lambda: exports.export(path, io.BytesIO())),
+        "export": (exports, "write_tables", lambda: exports.export(path, io.BytesIO())),
         "verify": (file_verification, "verify", lambda: offline.verify(path)),
     }[does]
     monkeypatch.setattr(module, step, refused)

@@ -32,9 +32,9 @@ QUESTIONS = {
     "whether many links begin here": link_traversal.CROWDED[0],
     "whether many links end here": link_traversal.CROWDED[1],
     "how many links an erasure takes": fact_erasure._LINKS,
-    "what an erasure takes": next(sql for sql in projected_erasure._GONE if " link " in sql),
-    "one step along links that begin here": link_traversal._BESIDE[0],
-    "one step along links that end here": link_traversal._BESIDE[1],
+    "what an erasure takes": next(sql for sql in projected_erasure._DELETE_FACT if " link " in sql),
+    "one step along links that begin here": link_traversal._NEIGHBOURS[0],
+    "one step along links that end here": link_traversal._NEIGHBOURS[1],
     "links among facts": link_rows._AMONG,
 }
 
@@ -57,7 +57,7 @@ def test_links_are_found_by_their_ends(tmp_path: Path, sql: str) -> None:
         assert whole not in told.splitlines()
 
 
-@pytest.mark.parametrize("sql", [*link_traversal._BESIDE, *link_traversal._BESIDE_SEEN])
+@pytest.mark.parametrize("sql", [*link_traversal._NEIGHBOURS, *link_traversal._NEIGHBOURS_BY_SCOPE])
 def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
     assert "SEARCH x USING COVERING INDEX" in plan(tmp_path / "knowledge.db", sql)
 

@@ -71,7 +71,7 @@ def test_receipts_are_refused_when_the_disk_does_not_keep_up_and_the_rest_are_st
 ) -> None:
     path = tmp_path / "knowledge.db"
     store, _ = filled(path)
-    monkeypatch.setattr(deferred_writes, "_MOST", 50)
+    monkeypatch.setattr(deferred_writes, "_MAX_JOBS", 50)
     with held_writer(store):
         for number in range(50):
             store.record_recall_later(receipt(f"r{number}")[0])

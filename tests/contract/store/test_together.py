@@ -90,7 +90,7 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     calls: list[Coroutine[Any, Any, Any]] = [
         store.remembered([new_fact(f"rain {n}")], actor=PERSON) for n in range(3)
     ]
-    calls.insert(place, store._writer.submitted(failing))
+    calls.insert(place, store._writer.submit_async(failing))
     with held_writer(store):  # the calls wait for one commit
         answers = asyncio.gather(*calls, return_exceptions=True)
         await asyncio.to_thread(wait_for_queue, store, len(calls))

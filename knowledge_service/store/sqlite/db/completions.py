@@ -15,31 +15,31 @@ Waiting = Future[Any] | asyncio.Future[Any]
 class Completion(NamedTuple):
     """What becomes of a job."""
 
-    done: Waiting
+    future: Waiting
     result: Any
     error: BaseException | None
 
     def resolve(self) -> None:
         """Wake who waits, unless it has gone."""
-        if self.done.cancelled():
+        if self.future.cancelled():
             return
         if self.error is None:
-            self.done.set_result(self.result)
+            self.future.set_result(self.result)
         else:
-            self.done.set_exception(self.error)
+            self.future.set_exception(self.error)
 
 
 def resolve(completions: Sequence[Completion]) -> None:
     """Wake who waits: threads here, event loops by one call each."""
     loops: dict[asyncio.AbstractEventLoop, list[Completion]] = {}
     for completion in completions:
-        if isinstance(completion.done, Future):
+        if isinstance(completion.future, Future):
             completion.resolve()
         else:
-            loops.setdefault(completion.done.get_loop(), []).append(completion)
-    for loop, found in loops.items():
+            loops.setdefault(completion.future.get_loop(), []).append(completion)
+    for loop, loop_completions in loops.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
-            loop.call_soon_threadsafe(_resolve_all, found)
+            loop.call_soon_threadsafe(_resolve_all, loop_completions)
 
 
 def _resolve_all(completions: Sequence[Completion]) -> None:

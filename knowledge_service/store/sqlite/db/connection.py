@@ -63,7 +63,7 @@ TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 
-def unavailable(exc: Exception) -> StoreUnavailable:
+def unavailable_error(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
     if isinstance(exc, segment_codec.Unreadable):
         return StoreDamaged(
@@ -77,7 +77,7 @@ def unavailable(exc: Exception) -> StoreUnavailable:
     return StoreUnavailable(f"the database cannot be used now ({type(exc).__name__}: {exc})")
 
 
-def is_passing(exc: Exception) -> bool:
+def is_transient(exc: Exception) -> bool:
     """Tell whether a failed commit left the disk as it was, so that a later one may succeed.
 
     In a log that is only appended to, what a failed write left behind is written over. A failed
@@ -88,24 +88,24 @@ def is_passing(exc: Exception) -> bool:
     return isinstance(exc, apsw.FullError | apsw.BusyError | apsw.ReadOnlyError)
 
 
-def damaged(path: Path, exc: Exception) -> StartupError:
+def damaged_error(path: Path, exc: Exception) -> StartupError:
     """Say that the file is a database that cannot be read, or none at all, or cannot be had now.
 
     What a disk without room says is no damage: a copy in its place would be older.
     """
     if isinstance(exc, ENVIRONMENTAL) and not isinstance(exc, (*_DAMAGE, *UNREADABLE)):
         return StartupError(
-            f"database {path} cannot be used ({words(exc)}); see to its disk and to who may write"
-            " there, then try again"
+            f"database {path} cannot be used ({error_text(exc)}); see to its disk and to who may"
+            " write there, then try again"
         )
-    said = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
+    description = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
     return StartupError(
-        f"database {path} is damaged ({said}); restore a copy of it, or choose another file with"
-        " --db"
+        f"database {path} is damaged ({description}); restore a copy of it, or choose another file"
+        " with --db"
     )
 
 
-def words(exc: Exception) -> str:
+def error_text(exc: Exception) -> str:
     """Say what the disk did; SQLite's own words for a failed write can be "not an error"."""
     if isinstance(exc, apsw.FullError):
         return "the disk is full"
@@ -119,7 +119,7 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
-        self._opened = self._now()
+        self._opened = self._identity_on_disk()
         self._handle = os.open(path, os.O_RDONLY)
 
     def check(self) -> None:
@@ -128,7 +128,7 @@ class File:
         Raises:
             StoreUnavailable: it does not, so that whatever is written would be lost.
         """
-        if self._now() != self._opened:
+        if self._identity_on_disk() != self._opened:
             raise StoreUnavailable(
                 "the database file was removed or replaced while it was in use;"
                 " put the right file in its place, then restart the service"
@@ -142,29 +142,29 @@ class File:
         """Let go of it when no connection is left: any handle that is closed ends their locks."""
         os.close(self._handle)
 
-    def takes_writes(self) -> bool:
+    def has_room_for_writes(self) -> bool:
         """Tell whether the volume is writable and has room, as far as it says without a write."""
         try:
-            found = os.statvfs(self._path)
+            filesystem = os.statvfs(self._path)
         except OSError:
             return False
-        is_readable_only = bool(found.f_flag & os.ST_RDONLY)
-        return not is_readable_only and found.f_bavail * found.f_frsize >= _ROOM
+        is_readable_only = bool(filesystem.f_flag & os.ST_RDONLY)
+        return not is_readable_only and filesystem.f_bavail * filesystem.f_frsize >= _ROOM
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Return how many bytes the volume has left; 0 when it does not say."""
         try:
-            found = os.statvfs(self._path)
+            filesystem = os.statvfs(self._path)
         except OSError:
             return 0
-        return found.f_bavail * found.f_frsize
+        return filesystem.f_bavail * filesystem.f_frsize
 
-    def _now(self) -> tuple[int, int] | None:
+    def _identity_on_disk(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - each commit asks, and a Path asks slowly
+            status = os.stat(self._path)  # noqa: PTH116 - each commit asks, and a Path asks slowly
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def lock(path: Path) -> IO[str]:
@@ -214,10 +214,10 @@ def open_writer(path: Path) -> apsw.Connection:
                 " PRAGMA secure_delete=ON"
             )
         except (apsw.Error, StartupError):
-            let_go(connection)
+            close_connection(connection)
             raise
     except _DAMAGE as exc:
-        raise damaged(path, exc) from exc
+        raise damaged_error(path, exc) from exc
     except apsw.Error as exc:
         raise StartupError(
             f"database {path} cannot be opened ({exc}); check the path and its owner"
@@ -242,7 +242,7 @@ def begin_serving(connection: apsw.Connection) -> None:
     connection.execute("PRAGMA temp_store=MEMORY")
 
 
-def let_go(connection: apsw.Connection) -> None:
+def close_connection(connection: apsw.Connection) -> None:
     """Close a connection that failed; what the disk says to that is nothing new."""
     with suppress(apsw.Error):
         connection.close()

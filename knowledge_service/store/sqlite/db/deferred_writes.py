@@ -21,7 +21,7 @@ T = TypeVar("T")
 DELAY_S = 0.5
 """How long a job may be put off."""
 # Some kilobytes each.
-_MOST = 4_096
+_MAX_JOBS = 4_096
 # What waits for longer is on a disk that does not keep up.
 _OLDEST_S = 5.0
 # The maximum number of due jobs in one commit, which delays a waiting caller by some 20 ms.
@@ -56,7 +56,7 @@ class Deferred(Generic[T]):
         with self._lock:
             now_s = self._monotonic()
             age_s = now_s - self._jobs[0][0] if self._jobs else 0.0
-            is_full = len(self._jobs) >= _MOST or age_s > _OLDEST_S
+            is_full = len(self._jobs) >= _MAX_JOBS or age_s > _OLDEST_S
             if is_full != self._is_refusing:
                 self._is_refusing = is_full
                 self._report(age_s)
@@ -67,13 +67,13 @@ class Deferred(Generic[T]):
                 )
             self._jobs.append((now_s, job))
 
-    def take(self, least: int) -> list[T]:
+    def take(self, minimum: int) -> list[T]:
         """Dequeue `least` jobs, oldest first, or more when more are due."""
         with self._lock:
             due_s = self._monotonic() - DELAY_S
             jobs: list[T] = []
             while self._jobs and (
-                len(jobs) < least or (len(jobs) < _PORTION and self._jobs[0][0] <= due_s)
+                len(jobs) < minimum or (len(jobs) < _PORTION and self._jobs[0][0] <= due_s)
             ):
                 jobs.append(self._jobs.popleft()[1])
             return jobs

@@ -43,9 +43,9 @@ class GroupCommit:
             postings.clear_scope(connection, scope_no)
         for scope_no, texts in self._unindexed.items():
             postings.add(connection, scope_no, texts)
-        for each in self._erased:
-            place = postings.erase(connection, each)
-            places = blanked.setdefault(each.scope_no, [])
-            if place is not None and places is not None:
-                places.append(place)
+        for erased_document in self._erased:
+            document_index = postings.erase(connection, erased_document)
+            document_indexes = blanked.setdefault(erased_document.scope_no, [])
+            if document_index is not None and document_indexes is not None:
+                document_indexes.append(document_index)
         return blanked

@@ -19,7 +19,7 @@ from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
 from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
 from knowledge_service.store.sqlite import postings, projections
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
 
 _MOVING = ("scope.", "realm.", "principal.")
@@ -30,7 +30,7 @@ class Transaction:
 
     def __init__(
         self, connection: apsw.Connection, head: ChainHead, ids: Uuid7Generator, now: datetime,
-        equals: Equals, *, undeclared_facts: int = UNDECLARED_FACTS,
+        equals: HashIndexTable, *, undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:  # fmt: skip
         self.connection = connection
         self._ids = ids
@@ -120,7 +120,7 @@ class Transaction:
         return self._appender.append_encoded(kind, events)
 
 
-class Mergeable(ABC):
+class BatchableJob(ABC):
     """A job that can be done together with others of its kind, for less than each alone."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Mergeable(ABC):
         """Do it alone."""
 
     @abstractmethod
-    def together(self, tx: Transaction, jobs: Sequence[Any]) -> list[Any]:
+    def run_batch(self, tx: Transaction, jobs: Sequence[Any]) -> list[Any]:
         """Do some of these jobs, of which this is the first, as if one after the other.
 
         The results are those of the first ones; a job that must be alone ends the list.

@@ -22,14 +22,14 @@ from knowledge_service.workers.background import BackgroundWorker
 _log = logging.getLogger(__name__)
 # Pages of 4 KiB in the log. The same pages are written again and again, so a longer log is less to
 # copy; a process that is killed reads its log when it starts.
-_AFTER = 4_000
+_CHECKPOINT_PAGES = 4_000
 # So many times as long, nobody else has folded it.
 _ALONE = 4
 _PAUSE_S = 1.0
 # The thread goes over what came while it folded until so little is left for the writer, which
 # everybody waits for, or it has tried so often: a writer can be faster than the disk.
-_LITTLE, _TIMES = 500, 4
-_LOOK = "SELECT count(*) FROM sqlite_schema"
+_SHORT_WAL_PAGES, _TIMES = 500, 4
+_WAL_SIZE = "SELECT count(*) FROM sqlite_schema"
 _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
 _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
 
@@ -37,11 +37,13 @@ _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
 class Checkpointer(BackgroundWorker):
     """The thread, and what it shares with the writer."""
 
-    def __init__(self, path: Path, file: connection.File, *, after: int = _AFTER) -> None:
+    def __init__(
+        self, path: Path, file: connection.File, *, checkpoint_pages: int = _CHECKPOINT_PAGES
+    ) -> None:
         super().__init__(
             "wal_checkpoint", {"wal_checkpoint": self._checkpoint}, retry_s=_PAUSE_S, delay_s=None
         )
-        self._after = after
+        self._after = checkpoint_pages
         self._file = file
         self._pages = 0
         self._folded = 0
@@ -54,7 +56,7 @@ class Checkpointer(BackgroundWorker):
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         self._connection.wal_autocheckpoint(0)
         # A connection that has read nothing does not know that there is a log.
-        self._connection.execute(_LOOK).fetchall()
+        self._connection.execute(_WAL_SIZE).fetchall()
 
     def watch(self, writing: apsw.Connection) -> None:
         """Look how long the log is after each commit, in the place of SQLite's own folding."""
@@ -72,7 +74,7 @@ class Checkpointer(BackgroundWorker):
     @property
     def is_short(self) -> bool:
         """Tell whether little of the log is left to fold."""
-        return self._is_nearly_done or self._pages - self._folded < _LITTLE
+        return self._is_nearly_done or self._pages - self._folded < _SHORT_WAL_PAGES
 
     def shorten(self) -> None:
         """Have the thread fold now, however short the log is."""
@@ -82,7 +84,7 @@ class Checkpointer(BackgroundWorker):
     def stop(self) -> None:
         """End the thread and let go of the file."""
         super().stop()
-        connection.let_go(self._connection)
+        connection.close_connection(self._connection)
 
     def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         if pages < self._pages:  # the log was restarted
@@ -101,7 +103,7 @@ class Checkpointer(BackgroundWorker):
                     _, self._folded = self._connection.wal_checkpoint(mode=_PASSIVE)
                     # SQLite does so only with the end of the log, which is the writer's to fold.
                     self._file.sync()
-                    if self._pages - self._folded < _LITTLE:
+                    if self._pages - self._folded < _SHORT_WAL_PAGES:
                         break
         except apsw.BusyError:
             return  # somebody else folds it now; after the next commit it is looked at again

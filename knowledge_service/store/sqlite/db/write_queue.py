@@ -36,9 +36,9 @@ from knowledge_service.store.sqlite.db.completions import Completion, Waiting
 from knowledge_service.store.sqlite.db.deferred_writes import Deferred
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.db.group_commit import GroupCommit
-from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
-from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
 
 _log = logging.getLogger(__name__)
@@ -49,11 +49,11 @@ _GROUP = 256
 # The maximum length of the queue: some seconds of the writer's work.
 _QUEUED = 2_048
 # The most jobs done as one, since one that must be alone has the rest looked at again.
-_TOGETHER = 32
+_MAX_JOBS_PER_COMMIT = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
 # How many deferred jobs (receipts without a run) go into a commit that a caller waits for, and into
 # one that no caller waits for yet.
-_BESIDE, _ALONE = 8, 32
+_DEFERRED_PER_COMMIT, _ALONE = 8, 32
 # A thread waits no longer for a commit; a client has given up by then.
 _PATIENCE_S = 20.0
 # A disk that was full has room again with so many bytes: some of the largest facts and their index.
@@ -61,17 +61,17 @@ _ROOM = 1 << 20
 
 
 class _Job(NamedTuple):
-    work: Callable[[Transaction], Any]
-    done: Waiting | None
+    operation: Callable[[Transaction], Any]
+    future: Waiting | None
 
 
-_LATER = _Job(lambda _: None, None)
+_NO_COMPLETION = _Job(lambda _: None, None)
 """Says that there is work that nobody waits for."""
 _FOLDED = _Job(lambda _: None, None)
 """Says that little of the log is left to fold, so that it can be emptied."""
 
 
-class Writer:
+class WriteQueue:
     """Owns the writing connection."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Writer:
         self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
         """Called after a commit that erased, before its edition can be read."""
         self._head = read_head(SqliteEventTable(connection))
-        self._equals = Equals(connection)
+        self._equals = HashIndexTable(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.deferred: Deferred[_Job] = Deferred()
         """Jobs that no caller waits for."""
@@ -109,18 +109,18 @@ class Writer:
         self._thread.start()
 
     @property
-    def failure(self) -> StoreUnavailable | None:
+    def fatal_error(self) -> StoreUnavailable | None:
         """Why nothing can be written any more; None while all is well."""
         return self._failure
 
-    def condemn(self, damage: StoreDamaged) -> None:
+    def mark_damaged(self, damage: StoreDamaged) -> None:
         """Take no more writes: a copy that is restored would not have them."""
         if self._damage is None:
             _log.error("the database is damaged", extra={"fields": {"why": damage.detail}})
         self._damage = damage
 
     @property
-    def down(self) -> StoreUnavailable | None:
+    def write_error(self) -> StoreUnavailable | None:
         """Why the last writes failed; None once there is room again."""
         return self._down
 
@@ -144,30 +144,32 @@ class Writer:
         return self._wal_truncation.due_for_s
 
     @property
-    def edition(self) -> int:
+    def erasure_version(self) -> int:
         """Return a number that changes with each erasure; odd while one is being committed."""
         return self._edition
 
-    def submit(self, work: Callable[[Transaction], T], *, patience_s: float = _PATIENCE_S) -> T:
+    def submit(
+        self, operation: Callable[[Transaction], T], *, patience_s: float = _PATIENCE_S
+    ) -> T:
         """Run a job and return its result after the commit.
 
         Raises:
             StoreUnavailable: it is not stored, or nobody knows whether it is.
         """
-        done: Future[Any] = Future()
-        self._enqueue(_Job(work, done))
+        future: Future[Any] = Future()
+        self._enqueue(_Job(operation, future))
         try:
-            return cast("T", done.result(patience_s))
+            return cast("T", future.result(patience_s))
         except TimeoutError as exc:
             raise _no_commit(patience_s) from exc
 
-    async def submitted(self, work: Callable[[Transaction], T]) -> T:
+    async def submit_async(self, operation: Callable[[Transaction], T]) -> T:
         """Do what `submit` does without blocking the event loop."""
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Job(work, done))
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._enqueue(_Job(operation, future))
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return cast("T", await done)
+                return cast("T", await future)
         except TimeoutError as exc:
             raise _no_commit(_PATIENCE_S) from exc
 
@@ -179,7 +181,7 @@ class Writer:
             )
         self._queue.put(job)
 
-    def submit_later(self, work: Callable[[Transaction], Any]) -> None:
+    def submit_later(self, operation: Callable[[Transaction], Any]) -> None:
         """Run a job soon; nobody learns whether it was stored.
 
         Raises:
@@ -189,10 +191,10 @@ class Writer:
         lost = self._failure or self._damage or self._down
         if lost:
             raise lost
-        self.deferred.append(_Job(work, None))
+        self.deferred.append(_Job(operation, None))
         if not self._knows_later:  # one wakeup for all of them, not one each
             self._knows_later = True
-            self._queue.put(_LATER)
+            self._queue.put(_NO_COMPLETION)
 
     def close(self) -> None:
         """Finish what is queued and close the connection."""
@@ -211,18 +213,18 @@ class Writer:
                 if due is None:
                     self._empty()
                     continue
-                self._commit(self._put_off(_ALONE))
+                self._commit(self._take_deferred(_ALONE))
                 due = time.monotonic() if self.deferred else None
                 continue
             group, open_ = self._gather(job)
-            urgent = [job for job in group if job is not _LATER and job is not _FOLDED]
+            urgent = [job for job in group if job is not _NO_COMPLETION and job is not _FOLDED]
             if urgent:
-                self._commit([*urgent, *self._put_off(_BESIDE)])
+                self._commit([*urgent, *self._take_deferred(_DEFERRED_PER_COMMIT)])
             elif _FOLDED in group:
                 self._empty()
             if due is None and self.deferred:
                 due = time.monotonic() + deferred_writes.DELAY_S
-        while jobs := self._put_off(_GROUP):
+        while jobs := self._take_deferred(_GROUP):
             self._commit(jobs)
 
     def _idle_s(self, due: float | None) -> float | None:
@@ -235,10 +237,10 @@ class Writer:
         if self._failure is None and self._damage is None:
             self._wal_truncation.step(erases=False)
 
-    def _put_off(self, least: int) -> list[_Job]:
+    def _take_deferred(self, minimum: int) -> list[_Job]:
         """Take some of the work that nobody waits for."""
         self._knows_later = False
-        return self.deferred.take(least)
+        return self.deferred.take(minimum)
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
         group: list[_Job] = []
@@ -254,48 +256,48 @@ class Writer:
         return group, False
 
     def _commit(self, jobs: list[_Job]) -> None:
-        found: list[Completion] = []
-        head, made = self._head, GroupCommit()
+        resolved: list[Completion] = []
+        head, group = self._head, GroupCommit()
         try:
             self._refuse_if_lost()
             self._checkpointer.finish(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
-            left = deque(jobs)
-            while left:
-                head, results = self._together(left, head, made)
+            pending_jobs = deque(jobs)
+            while pending_jobs:
+                head, results = self._run_batch(pending_jobs, head, group)
                 if not results:
-                    head, *result = self._one(left[0], head, made)
+                    head, *result = self._run_job(pending_jobs[0], head, group)
                     results = [tuple(result)]
                 for result, error in results:
-                    job = left.popleft()
-                    if job.done:
-                        found.append(Completion(job.done, result, error))
-            self._edition += made.erases
-            blanked = made.index(self._connection)
+                    job = pending_jobs.popleft()
+                    if job.future:
+                        resolved.append(Completion(job.future, result, error))
+            self._edition += group.erases
+            blanked = group.index(self._connection)
             self._equals.write()
             self._end()
             self._head = head
-            self._settle(made, blanked)
-            if any(job.done for job in jobs):  # a little of nobody's work proves no room
-                self._tell(None)
+            self._publish_commit(group, blanked)
+            if any(job.future for job in jobs):  # a little of nobody's work proves no room
+                self._log_write_error(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
-            error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable(exc)
+            error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable_error(exc)
             if not isinstance(exc, _REFUSED):
                 self._failure = StoreUnavailable(f"{error.detail}; restart the service")
-            found = [Completion(job.done, None, error) for job in jobs if job.done]
-            self._take_back()
+            resolved = [Completion(job.future, None, error) for job in jobs if job.future]
+            self._roll_back()
             self._equals.forget()
-            self._tell(error)
+            self._log_write_error(error)
         self._edition += self._edition % 2
-        completions.resolve(found)
+        completions.resolve(resolved)
 
-    def _settle(self, made: GroupCommit, blanked: Blanked) -> None:
+    def _publish_commit(self, group: GroupCommit, blanked: Blanked) -> None:
         """Do what is left to do after a commit."""
-        self._equals.settle()
-        self._scopes_version += made.moves_scopes
-        if made.erases:
+        self._equals.commit()
+        self._scopes_version += group.moves_scopes
+        if group.erases:
             self.on_erased(self._edition + 1, blanked)
-        self._wal_truncation.step(erases=made.erases)
+        self._wal_truncation.step(erases=group.erases)
 
     def _refuse_if_lost(self) -> None:
         if self._failure is None:
@@ -310,15 +312,15 @@ class Writer:
         if lasting:
             raise lasting
 
-    def _tell(self, error: StoreUnavailable | None) -> None:
+    def _log_write_error(self, error: StoreUnavailable | None) -> None:
         """Log when writing begins to fail, and when it goes on.
 
         A write that was taken back leaves its room in the write-ahead log, where a small one fits
         although the disk is full.
         """
         if isinstance(error, StoreDamaged):
-            self.condemn(error)
-        if self._down and not error and self._file.room() < _ROOM:
+            self.mark_damaged(error)
+        if self._down and not error and self._file.free_bytes() < _ROOM:
             return
         if error and not self._down:
             _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
@@ -326,65 +328,68 @@ class Writer:
             _log.info("the store takes writes again")
         self._down = error
 
-    def _together(
-        self, left: deque[_Job], head: ChainHead, made: GroupCommit
+    def _run_batch(
+        self, pending_jobs: deque[_Job], head: ChainHead, group: GroupCommit
     ) -> tuple[ChainHead, list[tuple[Any, BaseException | None]]]:
         """Do the first jobs of these with fewer statements, when they can be merged.
 
         No results mean that the first one must be done alone.
         """
-        kind = type(left[0].work)
-        first = itertools.islice(left, _TOGETHER)
-        works = [job.work for job in itertools.takewhile(lambda job: type(job.work) is kind, first)]
-        if len(works) == 1 or not isinstance(works[0], Mergeable):
+        kind = type(pending_jobs[0].operation)
+        first = itertools.islice(pending_jobs, _MAX_JOBS_PER_COMMIT)
+        operations = [
+            job.operation
+            for job in itertools.takewhile(lambda job: type(job.operation) is kind, first)
+        ]
+        if len(operations) == 1 or not isinstance(operations[0], BatchableJob):
             return head, []
-        merged = _Job(partial(works[0].together, jobs=works), None)
-        head, results, error = self._one(merged, head, made)
+        merged = _Job(partial(operations[0].run_batch, jobs=operations), None)
+        head, results, error = self._run_job(merged, head, group)
         return head, [] if error else [(result, None) for result in results]
 
-    def _one(
-        self, job: _Job, head: ChainHead, made: GroupCommit
+    def _run_job(
+        self, job: _Job, head: ChainHead, group: GroupCommit
     ) -> tuple[ChainHead, Any, BaseException | None]:
         transaction = Transaction(
             self._connection, head, self._ids, self._clock(), self._equals,
             undeclared_facts=self._undeclared_facts,
         )  # fmt: skip
-        mark = self._equals.mark()
+        mark = self._equals.savepoint()
         # The first one fails alone without it; to keep what a savepoint would restore has its cost.
-        has_savepoint = made.is_begun
+        has_savepoint = group.is_begun
         if has_savepoint:
             self._connection.execute("SAVEPOINT job")
         try:
-            result = job.work(transaction)
+            result = job.operation(transaction)
         except connections.ENVIRONMENTAL:
             raise
         except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
             back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
             self._connection.execute(back)
-            self._equals.back(mark)
+            self._equals.rollback(mark)
             return head, None, exc
         if has_savepoint:
             self._connection.execute("RELEASE job")
-        made.take(transaction)
+        group.take(transaction)
         return transaction.head, result, None
 
     def _end(self) -> None:
         try:
             self._connection.execute("COMMIT")
         except connections.ENVIRONMENTAL as exc:
-            if connections.is_passing(exc):
+            if connections.is_transient(exc):
                 raise
             self._failure = StoreUnavailable(
                 f"a commit failed ({exc}); restart the service after the disk is repaired"
             )
             raise self._failure from exc
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except connections.ENVIRONMENTAL as exc:
-            self._failure = connections.unavailable(exc)
+            self._failure = connections.unavailable_error(exc)
 
 
 def _no_commit(patience_s: float) -> StoreUnavailable:

@@ -38,7 +38,7 @@ def backup(path: Path, to: Path) -> int:
     unfinished = to.with_name(to.name + ".unfinished")
     try:
         _remove(unfinished)
-        _copy(path, unfinished, named=to)
+        _copy(path, unfinished, final_path=to)
         report = check(unfinished)
         sync(unfinished)
         unfinished.rename(to)
@@ -64,9 +64,9 @@ def known(path: Path) -> None:
             migrate.check(looked_at)
         finally:
             # It asks for a lock that a file opened for reading cannot have.
-            connection.let_go(looked_at)
+            connection.close_connection(looked_at)
     except apsw.Error as exc:
-        raise connection.damaged(path, exc) from exc
+        raise connection.damaged_error(path, exc) from exc
 
 
 def check(path: Path) -> Report:
@@ -104,7 +104,7 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
         fresh = path.with_name(path.name + ".unfinished")
         _remove(fresh)
         try:
-            _copy(source, fresh, named=path)
+            _copy(source, fresh, final_path=path)
         except StartupError:
             _remove(fresh)
             raise
@@ -158,12 +158,12 @@ def _fold(path: Path) -> bool:
             # The last commits are in the log alone: without it the file is served without them.
             (row,) = writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
-            connection.let_go(writing)
+            connection.close_connection(writing)
     except (apsw.CorruptError, apsw.NotADBError):
         return False
     except apsw.Error as exc:
         raise StartupError(
-            f"the log of {path} cannot be folded into it ({connection.words(exc)});"
+            f"the log of {path} cannot be folded into it ({connection.error_text(exc)});"
             " nothing was changed"
         ) from exc
     if row[0]:
@@ -177,7 +177,7 @@ def _remove(unfinished: Path) -> None:
         unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
 
 
-def _copy(source: Path, target: Path, *, named: Path) -> None:
+def _copy(source: Path, target: Path, *, final_path: Path) -> None:
     try:
         reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
         writing = apsw.Connection(str(target))
@@ -193,10 +193,11 @@ def _copy(source: Path, target: Path, *, named: Path) -> None:
             writing.close()
             reading.close()
     except (apsw.CorruptError, apsw.NotADBError) as exc:
-        raise connection.damaged(source, exc) from exc
+        raise connection.damaged_error(source, exc) from exc
     except apsw.Error as exc:
         raise StartupError(
-            f"cannot copy {source} to {named} ({connection.words(exc)}); nothing is left of it"
+            f"cannot copy {source} to {final_path} ({connection.error_text(exc)});"
+            " nothing is left of it"
         ) from exc
 
 

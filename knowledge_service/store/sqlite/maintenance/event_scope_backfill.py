@@ -37,7 +37,10 @@ def fill_old(connection: apsw.Connection, _clock: Clock, _progress: Progress) ->
 def _fill(connection: apsw.Connection, events: Sequence[Any]) -> None:
     for seq, salt, data in events:
         for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-            for one, other in _ENDS:
-                if part and one in part:
-                    ends = [(seq, part[one], part[other]), (seq, part[other], part[one])]
+            for own_end, far_end in _ENDS:
+                if part and own_end in part:
+                    ends = [
+                        (seq, part[own_end], part[far_end]),
+                        (seq, part[far_end], part[own_end]),
+                    ]
                     connection.executemany(_FILL, ends)

@@ -18,13 +18,13 @@ from knowledge_service.store.sqlite.maintenance import backup, migrate, projecti
 
 _LOG = frozenset({"event", "payload"})
 # The index is made anew from the log, repeats of calls are forgotten, migrations are the file's.
-_LEFT_OUT = frozenset({"posting", "equal", "idempotency", "migration"})
+_EXCLUDED_TABLES = frozenset({"posting", "equal", "idempotency", "migration"})
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _SCHEMA = "SELECT max(number) FROM migration"
 _KEY = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 
 
-def export(path: Path, out: BinaryIO) -> ExportCounts:
+def export(path: Path, stream: BinaryIO) -> ExportCounts:
     """Write a database's export; a service may go on with it meanwhile.
 
     Raises:
@@ -36,14 +36,16 @@ def export(path: Path, out: BinaryIO) -> ExportCounts:
         reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             reading.set_busy_timeout(5000)
-            return write(reading, out)
+            return write_tables(reading, stream)
         finally:
             reading.close()
     except apsw.Error as exc:
-        raise files.damaged(path, exc) from exc
+        raise files.damaged_error(path, exc) from exc
 
 
-def take(path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now) -> ExportCounts:
+def import_export(
+    path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now
+) -> ExportCounts:
     """Make a database of an export.
 
     Raises:
@@ -57,19 +59,21 @@ def take(path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now) -
             migrate.migrate(writing, clock)
             return read(writing, lines)
         except apsw.Error as exc:
-            said = files.words(exc)
-            raise StartupError(f"cannot import into {path} ({said}); nothing was imported") from exc
+            description = files.error_text(exc)
+            raise StartupError(
+                f"cannot import into {path} ({description}); nothing was imported"
+            ) from exc
         finally:
-            files.let_go(writing)
+            files.close_connection(writing)
     finally:
         lock.close()
 
 
-def write(connection: apsw.Connection, out: BinaryIO) -> ExportCounts:
+def write_tables(connection: apsw.Connection, stream: BinaryIO) -> ExportCounts:
     """Write the store as it is in one snapshot; others may write meanwhile."""
     connection.execute("BEGIN")
     try:
-        return write_export(SqliteEventTable(connection), TablesBesideLog(connection), out)
+        return write_export(SqliteEventTable(connection), TablesBesideLog(connection), stream)
     finally:
         connection.execute("COMMIT")
 
@@ -107,7 +111,7 @@ class TablesBesideLog:
         self._connection = connection
         (schema,) = next(iter(connection.execute(_SCHEMA)))
         self.schema = int(str(schema))
-        elsewhere = _LOG | _LEFT_OUT | set(projections.TABLES)
+        elsewhere = _LOG | _EXCLUDED_TABLES | set(projections.TABLES)
         names = [str(name) for (name,) in connection.execute(_TABLES)]
         self.names = sorted(name for name in names if name not in elsewhere)
 

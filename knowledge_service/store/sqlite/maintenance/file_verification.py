@@ -35,5 +35,5 @@ def _integrity_problems(connection: apsw.Connection) -> Iterator[str]:
         return
     for (text,) in rows:
         if text != "ok":
-            named = _TREE.sub(lambda tree: names.get(tree[1], tree[0]), text)
-            yield f"database: {named}"
+            problem = _TREE.sub(lambda tree: names.get(tree[1], tree[0]), text)
+            yield f"database: {problem}"

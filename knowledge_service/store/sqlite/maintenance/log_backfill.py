@@ -19,7 +19,7 @@ from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.projections import legacy_rows as projections_legacy_rows
-from knowledge_service.store.sqlite.projections.hash_index_table import Equals
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
 
 _FROM = "INSERT OR REPLACE INTO meta(key, value) VALUES('replay_from', ?)"
@@ -28,7 +28,7 @@ _UNCOUNTED = "UPDATE scope SET docs = 0, total_length = 0"
 _OLD_EVENTS = """SELECT e.seq, e.type, p.bytes FROM event e JOIN payload p USING(seq)
   WHERE e.type IN ('fact.recorded', 'fact.confirmed', 'fact.closed', 'link.made')"""
 # What was done before this version of the log cannot be undone, so it is entered as such.
-_ABOUT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
+_ENTER_OLD_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
   SELECT fact_no, ?1, ?1, 1 FROM fact WHERE id IN (?2, ?3, ?4)"""
 _WAS_LIVE = """INSERT OR IGNORE INTO fact_past(fact_no, version, since, until, seq, until_seq, tags,
     confidence, lifecycle, review, flags, expires_at, valid_from, valid_until)
@@ -40,22 +40,24 @@ _ACTOR = "migration"
 _ROWS = 500
 
 
-def write(connection: apsw.Connection, clock: Clock, progress: Progress) -> None:
+def backfill(connection: apsw.Connection, clock: Clock, progress: Progress) -> None:
     """Make the log enough to replay; reads the rows as m001 left them."""
     connection.execute(_KNOWN_SINCE)
     connection.execute(_UNCOUNTED)
     old: list[Any] = connection.execute(_OLD_EVENTS).fetchall()
     for seq, kind, data in old:
-        said = json.loads(data)
-        connection.execute(_ABOUT, (seq, said.get("fact"), said.get("from"), said.get("to")))
+        payload = json.loads(data)
+        connection.execute(
+            _ENTER_OLD_EVENT, (seq, payload.get("fact"), payload.get("from"), payload.get("to"))
+        )
         if kind == "fact.recorded":
-            connection.execute(_WAS_LIVE, (said.get("valid_until"), said["fact"]))
+            connection.execute(_WAS_LIVE, (payload.get("valid_until"), payload["fact"]))
     tx = Transaction(
         connection,
         read_head(SqliteEventTable(connection)),
         Uuid7Generator(),
         clock(),
-        Equals(connection),
+        HashIndexTable(connection),
     )
     connection.execute(_FROM, (str(tx.head.seq + 1),))
     for table in projections_legacy_rows.TABLES:

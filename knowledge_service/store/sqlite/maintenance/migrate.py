@@ -25,8 +25,8 @@ _APPLIED = "INSERT INTO migration(number, name, applied_at) VALUES(?, ?, ?)"
 _IDENTITY = "INSERT OR IGNORE INTO meta(key, value) VALUES('store_id', ?)"
 
 
-_THEN: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
-    "m002_projections": log_backfill.write,
+_AFTER_SCRIPT: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] = {
+    "m002_projections": log_backfill.backfill,
     "m008_equality": hash_index_table.fill,
     "m014_event_scopes": event_scope_backfill.fill,
     "m015_log_by_scope": event_scope_backfill.fill_old,
@@ -49,11 +49,11 @@ def check(
             f"{connection.filename} is no database of kais-knowledge; name one with --db"
         )
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
-    known = steps[-1][0]
-    if newest > known:
+    newest_known = steps[-1][0]
+    if newest > newest_known:
         raise SchemaTooNew(
-            f"the database has schema {newest}, this version of kais-knowledge knows up to {known};"
-            " start a newer version or restore an older copy of the file"
+            f"the database has schema {newest}, this version of kais-knowledge knows up to"
+            f" {newest_known}; start a newer version or restore an older copy of the file"
         )
 
 
@@ -69,21 +69,21 @@ def migrate(
     Raises:
         SchemaTooNew: the file has a migration that this version does not know.
     """
-    told = progress or Progress()
+    reporter = progress or Progress()
     connection.execute(_RECORD)
     check(connection, steps)
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
-    known = steps[-1][0]
+    newest_known = steps[-1][0]
     # Of a new file the steps are nothing to tell: each takes some milliseconds.
     is_new = newest == 0
-    with told.step("making a new database") if is_new else nullcontext():
+    with reporter.step("making a new database") if is_new else nullcontext():
         for number, name, script in steps:
             if number <= newest:
                 continue
-            step = f"migrating to schema {number} of {known} ({name})"
-            with nullcontext() if is_new else told.step(step), connection:
+            step = f"migrating to schema {number} of {newest_known} ({name})"
+            with nullcontext() if is_new else reporter.step(step), connection:
                 connection.execute(script)
-                if name in _THEN:
-                    _THEN[name](connection, clock, told)
+                if name in _AFTER_SCRIPT:
+                    _AFTER_SCRIPT[name](connection, clock, reporter)
                 connection.execute(_APPLIED, (number, name, times.to_us(clock())))
     connection.execute(_IDENTITY, (secrets.token_hex(8),))

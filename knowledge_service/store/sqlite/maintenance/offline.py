@@ -49,10 +49,17 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
                 " nothing was changed; restore a copy"
             )
         migrate.migrate(db, clock)
-        before = projection_rebuild.fingerprint(db)
+        old_fingerprint = projection_rebuild.fingerprint(db)
         count = projection_rebuild.rebuild(db)
-        after = projection_rebuild.fingerprint(db)
-    return Rebuilt(count, tuple(sorted(name for name in after if after[name] != before[name])))
+        new_fingerprint = projection_rebuild.fingerprint(db)
+    return Rebuilt(
+        count,
+        tuple(
+            sorted(
+                name for name in new_fingerprint if new_fingerprint[name] != old_fingerprint[name]
+            )
+        ),
+    )
 
 
 def verify(path: Path) -> Report:
@@ -75,8 +82,8 @@ def _owned(path: Path) -> Iterator[apsw.Connection]:
         try:
             yield db
         except connection.FAILURES as exc:
-            raise connection.damaged(path, exc) from exc
+            raise connection.damaged_error(path, exc) from exc
         finally:
-            connection.let_go(db)
+            connection.close_connection(db)
     finally:
         lock.close()

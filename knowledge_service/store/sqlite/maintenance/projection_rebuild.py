@@ -55,9 +55,9 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
     """Make the index anew when another version of the analyser or of the packing made it."""
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
     if made_by != [(postings.VERSION,)]:
-        told = progress or Progress()
-        with told.step("rebuilding the index"), _together(connection):
-            _index_all(connection, told)
+        reporter = progress or Progress()
+        with reporter.step("rebuilding the index"), _together(connection):
+            _index_all(connection, reporter)
 
 
 def events(connection: apsw.Connection) -> Iterator[Event]:
@@ -73,8 +73,8 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
     """Hash the canonical dump of each projection table, and of those that are beside them."""
-    found = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
-    return found | {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
+    hashes = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
+    return hashes | {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
 
 
 @contextmanager
@@ -105,11 +105,11 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
                 blank.append(hash_index_table.Tombstone(scope_no, last.get(scope_no, 0), number))
                 waiting.setdefault(scope_no, []).append((segment.TOMBSTONE, b""))
             else:
-                until, to = moved.get(number, (0, scope_no))
+                moved_seq, to = moved.get(number, (0, scope_no))
                 # The number of an erased fact may be another's later, which was never moved.
-                where = to if event.seq < until else scope_no
-                waiting.setdefault(where, []).append((number, text))
-                last[where] = number
+                index_scope = to if event.seq < moved_seq else scope_no
+                waiting.setdefault(index_scope, []).append((number, text))
+                last[index_scope] = number
             held += 1
         if held >= _AT_ONCE:
             _index(connection, waiting)
@@ -123,8 +123,8 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     """Find in the log what some facts were indexed by, in the order of their numbers."""
     if not numbers:
         return []
-    asked = (json.dumps(list(numbers)), fact_events.RECORDED)
-    seqs: list[Any] = connection.execute(_RECORDED, asked).fetchall()
+    bindings = (json.dumps(list(numbers)), fact_events.RECORDED)
+    seqs: list[Any] = connection.execute(_RECORDED, bindings).fetchall()
     log = SqliteEventTable(connection)
     recorded = (event for (seq,) in seqs for event in replays.read_events(log, seq, seq))
     texts = _texts(recorded, set(numbers))
@@ -136,8 +136,8 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     return sorted(texts.items())
 
 
-def _texts(found: Iterable[Event], numbers: Set[int]) -> dict[int, str]:
-    documents = (each for event in found for each in index_documents.documents(event, {}))
+def _texts(events: Iterable[Event], numbers: Set[int]) -> dict[int, str]:
+    documents = (document for event in events for document in index_documents.documents(event, {}))
     return {number: str(text) for _, number, text in documents if number in numbers}
 
 

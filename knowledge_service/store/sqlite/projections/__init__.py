@@ -25,7 +25,7 @@ from knowledge_service.store.sqlite.projections import (
 
 Apply = Callable[[apsw.Connection, Event], None]
 
-_ALL: Mapping[str, Apply] = {
+_HANDLERS: Mapping[str, Apply] = {
     **legacy_rows.EVENTS,
     **facts.EVENTS,
     **links.EVENTS,
@@ -46,7 +46,7 @@ TABLES: tuple[str, ...] = (
 
 def apply(connection: apsw.Connection, event: Event) -> None:
     """Do what an event says to the tables."""
-    _ALL[event.type](connection, event)
+    _HANDLERS[event.type](connection, event)
 
 
 class SqliteProjections:

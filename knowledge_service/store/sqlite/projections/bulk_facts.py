@@ -29,10 +29,10 @@ _EVENTS = """WITH RECURSIVE n(no) AS (VALUES(?1) UNION ALL SELECT no + 1 FROM n 
 
 
 # Facts of one event: below, a statement of their own costs more than it saves.
-_FEW = 8
+_MIN_PACKED = 8
 
 
-class New(NamedTuple):
+class NewFactsEvent(NamedTuple):
     """New facts without a key that one event records, as they were told and by their first number.
 
     Nothing else was done with them: they are live, and the event is an operation of its own.
@@ -45,7 +45,7 @@ class New(NamedTuple):
     facts: Sequence[NewFact]
 
 
-class _Alike(NamedTuple):
+class _SharedColumns(NamedTuple):
     """What facts that are packed together have in common."""
 
     kind: str
@@ -55,63 +55,74 @@ class _Alike(NamedTuple):
     source: int
 
 
-def record(connection: apsw.Connection, told: Sequence[New], at: int) -> None:
+def record(connection: apsw.Connection, events_of_facts: Sequence[NewFactsEvent], at: int) -> None:
     """Write new facts."""
     sources: dict[int, str] = {}  # facts told together mostly share the object
     live: Counter[int] = Counter()
     rows: list[tuple[Any, ...]] = []
     events: list[tuple[int, int, int, int]] = []
-    for one in told:
-        rows += _record(connection, one, at, sources)
-        last = one.first + len(one.facts) - 1
-        if len(one.facts) < _FEW:
-            events += [(no, one.seq, one.seq, 0) for no in range(one.first, last + 1)]
+    for event in events_of_facts:
+        rows += _record(connection, event, at, sources)
+        last = event.first + len(event.facts) - 1
+        if len(event.facts) < _MIN_PACKED:
+            events += [
+                (fact_no, event.seq, event.seq, 0) for fact_no in range(event.first, last + 1)
+            ]
         else:
-            connection.execute(_EVENTS, (one.first, last, one.seq))
-        live[one.scope_no] += len(one.facts)
+            connection.execute(_EVENTS, (event.first, last, event.seq))
+        live[event.scope_no] += len(event.facts)
     if rows:
-        facts.insert(connection, rows)
+        facts.insert_rows(connection, rows)
     if events:
-        facts.enter(connection, events)
-    facts.tag(
+        facts.insert_fact_events(connection, events)
+    facts.insert_tags(
         connection,
         [
-            (one.scope_no, no, new.tags)
-            for one in told
-            for no, new in enumerate(one.facts, one.first)
+            (event.scope_no, fact_no, new.tags)
+            for event in events_of_facts
+            for fact_no, new in enumerate(event.facts, event.first)
             if new.tags
         ],
     )
-    facts.count(connection, live, at)
+    facts.count_live(connection, live, at)
 
 
 def _record(
-    connection: apsw.Connection, told: New, at: int, sources: dict[int, str]
+    connection: apsw.Connection, event: NewFactsEvent, at: int, sources: dict[int, str]
 ) -> list[tuple[Any, ...]]:
     """Write facts that can be packed; return the rows of the others."""
     rows: list[tuple[Any, ...]] = []
-    packed: dict[_Alike, list[bytes]] = {}
-    numbered = enumerate(zip(told.facts, told.fact_ids, strict=True), told.first)
-    for no, (new, fact_id) in numbered:
+    packed: dict[_SharedColumns, list[bytes]] = {}
+    numbered = enumerate(zip(event.facts, event.fact_ids, strict=True), event.first)
+    for fact_no, (new, fact_id) in numbered:
         if id(new.source) not in sources:
             sources[id(new.source)] = canonical(fact_event_json.encode_source(new.source))
         # One with a title, or that was not looked at, may say more than these columns hold.
-        if new.terms is None or new.title or len(told.facts) < _FEW:
-            own = OwnColumns(
-                no, fact_id, told.scope_no, None, new.source.type, "live", at, None, None, None,
-                new.content_hash, at, told.seq,
+        if new.terms is None or new.title or len(event.facts) < _MIN_PACKED:
+            own_columns = OwnColumns(
+                fact_no, fact_id, event.scope_no, None, new.source.type, "live", at, None, None,
+                None, new.content_hash, at, event.seq,
             )  # fmt: skip
             payload = fact_event_json.payload_values(new, None)
-            rows.append(fact_columns.row(own, payload, sources[id(new.source)]))
+            rows.append(fact_columns.row(own_columns, payload, sources[id(new.source)]))
             continue
-        alike = _Alike(new.kind, new.tags, new.confidence, new.review, id(new.source))
-        words = new.content.encode()
-        data = _PACKED % (new.content_hash, fact_id.encode(), no, words)
-        packed.setdefault(alike, []).append(data)
-    types = {id(new.source): new.source.type for new in told.facts}
-    for alike, data_of in packed.items():
-        source = (sources[alike.source], types[alike.source])
-        tags = fact_columns.json_list(alike.tags)
-        shared = (told.scope_no, alike.kind, tags, alike.confidence, *source, alike.review)
-        connection.execute(_PLAIN, (apsw.carray(tuple(data_of)), *shared, at, told.seq))
+        shared_columns = _SharedColumns(
+            new.kind, new.tags, new.confidence, new.review, id(new.source)
+        )
+        content = new.content.encode()
+        data = _PACKED % (new.content_hash, fact_id.encode(), fact_no, content)
+        packed.setdefault(shared_columns, []).append(data)
+    types = {id(new.source): new.source.type for new in event.facts}
+    for shared_columns, data_of in packed.items():
+        source = (sources[shared_columns.source], types[shared_columns.source])
+        tags = fact_columns.json_list(shared_columns.tags)
+        shared = (
+            event.scope_no,
+            shared_columns.kind,
+            tags,
+            shared_columns.confidence,
+            *source,
+            shared_columns.review,
+        )
+        connection.execute(_PLAIN, (apsw.carray(tuple(data_of)), *shared, at, event.seq))
     return rows

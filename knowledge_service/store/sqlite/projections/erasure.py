@@ -14,7 +14,7 @@ from knowledge_service.event_log.fact_events import ERASED, normal_tags
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
 _TAGS = "SELECT scope_no, tags FROM fact WHERE fact_no = ?"
 _UNTAG = "DELETE FROM fact_tag WHERE scope_no = ? AND tag = ? AND fact_no = ?"
-_GONE = (
+_DELETE_FACT = (
     "DELETE FROM fact_past WHERE fact_no = ?1",
     "DELETE FROM fact_event WHERE fact_no = ?1",
     "DELETE FROM alias WHERE fact_no = ?1",
@@ -31,7 +31,7 @@ _GONE = (
     "DELETE FROM fact WHERE fact_no = ?1",
 )
 # Of these events nothing can be replayed any more, for the other facts in them neither.
-_NOTHING_LEFT = "DELETE FROM fact_event WHERE seq = ?"
+_REMAINS = "DELETE FROM fact_event WHERE seq = ?"
 _DETACH = "DELETE FROM fact_event WHERE seq = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE scope_no = ?"
 
@@ -41,10 +41,10 @@ def _erased(connection: apsw.Connection, event: Event) -> None:
         rows: Any = connection.execute(_FIND, (part["fact"],)).fetchall()
         for fact_no, scope_no, is_live in rows:
             _untag(connection, fact_no)
-            for statement in _GONE:
+            for statement in _DELETE_FACT:
                 connection.execute(statement, (fact_no,))
             connection.execute(_COUNT, (is_live, event.at, scope_no))
-        connection.executemany(_NOTHING_LEFT, [(seq,) for seq in part["events"]])
+        connection.executemany(_REMAINS, [(seq,) for seq in part["events"]])
         connection.executemany(_DETACH, part.get("detached", ()))
         connection.execute(_COUNT, (0, event.at, part["scope"]))
 

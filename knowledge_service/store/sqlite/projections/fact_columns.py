@@ -41,7 +41,7 @@ INSERT = f"INSERT INTO fact({', '.join(_COLUMNS)}) VALUES({', '.join('?' * len(_
 """Takes what `row` returns."""
 
 
-def row(own: OwnColumns, payload: Sequence[Any], source_json: str) -> tuple[Any, ...]:
+def row(own_columns: OwnColumns, payload: Sequence[Any], source_json: str) -> tuple[Any, ...]:
     """Return the row of a fact whose payload has these values, in the order of `NAMES`."""
     columns = list(payload)
     columns[_SOURCE] = source_json
@@ -53,7 +53,7 @@ def row(own: OwnColumns, payload: Sequence[Any], source_json: str) -> tuple[Any,
     for at, default in _DEFAULTS:
         if columns[at] is None:
             columns[at] = default
-    return (*own, *columns)
+    return (*own_columns, *columns)
 
 
 def json_list(values: Any) -> str:

@@ -34,7 +34,7 @@ _UNREVIEW = "DELETE FROM review WHERE fact_no = ? AND seq = ?"
 _NUMBER = "SELECT fact_no FROM fact WHERE id = ?"
 _COLUMNS = ", ".join(CHANGEABLE)
 _NOW = f"SELECT fact_no, scope_no, {_COLUMNS} FROM fact WHERE id = ?"
-_PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, until_seq, {_COLUMNS})
+_ADD_PAST = f"""INSERT INTO fact_past(fact_no, version, since, until, seq, until_seq, {_COLUMNS})
   SELECT fact_no, version, changed_at, ?, changed_seq, ?, {_COLUMNS} FROM fact WHERE fact_no = ?"""
 _CHANGE = f"""UPDATE fact SET {", ".join(f"{name} = ?" for name in CHANGEABLE)},
   version = version + 1, changed_at = ?, changed_seq = ? WHERE fact_no = ?"""
@@ -59,56 +59,58 @@ def record(connection: apsw.Connection, event: Event, hashes: Hashes) -> None:
     record_all(connection, [(event, hashes)])
 
 
-def record_all(connection: apsw.Connection, told: Sequence[tuple[Event, Hashes]]) -> None:
+def record_all(connection: apsw.Connection, hashed_events: Sequence[tuple[Event, Hashes]]) -> None:
     """Write the facts of several events, each with their hashes."""
     rows: list[tuple[Any, ...]] = []
     events: list[tuple[int, int, int, int]] = []
     live: Counter[int | None] = Counter()
-    for event, hashes in told:
-        made = _rows(event, hashes)
-        rows += made
+    for event, hashes in hashed_events:
+        event_rows = _rows(event, hashes)
+        rows += event_rows
         op = event.op  # looks through every part
-        events += [(row[0], event.seq, op, 0) for row in made]
-        live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in made)
+        events += [(row[0], event.seq, op, 0) for row in event_rows]
+        live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in event_rows)
     tagged = [
         (event.scope_no, part["no"], part["tags"])
-        for event, _ in told
+        for event, _ in hashed_events
         for part in event.remaining_parts()
         if part["tags"]
     ]
-    insert(connection, rows)
-    enter(connection, events)
-    tag(connection, tagged)
-    count(connection, live, told[-1][0].at)
+    insert_rows(connection, rows)
+    insert_fact_events(connection, events)
+    insert_tags(connection, tagged)
+    count_live(connection, live, hashed_events[-1][0].at)
 
 
-def insert(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def insert_rows(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     """Write rows that `fact_columns.row` made."""
     connection.executemany(fact_columns.INSERT, rows)
 
 
-def enter(connection: apsw.Connection, events: Sequence[tuple[int, int, int, int]]) -> None:
+def insert_fact_events(
+    connection: apsw.Connection, events: Sequence[tuple[int, int, int, int]]
+) -> None:
     """Lead from facts to events: number of the fact, of the event, its operation, if undone."""
     connection.executemany(_EVENT, events)
 
 
-def tag(
+def insert_tags(
     connection: apsw.Connection, tagged: Sequence[tuple[int | None, int, Sequence[str]]]
 ) -> None:
     """Write the tags of facts, given by scope and number."""
     spelt = [
-        (scope_no, kais_facts.normal_tag(each), no)
-        for scope_no, no, given in tagged
-        for each in given
+        (scope_no, kais_facts.normal_tag(tag), fact_no)
+        for scope_no, fact_no, tags in tagged
+        for tag in tags
     ]
     if spelt:
         connection.executemany(_TAG, spelt)
 
 
-def count(connection: apsw.Connection, live: Mapping[Any, int], at: int) -> None:
+def count_live(connection: apsw.Connection, live: Mapping[Any, int], at: int) -> None:
     """Add to how many live facts scopes have."""
-    for scope_no, more in live.items():
-        connection.execute(_COUNT, (more, at, scope_no))
+    for scope_no, added in live.items():
+        connection.execute(_COUNT, (added, at, scope_no))
 
 
 def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
@@ -121,11 +123,11 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
         if source_json is None:
             source_json = sources[id(source)] = canonical(source)
         closed_at = None if lifecycle == "live" else at
-        own = OwnColumns(
+        own_columns = OwnColumns(
             part["no"], part["fact"], scope_no, key, source["type"], lifecycle, at, closed_at,
             part.get("closed_reason"), event.actor if closed_at else None, content, at, seq,
         )  # fmt: skip
-        rows.append(fact_columns.row(own, [part.get(name) for name in NAMES], source_json))
+        rows.append(fact_columns.row(own_columns, [part.get(name) for name in NAMES], source_json))
     return rows
 
 
@@ -140,7 +142,7 @@ def changed(connection: apsw.Connection, event: Event) -> None:
             undoes = part.get("undoes")
             connection.execute(_EVENT, (fact_no, event.seq, event.op, int(undoes is not None)))
             if undoes is not None:
-                _take_back(connection, part, fact_no)
+                _undo(connection, part, fact_no)
             if event.type == fact_events.CONFIRMED:
                 session = part.get("session")
                 connection.execute(_CONFIRM, (fact_no, event.at, event.seq, session, event.actor))
@@ -158,7 +160,7 @@ def mark_undone(connection: apsw.Connection, part: Part) -> None:
         connection.execute(_UNDONE, (part["undoes"],))
 
 
-def _take_back(connection: apsw.Connection, part: Part, fact_no: int) -> None:
+def _undo(connection: apsw.Connection, part: Part, fact_no: int) -> None:
     mark_undone(connection, part)
     if "unsaid" in part:
         connection.execute(_UNCONFIRM, (fact_no, part["unsaid"]))
@@ -176,7 +178,7 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
     if change is None:
         return fact_no, scope_no, 0
     new = change.columns
-    connection.execute(_PAST, (event.at, event.seq, fact_no))
+    connection.execute(_ADD_PAST, (event.at, event.seq, fact_no))
     connection.execute(_CHANGE, (*(new[name] for name in CHANGEABLE), event.at, event.seq, fact_no))
     if new["tags"] != old["tags"]:
         _retag(connection, scope_no, fact_no, old["tags"], new["tags"])
@@ -184,10 +186,12 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
 
 
 def _retag(connection: apsw.Connection, scope_no: int, fact_no: int, old: Any, new: Any) -> None:
-    before = fact_events.normal_tags(json.loads(old))
-    after = fact_events.normal_tags(json.loads(new))
-    connection.executemany(_UNTAG, [(scope_no, tag, fact_no) for tag in sorted(before - after)])
-    connection.executemany(_TAG, [(scope_no, tag, fact_no) for tag in sorted(after - before)])
+    old_tags = fact_events.normal_tags(json.loads(old))
+    new_tags = fact_events.normal_tags(json.loads(new))
+    connection.executemany(
+        _UNTAG, [(scope_no, tag, fact_no) for tag in sorted(old_tags - new_tags)]
+    )
+    connection.executemany(_TAG, [(scope_no, tag, fact_no) for tag in sorted(new_tags - old_tags)])
 
 
 def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:

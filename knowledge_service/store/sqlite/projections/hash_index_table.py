@@ -24,9 +24,9 @@ from knowledge_service.startup_progress import Progress
 _SCOPE = 24
 _END = (1 << _SCOPE) - 1
 # Entries of 12 bytes in memory, of all scopes but the one that is asked for.
-_MOST = 2_000_000
+_MAX_CACHED = 2_000_000
 # What a small scope takes beside its entries, in entries.
-_EACH = 256
+_SCOPE_OVERHEAD = 256
 
 _ROWS = "SELECT key, data FROM equal WHERE key >= ? AND key < ? ORDER BY key"
 _LAST = f"""SELECT s.value, e.key, e.data FROM json_each(?) s LEFT JOIN equal e ON e.key =
@@ -34,7 +34,7 @@ _LAST = f"""SELECT s.value, e.key, e.data FROM json_each(?) s LEFT JOIN equal e 
     WHERE b.key >= s.value << {_SCOPE} AND b.key < (s.value + 1) << {_SCOPE})"""
 _HIGHEST = "SELECT max(key) FROM equal WHERE key >= ? AND key < ?"
 _BLOCK = "SELECT data FROM equal WHERE key = ?"
-_PUT = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
+_WRITE_BLOCK = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
 _FACTS = "SELECT scope_no, fact_no, substr(content_hash, 1, 8) FROM fact ORDER BY fact_no"
@@ -55,7 +55,7 @@ class Tombstone(NamedTuple):
     """The entry of an erased fact; `behind` is the number of the last fact before it, or 0."""
 
     scope_no: int
-    behind: int
+    previous_number: int
     number: int
 
     @property
@@ -64,12 +64,12 @@ class Tombstone(NamedTuple):
         return hash_index.pack([hash_index.TOMBSTONE], [self.number])
 
 
-class Equals:
+class HashIndexTable:
     """What the writer asks and tells; `mark` and `back` go around each job."""
 
-    def __init__(self, connection: apsw.Connection, *, most: int = _MOST) -> None:
+    def __init__(self, connection: apsw.Connection, *, max_cached: int = _MAX_CACHED) -> None:
         self._connection = connection
-        self._most = most
+        self._most = max_cached
         self._known: dict[int, Known] = {}  # that which was asked for last is the last
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
@@ -81,18 +81,18 @@ class Equals:
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
         """Return the numbers of facts of a scope among which are all with this hash."""
         (begin,) = hash_index.beginnings([content_hash])
-        return self._of(scope_no).numbers(begin)
+        return self._prefixes_of(scope_no).numbers(begin)
 
-    def among(self, scope_no: int, hashes: Sequence[bytes]) -> set[bytes]:
+    def find_existing(self, scope_no: int, hashes: Sequence[bytes]) -> set[bytes]:
         """Return which of these hashes facts of a scope have."""
         begins = hash_index.beginnings(hashes)
-        known = self._of(scope_no)
-        alike = known.among(begins)
+        prefixes = self._prefixes_of(scope_no)
+        alike = prefixes.among(begins)
         if not alike:
             return set()
-        asked = json.dumps([number for begin in alike for number in known.numbers(begin)])
-        found: Any = self._connection.execute(_AMONG, (asked, scope_no))
-        return {content_hash for _, content_hash in found} & set(hashes)
+        candidates = json.dumps([number for begin in alike for number in prefixes.numbers(begin)])
+        matches: Any = self._connection.execute(_AMONG, (candidates, scope_no))
+        return {content_hash for _, content_hash in matches} & set(hashes)
 
     def add(self, scope_no: int, hashes: Sequence[bytes], numbers: Sequence[int]) -> None:
         """Enter facts that were just written."""
@@ -121,13 +121,13 @@ class Equals:
         """Leave out all facts of a scope."""
         added, _ = self._added.get(scope_no, ((), ()))
         self._emptied.append((scope_no, len(added)))
-        self._let_go(scope_no)
+        self._evict(scope_no)
 
-    def mark(self) -> Mark:
+    def savepoint(self) -> Mark:
         """Return where a job begins."""
         return Mark(len(self._journal), len(self._erased), len(self._emptied))
 
-    def back(self, mark: Mark) -> None:
+    def rollback(self, mark: Mark) -> None:
         """Take back what was done since."""
         del self._erased[mark.erased :], self._emptied[mark.emptied :]
         while len(self._journal) > mark.added:
@@ -147,14 +147,14 @@ class Equals:
             self._connection.execute(_DROP, (low, low + _END))
             for column in self._added.get(scope_no, ()):
                 del column[:before]
-        self._append([each for each in self._added if self._added[each][0]])
+        self._append([number for number in self._added if self._added[number][0]])
         for erased in self._erased:
             self._blank(*erased)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Keep what was added, after the commit; what was erased is compared with no fact."""
         for scope_no, _ in self._emptied:
-            self._let_go(scope_no)
+            self._evict(scope_no)
         for scope_no in self._added:
             if scope_no in self._known:
                 self._known[scope_no].settle()
@@ -163,28 +163,30 @@ class Equals:
     def forget(self) -> None:
         """Forget what was added; the commit has failed."""
         for scope_no in self._added:
-            self._let_go(scope_no)
+            self._evict(scope_no)
         self._begin()
 
     def _begin(self) -> None:
         self._added, self._journal, self._erased, self._emptied = {}, [], [], []
 
-    def _of(self, scope_no: int) -> Known:
-        known = self._known.pop(scope_no, None)
-        if known is None:
-            known = Known(hash_index.unpack(b"".join([data for _, data in self._rows(scope_no)])))
+    def _prefixes_of(self, scope_no: int) -> Known:
+        prefixes = self._known.pop(scope_no, None)
+        if prefixes is None:
+            prefixes = Known(
+                hash_index.unpack(b"".join([data for _, data in self._rows(scope_no)]))
+            )
             if scope_no in self._added:
-                known.add(*self._added[scope_no])
-            self._size += len(known) + _EACH
+                prefixes.add(*self._added[scope_no])
+            self._size += len(prefixes) + _SCOPE_OVERHEAD
             while self._size > self._most and self._known:
-                self._let_go(next(iter(self._known)))
-        self._known[scope_no] = known
-        return known
+                self._evict(next(iter(self._known)))
+        self._known[scope_no] = prefixes
+        return prefixes
 
-    def _let_go(self, scope_no: int) -> None:
-        known = self._known.pop(scope_no, None)
-        if known is not None:
-            self._size -= len(known) + _EACH
+    def _evict(self, scope_no: int) -> None:
+        prefixes = self._known.pop(scope_no, None)
+        if prefixes is not None:
+            self._size -= len(prefixes) + _SCOPE_OVERHEAD
 
     def _rows(self, scope_no: int) -> list[Any]:
         low = scope_no << _SCOPE
@@ -194,11 +196,11 @@ class Equals:
         """Put entries behind the others of their scopes: a new fact's number is the highest."""
         last: Any = self._connection.execute(_LAST, (json.dumps(scope_nos),))
         rows: list[tuple[int, bytes]] = []
-        for scope_no, key, before in last.fetchall():
-            data = (before or b"") + hash_index.pack(*self._added[scope_no])
+        for scope_no, key, old_block in last.fetchall():
+            data = (old_block or b"") + hash_index.pack(*self._added[scope_no])
             begin = scope_no << _SCOPE if key is None else key
             rows += enumerate(hash_index.blocks(data), begin)
-        self._connection.executemany(_PUT, rows)
+        self._connection.executemany(_WRITE_BLOCK, rows)
 
     def _blank(self, scope_no: int, number: int, begin: int) -> None:
         """Write the one block that has an entry."""
@@ -214,7 +216,7 @@ class Equals:
         at = bisection.last_at_most(count, lambda at: hash_index.first_live(block(at)), number)
         data = None if at is None else hash_index.blank(block(at), begin, number)
         if at is not None and data is not None:
-            self._connection.execute(_PUT, (low + at, data))
+            self._connection.execute(_WRITE_BLOCK, (low + at, data))
 
 
 def fill(
@@ -231,18 +233,18 @@ def refill(connection: apsw.Connection, tombstones: Iterable[Tombstone]) -> None
     """
     connection.execute(_CLEAR)
     waiting: dict[int, deque[Tombstone]] = {}
-    for each in tombstones:
-        waiting.setdefault(each.scope_no, deque()).append(each)
+    for tombstone in tombstones:
+        waiting.setdefault(tombstone.scope_no, deque()).append(tombstone)
     scopes: dict[int, bytearray] = {}
     for scope_no, fact_no, begin in connection.execute(_FACTS):
         entries = scopes.setdefault(scope_no, bytearray())
-        own = waiting.get(scope_no)
-        while own and own[0].behind < fact_no:
-            entries += own.popleft().entry
+        scope_tombstones = waiting.get(scope_no)
+        while scope_tombstones and scope_tombstones[0].previous_number < fact_no:
+            entries += scope_tombstones.popleft().entry
         entries += begin + fact_no.to_bytes(4, "little")
-    for scope_no, own in waiting.items():
-        for each in own:
-            scopes.setdefault(scope_no, bytearray()).extend(each.entry)
+    for scope_no, scope_tombstones in waiting.items():
+        for tombstone in scope_tombstones:
+            scopes.setdefault(scope_no, bytearray()).extend(tombstone.entry)
     for scope_no, data in sorted(scopes.items()):
         blocks = hash_index.blocks(bytes(data))
-        connection.executemany(_PUT, enumerate(blocks, scope_no << _SCOPE))
+        connection.executemany(_WRITE_BLOCK, enumerate(blocks, scope_no << _SCOPE))

@@ -36,8 +36,8 @@ _HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
 
 def _apply(connection: apsw.Connection, event: Event) -> None:
-    for each in event.remaining_parts():
-        table, row = each["table"], legacy_rows.decode(each)
+    for part in event.remaining_parts():
+        table, row = part["table"], legacy_rows.decode(part)
         if table not in TABLES:
             raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")
         if table == "fact":
@@ -72,9 +72,9 @@ def _has_event_scopes(connection: apsw.Connection) -> bool:
 def _other_scope(connection: apsw.Connection, row: Mapping[str, Any]) -> int:
     """Return the scope of the fact at the other end of a link; 0 for an event that made none."""
     for salt, data in connection.execute(_LINK_MADE, (row["seq"],)):
-        for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-            if each:
-                ends = (row["fact_no"], each["from"], each["to"])
+        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+            if part:
+                ends = (row["fact_no"], part["from"], part["to"])
                 for (scope_no,) in connection.execute(_OTHER_END, ends):
                     return int(scope_no)
     return 0

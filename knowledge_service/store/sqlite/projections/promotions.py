@@ -11,7 +11,7 @@ from knowledge_service.domain.facts import canonical
 from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import facts
 
-_MADE = """INSERT INTO promotion(id, origin_no, copy_no, origin_scope, rule, evidence, actor, at)
+_INSERT = """INSERT INTO promotion(id, origin_no, copy_no, origin_scope, rule, evidence, actor, at)
   SELECT ?, a.fact_no, b.fact_no, a.scope_no, ?, ?, ?, ? FROM fact a, fact b
   WHERE a.id = ? AND b.id = ?"""
 _UNDONE = "UPDATE promotion SET undone_at = ? WHERE id = ?"
@@ -24,7 +24,7 @@ _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_sc
 def _made(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         connection.execute(
-            _MADE,
+            _INSERT,
             (
                 part["id"], part["rule"], canonical(part["evidence"]), event.actor, event.at,
                 part["origin"], part["copy"],

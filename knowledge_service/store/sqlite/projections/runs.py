@@ -72,15 +72,15 @@ def _begun(connection: apsw.Connection, event: Event) -> None:
 def _done(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         facts = canonical(part["facts"])
-        said = ("done", facts, part.get("reason"), event.at)
-        connection.execute(_FINISH, (*said, *_key(connection, part)))
+        columns = ("done", facts, part.get("reason"), event.at)
+        connection.execute(_FINISH, (*columns, *_key(connection, part)))
 
 
 def _failed(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         state = "pending" if part["retry"] else "failed"
-        said = (state, "[]", part["reason"], event.at)
-        connection.execute(_FINISH, (*said, *_key(connection, part)))
+        columns = (state, "[]", part["reason"], event.at)
+        connection.execute(_FINISH, (*columns, *_key(connection, part)))
 
 
 def _key(connection: apsw.Connection, part: Mapping[str, Any]) -> tuple[int, str]:

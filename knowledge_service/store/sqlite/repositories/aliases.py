@@ -28,7 +28,7 @@ _EVERYWHERE_SEEN = """SELECT s.path, f.review, f.id FROM json_each(?3) n CROSS J
   WHERE s.retired_at IS NULL ORDER BY s.path"""
 _CROWDED = """SELECT EXISTS(SELECT 1 FROM alias INDEXED BY alias_name
   WHERE namespace = ? AND value = ? LIMIT 1 OFFSET ?)"""
-_OF = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
+_ALIASES_OF_FACT = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
 _HELD = """SELECT a.scope_no, a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
@@ -46,85 +46,87 @@ def name_all(
     if not any(new.aliases for new in facts):
         return tuple(stored)
     return tuple(
-        one.model_copy(update={"aliases": _name(tx, new, one.fact_id, actor)})
+        result.model_copy(update={"aliases": _name(tx, new, result.fact_id, actor)})
         if new.aliases
-        else one
-        for new, one in zip(facts, stored, strict=True)
+        else result
+        for new, result in zip(facts, stored, strict=True)
     )
 
 
 def hand_over(tx: Transaction, old_id: str, new_id: str, actor: Actor) -> None:
     """Let a fact's names go on to its successor, so that they stay what they are for people."""
     for scope_no, namespace, value in tx.all(_HELD, (old_id,)):
-        said = {"namespace": namespace, "value": value, "fact": new_id}
-        tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[said])
+        part = {"namespace": namespace, "value": value, "fact": new_id}
+        tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[part])
 
 
 def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
     """Return a fact's names."""
     return tuple(
         Alias(namespace=namespace, value=value)
-        for namespace, value in connection.execute(_OF, (fact_id,))
+        for namespace, value in connection.execute(_ALIASES_OF_FACT, (fact_id,))
     )
 
 
 def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str, str], ...]:
     """Return (scope, fact id) of every visible fact of a name."""
-    scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None))
+    scopes = base.scope_filter(view, base.visible_scopes(connection, view, None))
     key: tuple[Any, ...] = (name.namespace, name.value)
     if scopes.is_named(connection, _CROWDED, key):
-        found = connection.execute(_EVERYWHERE_SEEN, (*key, scopes.scopes))
+        rows = connection.execute(_EVERYWHERE_SEEN, (*key, scopes.scopes))
     else:
-        found = connection.execute(_EVERYWHERE, key)
+        rows = connection.execute(_EVERYWHERE, key)
     return tuple(
         (str(path), str(fact_id))
-        for path, review, fact_id in found
+        for path, review, fact_id in rows
         if view.can_read_fact(path, review)
     )
 
 
 def _name(tx: Transaction, new: NewFact, fact_id: str, actor: Actor) -> tuple[Alias, ...]:
     scope_no = base.ensure_scope(tx, new.scope, actor.name)
-    return tuple(_give(tx, scope_no, alias, fact_id, actor) for alias in new.aliases)
+    return tuple(_assign_alias(tx, scope_no, alias, fact_id, actor) for alias in new.aliases)
 
 
-def _give(tx: Transaction, scope_no: int, wanted: AliasIn, fact_id: str, actor: Actor) -> Alias:
-    if wanted.value is None:
-        known = _numbered_already(tx, fact_id, wanted)
-        if known:
-            return known
-    value = _next_value(tx, scope_no, wanted, actor) if wanted.value is None else wanted.value
-    alias = Alias(namespace=wanted.namespace, value=value)
+def _assign_alias(
+    tx: Transaction, scope_no: int, alias_in: AliasIn, fact_id: str, actor: Actor
+) -> Alias:
+    if alias_in.value is None:
+        existing = _find_numbered(tx, fact_id, alias_in)
+        if existing:
+            return existing
+    value = _next_value(tx, scope_no, alias_in, actor) if alias_in.value is None else alias_in.value
+    alias = Alias(namespace=alias_in.namespace, value=value)
     holder = tx.one(_FIND, (scope_no, alias.namespace, alias.value))
     if holder and holder[0] == fact_id:
         return alias
     if holder:
         raise Conflict(f"{aliases.reference(alias)} is a name of fact {holder[0]}; take another")
-    said = {"namespace": alias.namespace, "value": alias.value, "fact": fact_id}
-    tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[said])
+    part = {"namespace": alias.namespace, "value": alias.value, "fact": fact_id}
+    tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[part])
     return alias
 
 
-def _numbered_already(tx: Transaction, fact_id: str, wanted: AliasIn) -> Alias | None:
-    prefix = wanted.prefix or ""
+def _find_numbered(tx: Transaction, fact_id: str, alias_in: AliasIn) -> Alias | None:
+    prefix = alias_in.prefix or ""
     for alias in of_fact(tx.connection, fact_id):
         rest = alias.value.removeprefix(prefix)
         is_number = rest.isascii() and rest.isdecimal()
-        if alias.namespace == wanted.namespace and alias.value.startswith(prefix) and is_number:
+        if alias.namespace == alias_in.namespace and alias.value.startswith(prefix) and is_number:
             return alias
     return None
 
 
-def _next_value(tx: Transaction, scope_no: int, wanted: AliasIn, actor: Actor) -> str:
+def _next_value(tx: Transaction, scope_no: int, alias_in: AliasIn, actor: Actor) -> str:
     """Take the next number; one that somebody gave by hand before is passed over."""
-    prefix = wanted.prefix or ""
-    key = (scope_no, wanted.namespace, prefix)
+    prefix = alias_in.prefix or ""
+    key = (scope_no, alias_in.namespace, prefix)
     last = int((tx.one(_LAST, key) or (0,))[0])
     while True:
         last += 1
-        value = aliases.numbered(prefix, wanted.digits, last)
-        if not tx.one(_FIND, (scope_no, wanted.namespace, value)):
+        value = aliases.numbered(prefix, alias_in.digits, last)
+        if not tx.one(_FIND, (scope_no, alias_in.namespace, value)):
             break
-    said = {"namespace": wanted.namespace, "prefix": prefix, "last": last}
-    tx.record("sequence.taken", scope_no=scope_no, actor=actor.name, parts=[said])
+    part = {"namespace": alias_in.namespace, "prefix": prefix, "last": last}
+    tx.record("sequence.taken", scope_no=scope_no, actor=actor.name, parts=[part])
     return value

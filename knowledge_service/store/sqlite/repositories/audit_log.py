@@ -41,28 +41,28 @@ _BODY = "SELECT body FROM receipt WHERE id = ?"
 _END = 2**62
 
 # What a row becomes is worked out when it comes onto the page: most never do.
-_Tell = Callable[[], AuditEntry]
+_EntryFactory = Callable[[], AuditEntry]
 
 
-class Audit(event_stream.ChangeLog):
+class AuditLog(event_stream.ChangeLog):
     """The `ChangeStore` port."""
 
     def audit(
         self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
     ) -> AuditRecords:
         """Read both backwards and merge by time."""
-        place = cursor or AuditCursor(_END, _END, "")
+        start = cursor or AuditCursor(_END, _END, "")
         with self._readers.browsing() as connection:
-            scopes = base.scopes_reached(connection, scope_ranges)
-            acts = _Rows(_changes(connection, place, scopes, scope_ranges))
-            recalls = _Rows(_recalls(connection, place, scopes, scope_ranges))
-            return _merge(acts, recalls, place, limit)
+            scopes = base.scopes_in_ranges(connection, scope_ranges)
+            acts = _Rows(_changes(connection, start, scopes, scope_ranges))
+            recalls = _Rows(_recalls(connection, start, scopes, scope_ranges))
+            return _merge(acts, recalls, start, limit)
 
 
 class _Row(NamedTuple):
     at: int
     id: Any
-    tell: _Tell | None
+    make_entry: _EntryFactory | None
     """None of what the caller does not see."""
 
 
@@ -87,63 +87,63 @@ class _Rows:
 
     def has_visible(self) -> bool:
         """Go on to the next row that the caller sees; tell whether there may be one."""
-        while self.next and not self.next.tell:
+        while self.next and not self.next.make_entry:
             self.take()
         return self.next is not None or self.is_cut
 
 
 def _changes(
     connection: apsw.Connection,
-    place: AuditCursor,
+    start: AuditCursor,
     scopes: dict[int, str],
     reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
-    whole = View(PLATFORM, tuple(reaches))
-    everything = whole.can_read_subtree(PLATFORM)
+    view = View(PLATFORM, tuple(reaches))
+    everything = view.can_read_subtree(PLATFORM)
 
     def is_told(scope_no: int | None, kind: str) -> bool:
         path = scopes.get(scope_no) if scope_no is not None else None
         if path is None:
             return scope_no is None and everything
-        return kind not in event_stream.OF_WHO_CAME_FIRST or whole.can_read_subtree(path)
+        return kind not in event_stream.OF_WHO_CAME_FIRST or view.can_read_subtree(path)
 
-    after = (place.event,)
+    start_key = (start.event,)
     rows: Any = (
-        connection.execute(_EVENTS, after)
+        connection.execute(_EVENTS, start_key)
         if everything
-        else _EVENTS_BY_SCOPE.merge(connection, scopes, after)
+        else _EVENTS_BY_SCOPE.merge(connection, scopes, start_key)
     )
     for row in rows:
-        tell = partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None
-        yield _Row(row[4], row[0], tell)
+        make_entry = partial(_change, connection, row, scopes) if is_told(*row[1:3]) else None
+        yield _Row(row[4], row[0], make_entry)
 
 
 def _change(
     connection: apsw.Connection, row: tuple[Any, ...], scopes: dict[int, str]
 ) -> AuditEntry:
     _, scope_no, kind, actor, at = row
-    named = event_stream.names(connection, row, scopes)
+    names = event_stream.names(connection, row, scopes)
     return AuditEntry(
         at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
-        facts=tuple(dict.fromkeys(named.facts)), run=named.run,
+        facts=tuple(dict.fromkeys(names.facts)), run=names.run,
     )  # fmt: skip
 
 
 def _recalls(
     connection: apsw.Connection,
-    place: AuditCursor,
+    start: AuditCursor,
     scopes: dict[int, str],
     reaches: Sequence[ScopeRange],
 ) -> Iterator[_Row]:
-    after = (place.at_us, place.receipt)
+    start_key = (start.at_us, start.receipt)
     rows: Any = (
-        connection.execute(_RECEIPTS, after)
+        connection.execute(_RECEIPTS, start_key)
         if View(PLATFORM, tuple(reaches)).can_read_subtree(PLATFORM)
-        else _RECEIPTS_BY_SCOPE.merge(connection, scopes, after)
+        else _RECEIPTS_BY_SCOPE.merge(connection, scopes, start_key)
     )
     for row in rows:
-        tell = partial(_recall, connection, row, scopes) if row[3] in scopes else None
-        yield _Row(row[0], row[1], tell)
+        make_entry = partial(_recall, connection, row, scopes) if row[3] in scopes else None
+        yield _Row(row[0], row[1], make_entry)
 
 
 def _recall(
@@ -151,16 +151,16 @@ def _recall(
 ) -> AuditEntry:
     at, receipt_id, principal, observer_no, run_id = row
     bodies: list[Any] = connection.execute(_BODY, (receipt_id,)).fetchall()
-    said: dict[str, Any] = json.loads(bodies[0][0])
-    other = said.get("acted_by")
+    receipt: dict[str, Any] = json.loads(bodies[0][0])
+    impersonator = receipt.get("acted_by")
     return AuditEntry(
-        at=times.from_us(at), actor=other or principal, action="recall",
-        scope=scopes[observer_no], facts=tuple(said["facts"]), run=run_id,
-        receipt=receipt_id, on_behalf_of=principal if other else None,
+        at=times.from_us(at), actor=impersonator or principal, action="recall",
+        scope=scopes[observer_no], facts=tuple(receipt["facts"]), run=run_id,
+        receipt=receipt_id, on_behalf_of=principal if impersonator else None,
     )  # fmt: skip
 
 
-def _merge(acts: _Rows, recalls: _Rows, place: AuditCursor, limit: int) -> AuditRecords:
+def _merge(acts: _Rows, recalls: _Rows, start: AuditCursor, limit: int) -> AuditRecords:
     """Take the newer of both until the page is full or one of them is cut."""
     entries: list[AuditEntry] = []
     while len(entries) < limit:
@@ -169,17 +169,17 @@ def _merge(acts: _Rows, recalls: _Rows, place: AuditCursor, limit: int) -> Audit
             break
         act, recall = acts.next, recalls.next
         if act and (recall is None or act.at >= recall.at):
-            taken = act
-            place = AuditCursor(act.id, place.at_us, place.receipt)
+            newest = act
+            start = AuditCursor(act.id, start.at_us, start.receipt)
             acts.take()
         elif recall:
-            taken = recall
-            place = AuditCursor(place.event, recall.at, recall.id)
+            newest = recall
+            start = AuditCursor(start.event, recall.at, recall.id)
             recalls.take()
         else:
             break
-        if taken.tell:
-            entries.append(taken.tell())
+        if newest.make_entry:
+            entries.append(newest.make_entry())
     # What the caller does not see is nothing to go on for.
-    is_more = acts.has_visible() or recalls.has_visible()
-    return AuditRecords(tuple(entries), place if is_more else None)
+    has_next_page = acts.has_visible() or recalls.has_visible()
+    return AuditRecords(tuple(entries), start if has_next_page else None)

@@ -15,7 +15,7 @@ from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import IdempotencyKey
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.readers import Readers
 
 T = TypeVar("T")
@@ -23,55 +23,60 @@ T = TypeVar("T")
 MANY_SCOPES = 512
 # To read an entry and find out that it is hidden costs about as much as so many lookups.
 _LOOKUPS_PER_ENTRY = 4
-_KEPT_US = 24 * 3600 * 1_000_000
+_IDEMPOTENCY_LIFETIME_US = 24 * 3600 * 1_000_000
 
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
-_NAMED = """SELECT s.scope_no, s.path FROM json_each(?) n CROSS JOIN scope s ON s.path = n.value
+_BY_PATH = """SELECT s.scope_no, s.path FROM json_each(?) n CROSS JOIN scope s ON s.path = n.value
   WHERE s.retired_at IS NULL"""
-_SEEN = "SELECT path FROM scope WHERE scope_no = ? AND retired_at IS NULL"
+_PATH_OF_SCOPE = "SELECT path FROM scope WHERE scope_no = ? AND retired_at IS NULL"
 _NEXT_SCOPE = "SELECT coalesce(max(scope_no), 0) + 1 FROM scope"
 _BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
-_ALL = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
-_FORGET = "DELETE FROM idempotency WHERE at < ?"
-_ANSWERED = "SELECT body_hash, response FROM idempotency WHERE principal = ? AND key = ?"
-_ANSWER = "INSERT INTO idempotency(principal, key, body_hash, response, at) VALUES(?, ?, ?, ?, ?)"
+_EVERY_SCOPE = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
+_DELETE_EXPIRED_RESPONSES = "DELETE FROM idempotency WHERE at < ?"
+_STORED_RESPONSE = "SELECT body_hash, response FROM idempotency WHERE principal = ? AND key = ?"
+_STORE_RESPONSE = (
+    "INSERT INTO idempotency(principal, key, body_hash, response, at) VALUES(?, ?, ?, ?, ?)"
+)
 
 
-class Part:
+class SqliteRepository:
     """One port's half of the store."""
 
-    def __init__(self, readers: Readers, writer: Writer) -> None:
+    def __init__(self, readers: Readers, writer: WriteQueue) -> None:
         self._readers = readers
         self._writer = writer
 
-    def _once(
+    def _idempotent(
         self,
         idempotency_key: IdempotencyKey | None,
         answer: TypeAdapter[T],
-        work: Callable[[Transaction], T],
+        operation: Callable[[Transaction], T],
     ) -> T:
         """Run a write, or return what it answered before under the same key."""
-        return self._writer.submit(repeatable(idempotency_key, answer, work))
+        return self._writer.submit(make_idempotent(idempotency_key, answer, operation))
 
 
-def repeatable(
-    idempotency_key: IdempotencyKey | None, answer: TypeAdapter[T], work: Callable[[Transaction], T]
+def make_idempotent(
+    idempotency_key: IdempotencyKey | None,
+    answer: TypeAdapter[T],
+    operation: Callable[[Transaction], T],
 ) -> Callable[[Transaction], T]:
     """Make a write that, under a key it was answered for before, returns that answer again."""
     if idempotency_key is None:
-        return work
+        return operation
 
     def run(tx: Transaction) -> T:
-        tx.execute(_FORGET, (tx.at_us - _KEPT_US,))
-        before = recall_answer(
-            tx.one(_ANSWERED, (idempotency_key.principal, idempotency_key.key)), idempotency_key
+        tx.execute(_DELETE_EXPIRED_RESPONSES, (tx.at_us - _IDEMPOTENCY_LIFETIME_US,))
+        stored_response = stored_response_of(
+            tx.one(_STORED_RESPONSE, (idempotency_key.principal, idempotency_key.key)),
+            idempotency_key,
         )
-        if before is not None:
-            return answer.validate_json(before)
-        result = work(tx)
+        if stored_response is not None:
+            return answer.validate_json(stored_response)
+        result = operation(tx)
         text = answer.dump_json(result).decode()
         tx.execute(
-            _ANSWER,
+            _STORE_RESPONSE,
             (
                 idempotency_key.principal,
                 idempotency_key.key,
@@ -85,7 +90,7 @@ def repeatable(
     return run
 
 
-def recall_answer(row: tuple[Any, ...] | None, idempotency_key: IdempotencyKey) -> str | None:
+def stored_response_of(row: tuple[Any, ...] | None, idempotency_key: IdempotencyKey) -> str | None:
     """Return the stored answer of a key.
 
     Raises:
@@ -109,26 +114,28 @@ def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
 
 def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[str, int]:
     """Return the numbers of scopes by path, made with their ancestors where they are new."""
-    found = _numbers(tx, paths)
-    missing = [path for path in paths if path not in found]
+    numbers = _numbers(tx, paths)
+    missing = [path for path in paths if path not in numbers]
     if missing:
-        every = list(dict.fromkeys(each for path in missing for each in lineage(path)[::-1]))
-        known = found | _numbers(tx, every)
+        lineages = list(
+            dict.fromkeys(ancestor for path in missing for ancestor in lineage(path)[::-1])
+        )
+        existing = numbers | _numbers(tx, lineages)
         number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
         events = []
-        for path in every:
-            if path not in known:
-                known[path] = number
-                parts = [{"path": path, "realm": known[realm_of(path)]}]
+        for path in lineages:
+            if path not in existing:
+                existing[path] = number
+                parts = [{"path": path, "realm": existing[realm_of(path)]}]
                 events.append(PendingEvent(number, actor, parts))
                 number += 1
         tx.record_all("scope.created", events)
-        found = {path: known[path] for path in paths}
-    return found
+        numbers = {path: existing[path] for path in paths}
+    return numbers
 
 
 def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
-    return {path: number for number, path in tx.all(_NAMED, (json.dumps(list(paths)),))}
+    return {path: number for number, path in tx.all(_BY_PATH, (json.dumps(list(paths)),))}
 
 
 def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:
@@ -138,29 +145,29 @@ def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | No
     return None
 
 
-def scopes_seen(
-    connection: apsw.Connection, view: View, named: tuple[str, ...] | None
+def visible_scopes(
+    connection: apsw.Connection, view: View, paths: tuple[str, ...] | None
 ) -> dict[int, str]:
     """Return the existing scopes that are visible and, unless None, named: number to path."""
-    if named is not None:
-        wanted = [path for path in named if view.can_read(path)]
-        return _by_path(connection, wanted)
-    found = _by_path(connection, list(lineage(view.home)))
-    return found | scopes_reached(connection, view.scope_ranges)
+    if paths is not None:
+        readable = [path for path in paths if view.can_read(path)]
+        return _by_path(connection, readable)
+    scopes = _by_path(connection, list(lineage(view.home)))
+    return scopes | scopes_in_ranges(connection, view.scope_ranges)
 
 
-def scopes_reached(connection: apsw.Connection, reaches: Sequence[ScopeRange]) -> dict[int, str]:
+def scopes_in_ranges(connection: apsw.Connection, reaches: Sequence[ScopeRange]) -> dict[int, str]:
     """Return the existing scopes in reach: number to path."""
-    found: dict[int, str] = {}
+    scopes: dict[int, str] = {}
     for reach in reaches:
         if not reach.subtree:
-            found |= _by_path(connection, [reach.scope])
+            scopes |= _by_path(connection, [reach.scope])
         elif reach.scope == PLATFORM:
-            found |= dict(connection.execute(_ALL))
+            scopes |= dict(connection.execute(_EVERY_SCOPE))
         else:
-            found |= _by_path(connection, [reach.scope])
-            found |= dict(connection.execute(_BELOW, (reach.scope + "/", reach.scope + "0")))
-    return found
+            scopes |= _by_path(connection, [reach.scope])
+            scopes |= dict(connection.execute(_BELOW, (reach.scope + "/", reach.scope + "0")))
+    return scopes
 
 
 @dataclass(frozen=True)
@@ -187,9 +194,11 @@ class ScopeFilter:
             return list(numbers), []
         if self.most_entries is None:
             return [], list(numbers)
-        found = connection.execute(crowded, (json.dumps(list(numbers)), self.most_entries))
-        many = {number for (number,) in found}
-        return [n for n in numbers if n not in many], [n for n in numbers if n in many]
+        crowded_rows = connection.execute(crowded, (json.dumps(list(numbers)), self.most_entries))
+        crowded_numbers = {number for (number,) in crowded_rows}
+        return [n for n in numbers if n not in crowded_numbers], [
+            n for n in numbers if n in crowded_numbers
+        ]
 
     def is_named(
         self, connection: apsw.Connection, crowded: str, key: Sequence[Any] | int
@@ -204,15 +213,15 @@ class ScopeFilter:
         return bool(connection.execute(crowded, (*bindings, self.most_entries)).fetchall()[0][0])
 
 
-def asked_scopes(view: View, scopes: Collection[int]) -> ScopeFilter:
+def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
     """Return the visible scopes as queries name them."""
     if view.can_read_subtree(PLATFORM):
         return ScopeFilter(None)
-    most = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
-    return ScopeFilter(json.dumps(sorted(scopes)), most)
+    most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
+    return ScopeFilter(json.dumps(sorted(scopes)), most_entries)
 
 
-class Seen:
+class VisibleScopes:
     """The numbers of the scopes that a view sees, each looked up when it is asked for."""
 
     def __init__(self, connection: apsw.Connection, view: View) -> None:
@@ -225,17 +234,19 @@ class Seen:
         if not isinstance(number, int):
             return False
         if number not in self._known:
-            found = self._connection.execute(_SEEN, (number,))
-            self._known[number] = any(self._view.can_read(str(path)) for (path,) in found)
+            rows = self._connection.execute(_PATH_OF_SCOPE, (number,))
+            self._known[number] = any(self._view.can_read(str(path)) for (path,) in rows)
         return self._known[number]
 
 
-def paths_seen(connection: apsw.Connection, view: View, named: tuple[str, ...] | None) -> set[str]:
+def visible_paths(
+    connection: apsw.Connection, view: View, requested: tuple[str, ...] | None
+) -> set[str]:
     """Return the visible paths: all of one's own path, and granted ones that exist.
 
     Whether an ancestor exists would tell what others did.
     """
-    return with_own_path(scopes_seen(connection, view, named).values(), view, named)
+    return with_own_path(visible_scopes(connection, view, requested).values(), view, requested)
 
 
 def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> set[str]:
@@ -244,4 +255,4 @@ def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | Non
 
 
 def _by_path(connection: apsw.Connection, paths: list[str]) -> dict[int, str]:
-    return dict(connection.execute(_NAMED, (json.dumps(paths),)))
+    return dict(connection.execute(_BY_PATH, (json.dumps(paths),)))

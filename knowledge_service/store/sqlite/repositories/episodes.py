@@ -31,7 +31,7 @@ _EQUAL = """SELECT 1 FROM episode
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE realm_no = ? AND run_id = ?"
 
 
-class Episodes(base.Part):
+class Episodes(base.SqliteRepository):
     """The episodes' half of the `RunStore` port."""
 
     def add_episodes(
@@ -44,8 +44,10 @@ class Episodes(base.Part):
     ) -> EpisodesAccepted:
         """Append what is new."""
         # Masking takes time for each word; the writer has none to lose.
-        masked = [_masked(each) for each in episodes]
-        return self._once(idempotency_key, _ACCEPTED, lambda tx: _append(tx, key, masked, actor))
+        masked = [_masked(episode) for episode in episodes]
+        return self._idempotent(
+            idempotency_key, _ACCEPTED, lambda tx: _append(tx, key, masked, actor)
+        )
 
     def episodes(
         self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None

@@ -49,7 +49,7 @@ class Named:
     is_hidden: bool = False
 
 
-class ChangeLog(base.Part):
+class ChangeLog(base.SqliteRepository):
     """The stream's half of the `ChangeStore` port."""
 
     def seal_key(self) -> bytes:
@@ -66,12 +66,12 @@ class ChangeLog(base.Part):
 
     def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
         """Read the events of the visible scopes, as many as one call may."""
-        found: list[ChangeRecord] = []
+        records: list[ChangeRecord] = []
         read, position = 0, after_position
         with self._readers.browsing() as connection:
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
             last = max(after_position, int(bounds[0][1]))
-            scopes = base.scopes_seen(connection, view, None)
+            scopes = base.visible_scopes(connection, view, None)
             events = _events(connection, view, scopes, after_position, last)
             for row in islice(events, _LOOKED_THROUGH):
                 read, position = read + 1, row[0]
@@ -81,20 +81,26 @@ class ChangeLog(base.Part):
                     continue
                 change = _change(connection, row, scopes, drafts=view.drafts)
                 if change:
-                    found.append(change)
-                    if len(found) == limit:
-                        return ChangePage(tuple(found), position)
-        return ChangePage(tuple(found), position if read == _LOOKED_THROUGH else last)
+                    records.append(change)
+                    if len(records) == limit:
+                        return ChangePage(tuple(records), position)
+        return ChangePage(tuple(records), position if read == _LOOKED_THROUGH else last)
 
 
 def _events(
-    connection: apsw.Connection, view: View, scopes: Mapping[int, str], after: int, last: int
+    connection: apsw.Connection,
+    view: View,
+    scopes: Mapping[int, str],
+    after_position: int,
+    last: int,
 ) -> Iterable[tuple[Any, ...]]:
     """Return events in order: those of the scopes, or all if these are no more than the scopes."""
-    names = base.asked_scopes(view, scopes)
-    if names.scopes is None or (names.most_entries is not None and last - after <= len(scopes)):
-        return connection.execute(_LOG, (after,))
-    return _BY_SCOPE.merge(connection, scopes, (after,))
+    names = base.scope_filter(view, scopes)
+    if names.scopes is None or (
+        names.most_entries is not None and last - after_position <= len(scopes)
+    ):
+        return connection.execute(_LOG, (after_position,))
+    return _BY_SCOPE.merge(connection, scopes, (after_position,))
 
 
 def names(
@@ -105,22 +111,22 @@ def names(
     drafts: bool = True,
 ) -> Named:
     """Say what an event names of what is visible; hidden when nothing visible is left of it."""
-    found, shown, parts = Named(), 0, list(_parts(connection, row[0]))
-    for each in parts:
-        ends = [each[end] for end in _ENDS if isinstance(each.get(end), str)]
+    names_found, shown_count, parts = Named(), 0, list(_parts(connection, row[0]))
+    for part in parts:
+        ends = [part[end] for end in _ENDS if isinstance(part.get(end), str)]
         if not all(_is_visible(connection, end, scopes, drafts=drafts) for end in ends):
             continue
-        if not drafts and _is_unreviewed(connection, each.get("fact")):
+        if not drafts and _is_unreviewed(connection, part.get("fact")):
             continue
-        shown += 1
-        found.facts += [each["fact"]] if isinstance(each.get("fact"), str) else []
-        found.facts += ends
-        found.facts += [str(one) for one in each.get("facts", ())]
-        found.links += [each["id"]] if row[2].startswith("link.") else []
-        run = each.get("run")
-        found.run = run.get("run_id") if isinstance(run, dict) else run or found.run
-    found.is_hidden = bool(parts) and not shown
-    return found
+        shown_count += 1
+        names_found.facts += [part["fact"]] if isinstance(part.get("fact"), str) else []
+        names_found.facts += ends
+        names_found.facts += [str(fact_id) for fact_id in part.get("facts", ())]
+        names_found.links += [part["id"]] if row[2].startswith("link.") else []
+        run = part.get("run")
+        names_found.run = run.get("run_id") if isinstance(run, dict) else run or names_found.run
+    names_found.is_hidden = bool(parts) and not shown_count
+    return names_found
 
 
 def _change(
@@ -129,8 +135,8 @@ def _change(
     seq, scope_no, kind, actor, at = row
     if scope_no not in scopes:
         return None
-    named = names(connection, row, scopes, drafts=drafts)
-    if named.is_hidden:
+    names_of_event = names(connection, row, scopes, drafts=drafts)
+    if names_of_event.is_hidden:
         return None
     return ChangeRecord(
         position=seq,
@@ -138,24 +144,24 @@ def _change(
         scope=scopes[scope_no],
         actor=actor,
         at=times.from_us(at),
-        facts=tuple(dict.fromkeys(named.facts)),
-        links=tuple(named.links),
-        run=named.run,
+        facts=tuple(dict.fromkeys(names_of_event.facts)),
+        links=tuple(names_of_event.links),
+        run=names_of_event.run,
     )
 
 
 def _parts(connection: apsw.Connection, seq: int) -> Iterator[Mapping[str, Any]]:
     for salt, data in connection.execute(_PAYLOAD, (seq,)):
         yield from (
-            each for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if each
+            part for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if part
         )
 
 
 def _is_visible(
     connection: apsw.Connection, fact_id: str, scopes: Mapping[int, str], *, drafts: bool
 ) -> bool:
-    found = connection.execute(_SCOPE_OF, (fact_id, drafts))
-    return any(number in scopes for (number,) in found)
+    rows = connection.execute(_SCOPE_OF, (fact_id, drafts))
+    return any(number in scopes for (number,) in rows)
 
 
 def _is_unreviewed(connection: apsw.Connection, fact_id: Any) -> bool:

@@ -35,7 +35,7 @@ _BY_KEY = """SELECT id, lifecycle FROM fact WHERE scope_no = ? AND key_hash = ?
 _SCOPE_OF = "SELECT scope FROM run WHERE realm_no = ? AND run_id = ?"
 
 
-class Extractions(base.Part):
+class Extractions(base.SqliteRepository):
     """The `ExtractionStore` port."""
 
     def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
@@ -61,8 +61,8 @@ class Extractions(base.Part):
         """Return how many facts were asked for."""
         with self._readers.snapshot() as connection:
             columns = runs.numbered(connection, key)
-            found = connection.execute(_LIMIT, columns) if columns else ()
-            return int(next(iter(found), (0,))[0])
+            rows = connection.execute(_LIMIT, columns) if columns else ()
+            return int(next(iter(rows), (0,))[0])
 
     def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         """List what is not finished, the oldest first."""
@@ -96,23 +96,23 @@ class Extractions(base.Part):
         """Store the facts and the state in one transaction."""
 
         def work(tx: Transaction) -> Extraction:
-            before = _get(tx, key)
-            if before.state == "done":
-                return before
-            found: list[str] = []
-            left_out: Counter[str] = Counter()
+            extraction = _get(tx, key)
+            if extraction.state == "done":
+                return extraction
+            fact_ids: list[str] = []
+            skipped: Counter[str] = Counter()
             for fact in new:
                 try:
                     fact_id = _store(tx, fact, actor)
                 except PreviouslyRetracted:
-                    left_out["retracted in this scope before"] += 1
+                    skipped["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
-                    left_out[exc.detail] += 1
+                    skipped[exc.detail] += 1
                 else:
-                    found += [fact_id] if fact_id not in found else []
-            said = _say(reason, left_out)
-            given = {"facts": found, "reason": said}
-            _record(tx, "extraction.done", _numbered(tx, key), actor.name, given)
+                    fact_ids += [fact_id] if fact_id not in fact_ids else []
+            summary = _summarise(reason, skipped)
+            payload = {"facts": fact_ids, "reason": summary}
+            _record(tx, "extraction.done", _numbered(tx, key), actor.name, payload)
             return _get(tx, key)
 
         return self._writer.submit(work)
@@ -121,8 +121,8 @@ class Extractions(base.Part):
         """Record why it did not work."""
 
         def work(tx: Transaction) -> Extraction:
-            given = {"reason": reason, "retry": retry}
-            _record(tx, "extraction.failed", _numbered(tx, key), "extraction", given)
+            payload = {"reason": reason, "retry": retry}
+            _record(tx, "extraction.failed", _numbered(tx, key), "extraction", payload)
             return _get(tx, key)
 
         return self._writer.submit(work)
@@ -136,18 +136,18 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
         QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = base.ensure_scope(tx, fact.scope, actor.name)
-    known = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
+    existing = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     uow = SqliteUnitOfWork(tx)
-    if known:
-        if known[1] != "live":
+    if existing:
+        if existing[1] != "live":
             raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
-        remember.confirm_equal(uow, unit_of_work.require_fact(uow, known[0]), fact, actor)
-        return str(known[0])
+        remember.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
+        return str(existing[0])
     return remember.remember_fact(uow, fact, actor).fact_id
 
 
-def _say(reason: str | None, left_out: Mapping[str, int]) -> str | None:
-    notes = [f"{count} left out: {why}" for why, count in left_out.items()]
+def _summarise(reason: str | None, skipped: Mapping[str, int]) -> str | None:
+    notes = [f"{count} left out: {cause}" for cause, count in skipped.items()]
     return "; ".join([*([reason] if reason else []), *notes]) or None
 
 
@@ -176,10 +176,10 @@ def _extraction(row: Sequence[Any]) -> Extraction:
 
 
 def _record(
-    tx: Transaction, kind: str, columns: tuple[int, str], actor: str, given: Mapping[str, Any]
+    tx: Transaction, kind: str, columns: tuple[int, str], actor: str, payload: Mapping[str, Any]
 ) -> None:
     scope = tx.one(_SCOPE_OF, columns)
     number = base.find_scope(tx, scope[0]) if scope else None
     realm_no, run_id = columns
-    parts = [{"run": run_id, "realm": realm_no, **given}]
+    parts = [{"run": run_id, "realm": realm_no, **payload}]
     tx.record(kind, scope_no=number, actor=actor, parts=parts)

@@ -13,7 +13,7 @@ from knowledge_service.event_log import event_payloads, fact_events, legacy_rows
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 
 _BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
-_THEN = f"{fact_rows.select_as_of('?2')} WHERE f.id = ?1"
+_BY_ID_AS_OF = f"{fact_rows.select_as_of('?2')} WHERE f.id = ?1"
 _SINCE = "SELECT since FROM fact_past WHERE fact_no = ? AND since < until ORDER BY version"
 _CHANGED = "SELECT changed_at FROM fact WHERE fact_no = ?"
 _EVENTS = """SELECT e.type, e.actor, e.at, p.salt, p.bytes FROM fact_event x
@@ -25,7 +25,7 @@ _EVENTS_SEEN = """SELECT e.type, e.actor, e.at, p.salt, p.bytes
 _SCOPE = """SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _TIMES = fact_fields.TIMES | {"closed_at"}
-_OTHERS = ("from", "to", "origin", "copy", "was")
+_FACT_KEYS = ("from", "to", "origin", "copy", "was")
 
 
 def history(connection: apsw.Connection, fact_id: str, view: View) -> History | None:
@@ -36,7 +36,7 @@ def history(connection: apsw.Connection, fact_id: str, view: View) -> History | 
     number = row[fact_rows.NUMBER]
     moments: list[Any] = [at for (at,) in connection.execute(_SINCE, (number,))]
     moments += [at for (at,) in connection.execute(_CHANGED, (number,))]
-    versions = [next(fact_rows.facts(connection, _THEN, (fact_id, at))) for at in moments]
+    versions = [next(fact_rows.facts(connection, _BY_ID_AS_OF, (fact_id, at))) for at in moments]
     return History(
         fact_id=fact_id,
         versions=tuple(versions),
@@ -48,8 +48,8 @@ def history(connection: apsw.Connection, fact_id: str, view: View) -> History | 
 def _entries(
     connection: apsw.Connection, number: int, fact_id: str, view: View
 ) -> list[HistoryEntry]:
-    found = []
-    scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None)).scopes
+    entries = []
+    scopes = base.scope_filter(view, base.visible_scopes(connection, view, None)).scopes
     events: Any = (
         connection.execute(_EVENTS, (number,))
         if scopes is None
@@ -58,44 +58,48 @@ def _entries(
     for kind, actor, at, salt, data in events:
         if kind == legacy_rows.TYPE:
             continue
-        for said in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-            others = [said[name] for name in _OTHERS if said and name in said]
-            if said and (said.get("fact") == fact_id or fact_id in others):
-                seen = _visible(connection, others, fact_id, view)
-                if not seen and "fact" not in said and set(others) != {fact_id}:
+        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+            named_facts = [part[name] for name in _FACT_KEYS if part and name in part]
+            if part and (part.get("fact") == fact_id or fact_id in named_facts):
+                visible_facts = _visible(connection, named_facts, fact_id, view)
+                if not visible_facts and "fact" not in part and set(named_facts) != {fact_id}:
                     continue  # it is with facts that the reader does not see
-                is_again = kind == fact_events.RESTATED
-                found.append(
+                is_restated = kind == fact_events.RESTATED
+                entries.append(
                     HistoryEntry(
-                        type="fact.reviewed" if is_again else kind,
-                        actor=said["by"] if is_again else actor,
-                        at=times.from_us(said["at"] if is_again else at),
-                        reason=_reason(said),
-                        set=_readable(said.get("set", {})),
-                        facts=seen,
+                        type="fact.reviewed" if is_restated else kind,
+                        actor=part["by"] if is_restated else actor,
+                        at=times.from_us(part["at"] if is_restated else at),
+                        reason=_reason(part),
+                        set=_readable(part.get("set", {})),
+                        facts=visible_facts,
                     )
                 )
-    return found
+    return entries
 
 
-def _reason(said: Any) -> str | None:
-    reason = said.get("reason") or said.get("set", {}).get("closed_reason")
+def _reason(part: Any) -> str | None:
+    reason = part.get("reason") or part.get("set", {}).get("closed_reason")
     return None if reason is None else str(reason)
 
 
-def _readable(given: dict[str, Any]) -> dict[str, Any]:
+def _readable(values: dict[str, Any]) -> dict[str, Any]:
     return {
         name: times.from_us(value).isoformat() if name in _TIMES and value is not None else value
-        for name, value in given.items()
+        for name, value in values.items()
     }
 
 
 def _visible(
-    connection: apsw.Connection, others: list[str], fact_id: str, view: View
+    connection: apsw.Connection, fact_ids: list[str], fact_id: str, view: View
 ) -> tuple[str, ...]:
-    found = []
-    for other in dict.fromkeys(others):
-        place: Any = next(iter(connection.execute(_SCOPE, (other,))), None)
-        if other != fact_id and place is not None and view.can_read_fact(*place):
-            found.append(other)
-    return tuple(found)
+    visible_ids = []
+    for other_id in dict.fromkeys(fact_ids):
+        scope_and_review: Any = next(iter(connection.execute(_SCOPE, (other_id,))), None)
+        if (
+            other_id != fact_id
+            and scope_and_review is not None
+            and view.can_read_fact(*scope_and_review)
+        ):
+            visible_ids.append(other_id)
+    return tuple(visible_ids)

@@ -27,7 +27,7 @@ from knowledge_service.fact_operations import (
     undo,
 )
 from knowledge_service.ports import ActionContext, ReviewQuery
-from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.repositories import (
     base,
@@ -53,10 +53,10 @@ _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each
   AND (?2 IS NULL OR f.id < ?2) ORDER BY f.id DESC LIMIT ?3"""
 
 
-class FactLifecycle(base.Part):
+class FactLifecycle(base.SqliteRepository):
     """The `LifeStore` port."""
 
-    def __init__(self, readers: Readers, writer: Writer) -> None:
+    def __init__(self, readers: Readers, writer: WriteQueue) -> None:
         super().__init__(readers, writer)
         self._retention = Retention(readers, writer)
 
@@ -78,7 +78,7 @@ class FactLifecycle(base.Part):
 
     def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
         """Copy one level up."""
-        return self._once(
+        return self._idempotent(
             order.idempotency_key,
             _COPIED,
             lambda tx: promote.promote_fact(SqliteUnitOfWork(tx), fact_id, order),
@@ -86,7 +86,7 @@ class FactLifecycle(base.Part):
 
     def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
         """Approve."""
-        return self._once(
+        return self._idempotent(
             order.idempotency_key,
             _APPROVED,
             lambda tx: review.approve_fact(SqliteUnitOfWork(tx), fact_id, order, edits),
@@ -94,7 +94,7 @@ class FactLifecycle(base.Part):
 
     def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
         """Take back."""
-        return self._once(
+        return self._idempotent(
             order.idempotency_key,
             _UNDONE,
             lambda tx: undo.undo_last_operation(SqliteUnitOfWork(tx), fact_id, order),
@@ -106,7 +106,7 @@ class FactLifecycle(base.Part):
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):
             pass
-        erased = self._once(
+        erased = self._idempotent(
             order.idempotency_key,
             _ERASED,
             lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, order),
@@ -125,11 +125,11 @@ class FactLifecycle(base.Part):
             everything = View("platform", query.scope_ranges)
             scopes = [
                 number
-                for number, path in base.scopes_seen(connection, everything, None).items()
+                for number, path in base.visible_scopes(connection, everything, None).items()
                 if any(reach.covers(path) for reach in query.scope_ranges)
             ]
-            asked = (json.dumps(scopes), query.before_id, query.limit)
-            return tuple(fact_rows.facts(connection, _QUEUE, asked))
+            bindings = (json.dumps(scopes), query.before_id, query.limit)
+            return tuple(fact_rows.facts(connection, _QUEUE, bindings))
 
     def retain(self) -> int:
         """Archive what is beyond the bounds."""
@@ -139,9 +139,9 @@ class FactLifecycle(base.Part):
         """Erase facts of deleted scopes, a portion to a commit, so that no write waits."""
         count = 0
         for _ in range(_COMMITS):
-            went = self._writer.submit(scope_erasure.erase_some)
-            count += went
-            if not went:
+            erased_count = self._writer.submit(scope_erasure.erase_some)
+            count += erased_count
+            if not erased_count:
                 break
         return count
 
@@ -153,9 +153,13 @@ class FactLifecycle(base.Part):
     def delete_old_receipts(self, cutoff: datetime) -> int:
         """Let go of old receipts, a portion to a commit, so that no write waits for long."""
         moment, count = times.to_us(cutoff), 0
-        while went := self._writer.submit(lambda tx: receipt_retention.forget_recalls(tx, moment)):
-            count += went
+        while deleted_count := self._writer.submit(
+            lambda tx: receipt_retention.delete_receipts(tx, moment)
+        ):
+            count += deleted_count
         return count
 
-    def _changed(self, order: ActionContext, work: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
-        return self._once(order.idempotency_key, _FACT, lambda tx: work(SqliteUnitOfWork(tx)))
+    def _changed(self, order: ActionContext, operation: Callable[[SqliteUnitOfWork], Fact]) -> Fact:
+        return self._idempotent(
+            order.idempotency_key, _FACT, lambda tx: operation(SqliteUnitOfWork(tx))
+        )

@@ -66,11 +66,11 @@ def _list(text: str) -> tuple[str, ...]:
 
 def _source(text: str) -> Source:
     # Most facts have one of few short sources; one with many references is not worth its place.
-    return _known(text) if len(text) <= _SHORT else Source.model_validate_json(text)
+    return _cached_source(text) if len(text) <= _SHORT else Source.model_validate_json(text)
 
 
 _SHORT = 200
-_known = functools.lru_cache(maxsize=1024)(Source.model_validate_json)
+_cached_source = functools.lru_cache(maxsize=1024)(Source.model_validate_json)
 _DECODER_OF: Mapping[Encoding, Callable[[Any], Any]] = {
     Encoding.TIME: times.from_us,
     Encoding.JSON: json.loads,
@@ -97,9 +97,9 @@ def by_numbers(
     connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
 ) -> dict[int, Fact]:
     """Look facts up by their internal numbers, as they are or as they were known at a moment."""
-    named = json.dumps(list(numbers))
+    numbers_json = json.dumps(list(numbers))
     if known_at is None:
-        found = connection.execute(_BY_NUMBERS, (named,))
+        rows = connection.execute(_BY_NUMBERS, (numbers_json,))
     else:
-        found = connection.execute(_BY_NUMBERS_AS_OF, (named, times.to_us(known_at)))
-    return {row[NUMBER]: fact(row) for row in found}
+        rows = connection.execute(_BY_NUMBERS_AS_OF, (numbers_json, times.to_us(known_at)))
+    return {row[NUMBER]: fact(row) for row in rows}

@@ -21,7 +21,7 @@ from knowledge_service.fact_operations import remember
 from knowledge_service.ports import Actor
 from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite import postings
-from knowledge_service.store.sqlite.db.transaction import Mergeable, Transaction
+from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.projections import bulk_facts
 from knowledge_service.store.sqlite.repositories import base, capacity
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
@@ -29,25 +29,25 @@ from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitO
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
-class WorkedOut(NamedTuple):
+class PreparedFact(NamedTuple):
     """What of a fact is known before it is written: what is indexed, and its line in the log."""
 
     text: postings.Text
     line: bytes
 
 
-class _Told(NamedTuple):
+class _FactsEvent(NamedTuple):
     """What becomes one event: facts of one scope that touch nothing, and who told them."""
 
     scope_no: int
     actor: str
     facts: list[NewFact]
     fact_ids: list[str]
-    worked_out: list[WorkedOut]
+    prepared: list[PreparedFact]
 
 
 @dataclass(frozen=True)
-class Telling(Mergeable):
+class BulkRemember(BatchableJob):
     """Facts that one call tells, none of which has a key, a name, or is told again under a key.
 
     `worked_out` is what `work_out` gives for them.
@@ -55,73 +55,79 @@ class Telling(Mergeable):
 
     facts: Sequence[NewFact]
     actor: Actor
-    worked_out: Sequence[WorkedOut]
+    prepared: Sequence[PreparedFact]
 
     def __call__(self, tx: Transaction) -> tuple[Remembered, ...]:
         """Store them or confirm their equals."""
-        return store_all(tx, self.facts, self.actor, self.worked_out)
+        return remember_all(tx, self.facts, self.actor, self.prepared)
 
-    def together(self, tx: Transaction, jobs: Sequence[Telling]) -> list[tuple[Remembered, ...]]:
+    def run_batch(
+        self, tx: Transaction, jobs: Sequence[BulkRemember]
+    ) -> list[tuple[Remembered, ...]]:
         """Store what several calls told, up to the first fact that has an equal."""
         facts = [new for job in jobs for new in job.facts]
         scopes: dict[str, int] = {}
         for job in jobs:
             scopes |= _scopes(tx, [new for new in job.facts if new.scope not in scopes], job.actor)
-        known = _equals(tx, facts, scopes)
-        told: list[_Told] = []
-        room = _Room(tx)
+        existing = _existing_equals(tx, facts, scopes)
+        events: list[_FactsEvent] = []
+        room = _CapacityReservation(tx)
         for job in jobs:
             scope_no = scopes[job.facts[0].scope]
             keys = {(scopes[new.scope], new.content_hash) for new in job.facts}
-            if len(keys) < len(job.facts) or keys & known or {no for no, _ in keys} != {scope_no}:
+            if (
+                len(keys) < len(job.facts)
+                or keys & existing
+                or {key_scope for key_scope, _ in keys} != {scope_no}
+            ):
                 break
-            if not room.takes(scope_no, len(keys), job.actor):
+            if not room.reserve(scope_no, len(keys), job.actor):
                 break
-            known |= keys
+            existing |= keys
             fact_ids = tx.new_ids(len(job.facts))
-            parts = (list(job.facts), fact_ids, list(job.worked_out))
-            told.append(_Told(scope_no, job.actor.name, *parts))
-        _record(tx, told)
-        return [tuple(map(_created, one.fact_ids)) for one in told]
+            parts = (list(job.facts), fact_ids, list(job.prepared))
+            events.append(_FactsEvent(scope_no, job.actor.name, *parts))
+        _record(tx, events)
+        return [tuple(map(_created, event.fact_ids)) for event in events]
 
 
-class _Room:
+class _CapacityReservation:
     """What still fits into scopes while several calls are done as one."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._taken: Counter[int] = Counter()
 
-    def takes(self, scope_no: int, count: int, actor: Actor) -> bool:
+    def reserve(self, scope_no: int, count: int, actor: Actor) -> bool:
         """Reserve room for `count` facts of an agent; False when there is none."""
         self._taken[scope_no] += count
         return not actor.is_bounded or capacity.has_room(self._tx, scope_no, self._taken[scope_no])
 
 
-def is_plain(new: NewFact) -> bool:
+def can_bulk_insert(new: NewFact) -> bool:
     """Tell whether a fact can be part of a `Telling`."""
     return new.key_hash is None and not new.aliases
 
 
-def work_out(facts: Sequence[NewFact]) -> list[WorkedOut]:
+def prepare_facts(facts: Sequence[NewFact]) -> list[PreparedFact]:
     """Do what can be done of facts while the writer is at others.
 
     Of a single one its terms are left to the writer: it has them for all of a commit.
     """
     lines = fact_event_json.encode_without_ids(facts)
     if len(facts) == 1:
-        return [WorkedOut(facts[0].rendering, lines[0])]
+        return [PreparedFact(facts[0].rendering, lines[0])]
     return [
-        WorkedOut(term_ids.packed_of(new.rendering) if new.terms is None else new.terms, line)
+        PreparedFact(term_ids.packed_of(new.rendering) if new.terms is None else new.terms, line)
         for new, line in zip(facts, lines, strict=True)
     ]
 
 
-def store_all(
+def remember_all(
     tx: Transaction,
     facts: Sequence[NewFact],
     actor: Actor,
-    worked_out: Sequence[WorkedOut] | None = None,
+    prepared: Sequence[PreparedFact] | None = None,
 ) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
 
@@ -131,23 +137,23 @@ def store_all(
         RetractedBefore: an equal was retracted in the scope.
     """
     scopes = _scopes(tx, facts, actor)
-    known = _equals(tx, facts, scopes)
-    worked_out = work_out(facts) if worked_out is None else worked_out
-    if not known and _are_apart(facts, scopes):
+    existing = _existing_equals(tx, facts, scopes)
+    prepared = prepare_facts(facts) if prepared is None else prepared
+    if not existing and _are_independent(facts, scopes):
         fact_ids = tx.new_ids(len(facts))
-        _write(tx, zip(facts, fact_ids, worked_out, strict=True), scopes, actor)
+        _write(tx, zip(facts, fact_ids, prepared, strict=True), scopes, actor)
         return tuple(map(_created, fact_ids))
     answers: list[Remembered] = []
-    waiting: list[tuple[NewFact, str, WorkedOut]] = []
-    for new, more in zip(facts, worked_out, strict=True):
+    waiting: list[tuple[NewFact, str, PreparedFact]] = []
+    for new, prepared_fact in zip(facts, prepared, strict=True):
         key = (scopes[new.scope], new.content_hash)
-        if new.key_hash is None and key not in known:
-            known.add(key)
+        if new.key_hash is None and key not in existing:
+            existing.add(key)
             fact_id = tx.new_id()
-            waiting.append((new, fact_id, more))
+            waiting.append((new, fact_id, prepared_fact))
             answers.append(_created(fact_id))
         else:
-            known.add(key)
+            existing.add(key)
             _write(tx, waiting, scopes, actor)
             waiting = []
             answers.append(remember.remember_fact(SqliteUnitOfWork(tx), new, actor))
@@ -155,17 +161,17 @@ def store_all(
     return tuple(answers)
 
 
-def _are_apart(facts: Sequence[NewFact], scopes: Mapping[str, int]) -> bool:
+def _are_independent(facts: Sequence[NewFact], scopes: Mapping[str, int]) -> bool:
     """Tell whether no fact has a key or says what another of them does."""
-    said = {(scopes[new.scope], new.content_hash) for new in facts}
-    return len(said) == len(facts) and all(new.key_hash is None for new in facts)
+    keys = {(scopes[new.scope], new.content_hash) for new in facts}
+    return len(keys) == len(facts) and all(new.key_hash is None for new in facts)
 
 
-_NOTHING_ELSE: Mapping[str, Any] = Remembered(fact_id="", status="created").__dict__
+_CREATED_DEFAULTS: Mapping[str, Any] = Remembered(fact_id="", status="created").__dict__
 
 
 def _created(fact_id: str) -> Remembered:
-    return base_model.construct_unchecked(Remembered, {**_NOTHING_ELSE, "fact_id": fact_id})
+    return base_model.construct_unchecked(Remembered, {**_CREATED_DEFAULTS, "fact_id": fact_id})
 
 
 def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str, int]:
@@ -175,59 +181,66 @@ def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str
     return base.ensure_scopes(tx, paths, actor.name)
 
 
-def _equals(
+def _existing_equals(
     tx: Transaction, facts: Sequence[NewFact], scopes: Mapping[str, int]
 ) -> set[tuple[int, bytes]]:
     """Find which of the facts have an equal, by scope and hash."""
-    asked: dict[int, list[bytes]] = {}
+    hashes_by_scope: dict[int, list[bytes]] = {}
     for new in facts:
-        asked.setdefault(scopes[new.scope], []).append(new.content_hash)
-    found: set[tuple[int, bytes]] = set()
-    for scope_no, hashes in asked.items():
-        found.update([(scope_no, each) for each in tx.equals.among(scope_no, hashes)])
-    return found
+        hashes_by_scope.setdefault(scopes[new.scope], []).append(new.content_hash)
+    existing: set[tuple[int, bytes]] = set()
+    for scope_no, hashes in hashes_by_scope.items():
+        existing.update(
+            [(scope_no, content_hash) for content_hash in tx.equals.find_existing(scope_no, hashes)]
+        )
+    return existing
 
 
 def _write(
     tx: Transaction,
-    given: Iterable[tuple[NewFact, str, WorkedOut]],
+    new_facts: Iterable[tuple[NewFact, str, PreparedFact]],
     scopes: Mapping[str, int],
     actor: Actor,
 ) -> None:
-    told: dict[int, _Told] = {}
-    for new, fact_id, more in given:
+    events: dict[int, _FactsEvent] = {}
+    for new, fact_id, prepared_fact in new_facts:
         scope_no = scopes[new.scope]
-        if scope_no not in told:
-            told[scope_no] = _Told(scope_no, actor.name, [], [], [])
-        told[scope_no].facts.append(new)
-        told[scope_no].fact_ids.append(fact_id)
-        told[scope_no].worked_out.append(more)
-    for scope_no, one in told.items():
+        if scope_no not in events:
+            events[scope_no] = _FactsEvent(scope_no, actor.name, [], [], [])
+        events[scope_no].facts.append(new)
+        events[scope_no].fact_ids.append(fact_id)
+        events[scope_no].prepared.append(prepared_fact)
+    for scope_no, event in events.items():
         if actor.is_bounded:
-            capacity.require_room(tx, scope_no, len(one.facts))
-    _record(tx, list(told.values()))
+            capacity.require_room(tx, scope_no, len(event.facts))
+    _record(tx, list(events.values()))
 
 
-def _record(tx: Transaction, told: Sequence[_Told]) -> None:
-    if not told:
+def _record(tx: Transaction, events: Sequence[_FactsEvent]) -> None:
+    if not events:
         return
     first = int((tx.one(_NEXT) or (0,))[0]) + 1
-    firsts = list(itertools.accumulate((len(one.facts) for one in told), initial=first))
-    said = [
+    firsts = list(itertools.accumulate((len(event.facts) for event in events), initial=first))
+    encoded_events = [
         EncodedEvent(
-            one.scope_no,
-            one.actor,
-            fact_event_json.with_ids([more.line for more in one.worked_out], one.fact_ids, no),
+            event.scope_no,
+            event.actor,
+            fact_event_json.with_ids(
+                [prepared_fact.line for prepared_fact in event.prepared], event.fact_ids, fact_no
+            ),
         )
-        for one, no in zip(told, firsts, strict=False)
+        for event, fact_no in zip(events, firsts, strict=False)
     ]
-    seqs = tx.append_encoded(fact_events.RECORDED, said)
+    seqs = tx.append_encoded(fact_events.RECORDED, encoded_events)
     new = [
-        bulk_facts.New(one.scope_no, seq, no, one.fact_ids, one.facts)
-        for one, seq, no in zip(told, seqs, firsts, strict=False)
+        bulk_facts.NewFactsEvent(event.scope_no, seq, fact_no, event.fact_ids, event.facts)
+        for event, seq, fact_no in zip(events, seqs, firsts, strict=False)
     ]
     bulk_facts.record(tx.connection, new, tx.at_us)
-    for one, no in zip(told, firsts, strict=False):
-        numbers = range(no, no + len(one.facts))
-        tx.equals.add(one.scope_no, [new.content_hash for new in one.facts], numbers)
-        tx.index(one.scope_no, zip(numbers, [more.text for more in one.worked_out], strict=True))
+    for event, fact_no in zip(events, firsts, strict=False):
+        numbers = range(fact_no, fact_no + len(event.facts))
+        tx.equals.add(event.scope_no, [new.content_hash for new in event.facts], numbers)
+        tx.index(
+            event.scope_no,
+            zip(numbers, [prepared_fact.text for prepared_fact in event.prepared], strict=True),
+        )

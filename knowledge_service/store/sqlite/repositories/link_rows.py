@@ -54,7 +54,7 @@ def among(
 
     `scopes` are those of the facts: links into others are not read.
     """
-    asked = (json.dumps(list(ids)), json.dumps(sorted(scopes)))
-    found: Any = connection.execute(_AMONG, asked)
-    rows = sorted(found, key=operator.itemgetter(0))
+    bindings = (json.dumps(list(ids)), json.dumps(sorted(scopes)))
+    id_rows: Any = connection.execute(_AMONG, bindings)
+    rows = sorted(id_rows, key=operator.itemgetter(0))
     return tuple(link_of((row[0], ids[row[1]], ids[row[2]], *row[3:])) for row in rows)

@@ -19,7 +19,7 @@ from knowledge_service.ports import NeighbourQuery
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_rows
 
 # Beyond this many facts nobody reads on; it bounds a walk from a hub.
-_MOST = 20_000
+_MAX_STEPS = 20_000
 # A level is asked for in slices: SQLite sorts what one statement unites.
 _SLICE = 2_000
 _LOOKED_AT = 64
@@ -27,13 +27,13 @@ _LOOKED_AT = 64
 _NUMBER = """SELECT f.fact_no FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _ENDS = (("from", "to", "link_out"), ("to", "from", "link_in"))
-_BESIDE = tuple(
+_NEIGHBOURS = tuple(
     f"""SELECT x.{other}_no FROM json_each(?1) n
   CROSS JOIN link x INDEXED BY {index} ON x.{own}_no = n.value WHERE x.closed_at IS NULL
   AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
     for own, other, index in _ENDS
 )
-_BESIDE_SEEN = tuple(
+_NEIGHBOURS_BY_SCOPE = tuple(
     f"""SELECT x.{other}_no FROM json_each(?1) n CROSS JOIN json_each(?3) s
   CROSS JOIN link x INDEXED BY {index} ON x.{own}_no = n.value AND x.{other}_scope = s.value
   WHERE x.closed_at IS NULL AND (?2 IS NULL OR x.type IN (SELECT value FROM json_each(?2)))"""
@@ -55,7 +55,7 @@ def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
     return next((int(row[0]) for row in connection.execute(_NUMBER, (fact_id,))), None)
 
 
-def _beside(
+def _neighbours(
     connection: apsw.Connection,
     numbers: Sequence[int],
     types: Sequence[str],
@@ -63,38 +63,38 @@ def _beside(
 ) -> set[int]:
     """Return the other ends of the links of some facts, from the two indexes alone."""
     chosen = json.dumps(list(types)) if types else None
-    found: set[int] = set()
+    neighbours: set[int] = set()
     for start in range(0, len(numbers), _SLICE):
         slice_ = numbers[start : start + _SLICE]
-        for sql, sql_seen, crowded in zip(_BESIDE, _BESIDE_SEEN, CROWDED, strict=True):
-            few, many = scopes.split(connection, crowded, slice_)
-            if few:
-                rows_ = connection.execute(sql, (json.dumps(few), chosen))
-                found.update(chain.from_iterable(rows_))
-            if many:
-                asked = (json.dumps(many), chosen, scopes.scopes)
-                found.update(chain.from_iterable(connection.execute(sql_seen, asked)))
-    return found
+        for sql, sql_seen, crowded in zip(_NEIGHBOURS, _NEIGHBOURS_BY_SCOPE, CROWDED, strict=True):
+            sparse, crowded_numbers = scopes.split(connection, crowded, slice_)
+            if sparse:
+                rows_ = connection.execute(sql, (json.dumps(sparse), chosen))
+                neighbours.update(chain.from_iterable(rows_))
+            if crowded_numbers:
+                bindings = (json.dumps(crowded_numbers), chosen, scopes.scopes)
+                neighbours.update(chain.from_iterable(connection.execute(sql_seen, bindings)))
+    return neighbours
 
 
 def _walkable(
     connection: apsw.Connection,
     numbers: Sequence[int],
     scopes: Mapping[int, str],
-    wanted: int,
+    limit: int,
     *,
     drafts: bool,
 ) -> list[int]:
     """Return the first `wanted` of the facts that are live and visible, in their order."""
-    found: list[int] = []
-    size = max(wanted, _LOOKED_AT)
+    walkable: list[int] = []
+    size = max(limit, _LOOKED_AT)
     for start in range(0, len(numbers), size):
-        if len(found) >= wanted:
+        if len(walkable) >= limit:
             break
-        asked = (json.dumps(list(numbers[start : start + size])), drafts)
-        rows_ = connection.execute(_LIVE, asked)
-        found += sorted(int(number) for number, scope_no in rows_ if scope_no in scopes)
-    return found[:wanted]
+        bindings = (json.dumps(list(numbers[start : start + size])), drafts)
+        rows_ = connection.execute(_LIVE, bindings)
+        walkable += sorted(int(number) for number, scope_no in rows_ if scope_no in scopes)
+    return walkable[:limit]
 
 
 def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View) -> Neighborhood:
@@ -102,26 +102,28 @@ def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View
     start = number_of(connection, around.fact_id)
     if start is None:
         return Neighborhood(facts=(), links=())
-    scopes = base.scopes_seen(connection, view, None)
-    asked = base.asked_scopes(view, scopes)
-    seen, level = {start}, [start]
+    scopes = base.visible_scopes(connection, view, None)
+    scope_filter = base.scope_filter(view, scopes)
+    visited, level = {start}, [start]
     order: list[tuple[int, int]] = []
     for depth in range(1, around.depth + 1):
-        beside = sorted(_beside(connection, level, around.types, asked) - seen)
+        neighbours = sorted(_neighbours(connection, level, around.types, scope_filter) - visited)
         # Of the last level only as many are looked at as will be shown, and one to tell of more.
-        wanted = around.limit + 1 - len(order) if depth == around.depth else len(beside)
-        level = _walkable(connection, beside, scopes, wanted, drafts=view.drafts)
-        seen.update(level)
+        limit = around.limit + 1 - len(order) if depth == around.depth else len(neighbours)
+        level = _walkable(connection, neighbours, scopes, limit, drafts=view.drafts)
+        visited.update(level)
         order += [(depth, number) for number in level]
-        if not level or len(order) > around.limit or len(seen) > _MOST:
+        if not level or len(order) > around.limit or len(visited) > _MAX_STEPS:
             break
     chosen = order[: around.limit]
     facts = fact_rows.by_numbers(connection, [number for _, number in chosen])
     ids = {start: around.fact_id, **{number: facts[number].id for _, number in chosen}}
-    own = {path: number for number, path in scopes.items()}
+    number_of_path = {path: number for number, path in scopes.items()}
     start_scope = fact_rows.by_numbers(connection, [start])[start].scope
     paths = {start_scope, *(facts[number].scope for _, number in chosen)}
-    among = link_rows.among(connection, ids, {own[path] for path in paths if path in own})
+    among = link_rows.among(
+        connection, ids, {number_of_path[path] for path in paths if path in number_of_path}
+    )
     return Neighborhood(
         facts=tuple(
             base_model.construct_unchecked(Neighbor, {"depth": depth, "fact": facts[number]})

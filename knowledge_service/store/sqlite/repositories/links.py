@@ -37,7 +37,7 @@ _PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, a.review, sb.path, b.review {li
   ORDER BY l.id DESC"""
 
 
-class Links(base.Part):
+class Links(base.SqliteRepository):
     """The `LinkStore` port."""
 
     def link(
@@ -49,7 +49,7 @@ class Links(base.Part):
         idempotency_key: IdempotencyKey | None = None,
     ) -> Linked:
         """Make a link, unless it is live."""
-        return self._once(idempotency_key, _LINKED, lambda tx: _link(tx, new, view, actor))
+        return self._idempotent(idempotency_key, _LINKED, lambda tx: _link(tx, new, view, actor))
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
         """Close a live link."""
@@ -59,8 +59,8 @@ class Links(base.Part):
             end = tx.one(_END, (from_id,))
             if row is None or end is None:
                 return False
-            said = {"id": row[0], "from": from_id, "to": to_id}
-            tx.record("link.closed", scope_no=end[1], actor=actor.name, parts=[said])
+            part = {"id": row[0], "from": from_id, "to": to_id}
+            tx.record("link.closed", scope_no=end[1], actor=actor.name, parts=[part])
             return True
 
         return self._writer.submit(work)
@@ -69,20 +69,20 @@ class Links(base.Part):
         self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
         """List a page."""
-        found: list[Link] = []
-        named = json.dumps(list(types)) if types else None
+        links: list[Link] = []
+        types_json = json.dumps(list(types)) if types else None
         with self._readers.browsing() as connection:
-            asked: tuple[Any, ...] = (fact_id, before_id, named)
-            scopes = base.asked_scopes(view, base.scopes_seen(connection, view, None)).scopes
+            bindings: tuple[Any, ...] = (fact_id, before_id, types_json)
+            scopes = base.scope_filter(view, base.visible_scopes(connection, view, None)).scopes
             sql = _PAGE
             if scopes is not None:
-                sql, asked = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*asked, scopes)
-            for row in connection.execute(sql, asked):
+                sql, bindings = _PAGE.replace(_OF_FACT, _OF_FACT_SEEN), (*bindings, scopes)
+            for row in connection.execute(sql, bindings):
                 if view.can_read_fact(*row[-4:-2]) and view.can_read_fact(*row[-2:]):
-                    if len(found) == limit:
-                        return LinkPage(links=tuple(found), cursor=found[-1].id)
-                    found.append(link_rows.link_of(row))
-        return LinkPage(links=tuple(found))
+                    if len(links) == limit:
+                        return LinkPage(links=tuple(links), cursor=links[-1].id)
+                    links.append(link_rows.link_of(row))
+        return LinkPage(links=tuple(links))
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Go out level by level in one snapshot."""
@@ -102,15 +102,15 @@ def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
     live = tx.one(_LIVE, key)
     if live:
         return Linked(status="exists", link=link_rows.link_of(live))
-    said = {
+    part = {
         "id": tx.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
         "weight": new.weight, "data": new.data, "valid_from": times.to_us(new.valid_from),
         "valid_until": times.to_us(new.valid_until),
     }  # fmt: skip
-    parts = [{name: value for name, value in said.items() if value is not None}]
+    parts = [{name: value for name, value in part.items() if value is not None}]
     tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
-    made: Any = tx.one(_LIVE, key)
-    return Linked(status="created", link=link_rows.link_of(made))
+    event: Any = tx.one(_LIVE, key)
+    return Linked(status="created", link=link_rows.link_of(event))
 
 
 def _visible_end(tx: Transaction, fact_id: str, view: View) -> int:

@@ -13,16 +13,16 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, scopes
 
 _COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota"
-_ALL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
+_EVERY_PRINCIPAL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
 _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
-_USED = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
+_REALM_IN_USE = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
 _IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
 # Registrations cached in memory, a kilobyte each; an arbitrary number.
 _REMEMBERED = 20_000
 
 
-class Principals(base.Part):
+class Principals(base.SqliteRepository):
     """The `PrincipalStore` port."""
 
     def put_principal(self, principal: PrincipalIn, *, actor: Actor) -> None:
@@ -33,8 +33,8 @@ class Principals(base.Part):
             row = tx.one(_GET, (principal.subject.username,))
             if row and _principal(row) == principal:
                 return
-            said = principal.model_dump(mode="json")
-            tx.record("principal.registered", scope_no=None, actor=actor.name, parts=[said])
+            part = principal.model_dump(mode="json")
+            tx.record("principal.registered", scope_no=None, actor=actor.name, parts=[part])
 
         self._writer.submit(work)
 
@@ -42,13 +42,13 @@ class Principals(base.Part):
 
     def principal(self, username: str) -> PrincipalIn | None:
         """Look one up; every request asks, so that what was read is kept until it changes."""
-        version, known = self._registered
-        if version != self._writer.scopes_version or len(known) > _REMEMBERED:
-            version, known = self._registered = (self._writer.scopes_version, {})
-        if username not in known:
+        version, registrations = self._registered
+        if version != self._writer.scopes_version or len(registrations) > _REMEMBERED:
+            version, registrations = self._registered = (self._writer.scopes_version, {})
+        if username not in registrations:
             # Kept with the version that was read before it, so that it cannot outlive a change.
-            known[username] = self._read(username)
-        return known[username]
+            registrations[username] = self._read(username)
+        return registrations[username]
 
     def _read(self, username: str) -> PrincipalIn | None:
         with self._readers.snapshot() as connection:
@@ -59,7 +59,7 @@ class Principals(base.Part):
     def principals(self) -> tuple[PrincipalIn, ...]:
         """List by username."""
         with self._readers.browsing() as connection:
-            return tuple(_principal(row) for row in connection.execute(_ALL))
+            return tuple(_principal(row) for row in connection.execute(_EVERY_PRINCIPAL))
 
     def delete_principal(self, username: str, *, actor: Actor) -> bool:
         """Forget."""
@@ -67,8 +67,8 @@ class Principals(base.Part):
         def work(tx: Transaction) -> bool:
             if tx.one(_GET, (username,)) is None:
                 return False
-            said = {"username": username}
-            tx.record("principal.removed", scope_no=None, actor=actor.name, parts=[said])
+            part = {"username": username}
+            tx.record("principal.removed", scope_no=None, actor=actor.name, parts=[part])
             return True
 
         return self._writer.submit(work)
@@ -80,17 +80,17 @@ def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None
     if uid is None or path == PLATFORM:
         return
     number = base.ensure_scope(tx, path, actor.name)
-    known = (tx.one(_REALM, (path,)) or (number, None))[1]
-    if known == uid:
+    recorded_uid = (tx.one(_REALM, (path,)) or (number, None))[1]
+    if recorded_uid == uid:
         return
-    if known is not None:
-        if tx.one(_USED, (path, uid)):
-            raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {known}")
+    if recorded_uid is not None:
+        if tx.one(_REALM_IN_USE, (path, uid)):
+            raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {recorded_uid}")
         for old, old_path in tx.all(_IN_REALM, (number,)):
             scopes.retire(tx, old, old_path, actor)
         number = base.ensure_scope(tx, path, actor.name)
-    said = {"path": path, "realm_uid": uid}
-    tx.record("realm.named", scope_no=number, actor=actor.name, parts=[said])
+    part = {"path": path, "realm_uid": uid}
+    tx.record("realm.named", scope_no=number, actor=actor.name, parts=[part])
 
 
 def _principal(row: tuple[Any, ...]) -> PrincipalIn:

@@ -90,7 +90,7 @@ _SERVED_BY_FACT = """SELECT receipt, principal, observer_no, run_id, at FROM ser
 _SERVED_BY_SCOPE = """SELECT v.receipt, v.principal, v.observer_no, v.run_id, v.at
   FROM json_each(?2) s CROSS JOIN served v ON v.fact_no = ?1 AND v.observer_no = s.value
   ORDER BY v.at DESC, v.receipt DESC"""
-_MANY = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
+_MAX_LISTED = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
 
 
 class _Query(NamedTuple):
@@ -104,41 +104,43 @@ class _Query(NamedTuple):
 _BACK = _Query(_BACK_BY_FACT, _BACK_BY_SCOPE, link_traversal.CROWDED[0])
 _FORTH = _Query(_FORTH_BY_FACT, _FORTH_BY_SCOPE, link_traversal.CROWDED[1])
 _PROMOTIONS = _Query(
-    _PROMOTIONS_BY_FACT, _PROMOTIONS_BY_SCOPE, _MANY.format("promotion WHERE copy_no")
+    _PROMOTIONS_BY_FACT, _PROMOTIONS_BY_SCOPE, _MAX_LISTED.format("promotion WHERE copy_no")
 )
-_REPLACING = _Query(_REPLACING_BY_FACT, _REPLACING_BY_SCOPE, _MANY.format("link WHERE to_no"))
-_SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MANY.format("served WHERE fact_no"))
+_REPLACING = _Query(_REPLACING_BY_FACT, _REPLACING_BY_SCOPE, _MAX_LISTED.format("link WHERE to_no"))
+_SERVED = _Query(_SERVED_BY_FACT, _SERVED_BY_SCOPE, _MAX_LISTED.format("served WHERE fact_no"))
 
 
-class Provenance(base.Part):
+class Provenance(base.SqliteRepository):
     """The `ProvenanceStore` port."""
 
     def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
         """Put together what leads to a fact."""
         with self._readers.browsing() as connection:
-            found = _visible(connection, fact_id, reader.view)
-            return _why(connection, *found, reader) if found else None
+            visible_fact = _visible(connection, fact_id, reader.view)
+            return _why(connection, *visible_fact, reader) if visible_fact else None
 
     def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
         """Put together what came of a fact."""
         with self._readers.browsing() as connection:
-            found = _visible(connection, fact_id, reader.view)
-            if found is None:
+            visible_fact = _visible(connection, fact_id, reader.view)
+            if visible_fact is None:
                 return None
-            number = found[0]
+            number = visible_fact[0]
             scopes = _Scopes(connection, reader.view)
-            recalls, seen_in, is_more = _served(connection, number, reader, scopes, limit)
-            made = [
-                each for each in _promoted(connection, number, scopes) if each.origin == fact_id
+            recalls, seen_in, has_next = _served(connection, number, reader, scopes, limit)
+            promotions = [
+                promotion
+                for promotion in _promoted(connection, number, scopes)
+                if promotion.origin == fact_id
             ]
             return Impact(
                 fact=fact_id,
                 recalls=recalls,
                 runs=seen_in,
                 derived=_derived(connection, number, scopes),
-                copies=tuple(each.copy_ for each in made),
-                usage=usage.of_fact(connection, number, reader.view, scopes.asked),
-                truncated=is_more,
+                copies=tuple(promotion.copy_ for promotion in promotions),
+                usage=usage.usage_of_fact(connection, number, reader.view, scopes.asked),
+                truncated=has_next,
             )
 
 
@@ -147,8 +149,8 @@ class _Scopes:
 
     def __init__(self, connection: apsw.Connection, view: View) -> None:
         self._view = view
-        self.paths = base.scopes_seen(connection, view, None)
-        self.asked = base.asked_scopes(view, self.paths)
+        self.paths = base.visible_scopes(connection, view, None)
+        self.asked = base.scope_filter(view, self.paths)
 
     def __contains__(self, number: object) -> bool:
         """Tell whether a scope is seen."""
@@ -168,15 +170,15 @@ class _Scopes:
         self, connection: apsw.Connection, query: _Query, numbers: Sequence[int], types: str
     ) -> list[Any]:
         """Return the rows of some facts in the order of their first column."""
-        few, many = self.asked.split(connection, query.crowded, numbers)
-        found: list[Any] = []
-        if few:
-            found += connection.execute(query.by_fact, (json.dumps(few), types))
-        if many:
-            found += connection.execute(
-                query.by_scope, (json.dumps(many), types, self.asked.scopes)
+        sparse, crowded_numbers = self.asked.split(connection, query.crowded, numbers)
+        rows: list[Any] = []
+        if sparse:
+            rows += connection.execute(query.by_fact, (json.dumps(sparse), types))
+        if crowded_numbers:
+            rows += connection.execute(
+                query.by_scope, (json.dumps(crowded_numbers), types, self.asked.scopes)
             )
-        return sorted(found, key=operator.itemgetter(0))
+        return sorted(rows, key=operator.itemgetter(0))
 
 
 def _visible(connection: apsw.Connection, fact_id: str, view: View) -> tuple[int, Fact] | None:
@@ -222,46 +224,46 @@ def _served(
 ) -> tuple[tuple[RecallExposure, ...], tuple[str, ...], bool]:
     """Return the newest visible recalls, the runs of all of them, and whether there are more."""
     paths = scopes.paths
-    found: list[RecallExposure] = []
+    exposures: list[RecallExposure] = []
     runs_: dict[str, None] = {}
-    is_more = False
-    told: dict[tuple[int, str], bool] = {}
+    has_next = False
+    visibility: dict[tuple[int, str], bool] = {}
     rows_ = scopes.rows(connection, _SERVED, number)
     for receipt, principal, observer_no, run_id, at in rows_:
         key = (observer_no, principal)
-        if key not in told:
+        if key not in visibility:
             path = paths.get(observer_no)
-            told[key] = path is not None and reader.can_read_receipt(path, principal)
-        if not told[key]:
+            visibility[key] = path is not None and reader.can_read_receipt(path, principal)
+        if not visibility[key]:
             continue
         if run_id:
             runs_[run_id] = None
-        if len(found) == limit:
-            is_more = True
+        if len(exposures) == limit:
+            has_next = True
             continue
-        found.append(
+        exposures.append(
             RecallExposure.model_construct(
                 receipt=receipt, principal=principal, scope=paths[observer_no], run=run_id,
                 at=times.from_us(at),
             )
         )  # fmt: skip
-    return tuple(found), tuple(runs_), is_more
+    return tuple(exposures), tuple(runs_), has_next
 
 
 def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
     for ref in fact.source.refs:
         if ref.type == "run":
-            found = _runs_of(connection, fact, ref.id, view)
-            if len(found) == 1:
-                return found[0]
+            runs_found = _runs_of(connection, fact, ref.id, view)
+            if len(runs_found) == 1:
+                return runs_found[0]
     return None
 
 
 def _runs_of(connection: apsw.Connection, fact: Fact, run_id: str, view: View) -> tuple[Run, ...]:
     """Return the visible runs that an id at a fact may mean: its realm's, of the platform any."""
     realm = realm_of(fact.scope)
-    found = runs.visible_runs(connection, run_id, view)
-    return tuple(run for run in found if realm in (PLATFORM, realm_of(run.scope)))
+    visible_runs = runs.visible_runs(connection, run_id, view)
+    return tuple(run for run in visible_runs if realm in (PLATFORM, realm_of(run.scope)))
 
 
 def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: View) -> str | None:
@@ -283,14 +285,14 @@ def _receipts(
 ) -> tuple[Receipt, ...]:
     """Return what had been put in front of the run when the fact was made."""
     columns = runs.numbered(connection, key_of(run)) or ()
-    asked = (*columns, times.to_us(fact.recorded_at))
-    found = [
+    bindings = (*columns, times.to_us(fact.recorded_at))
+    receipts = [
         (Receipt.model_validate_json(body), observer)
-        for body, observer in connection.execute(_RECEIPTS, asked)
+        for body, observer in connection.execute(_RECEIPTS, bindings)
     ]
     return tuple(
         receipt
-        for receipt, observer in found
+        for receipt, observer in receipts
         if reader.can_read_receipt(observer, receipt.principal)
     )
 
@@ -299,34 +301,34 @@ def _derivation(
     connection: apsw.Connection, number: int, scopes: _Scopes
 ) -> tuple[tuple[Link, ...], tuple[Fact, ...]]:
     chain: list[Link] = []
-    seen, level, order = {number}, [number], list[int]()
-    while level and len(seen) < _LONGEST:
-        found = scopes.rows_of_all(connection, _BACK, level, _DERIVING)
+    visited, level, order = {number}, [number], list[int]()
+    while level and len(visited) < _LONGEST:
+        rows = scopes.rows_of_all(connection, _BACK, level, _DERIVING)
         level = []
-        for row in found:
+        for row in rows:
             to_no, scope_no, review = row[-3:]
             if not scopes.shows(scope_no, review):
                 continue
             chain.append(link_rows.link_of(row))
-            if to_no not in seen:
-                seen.add(to_no)
+            if to_no not in visited:
+                visited.add(to_no)
                 level.append(to_no)
         order += level
     facts = fact_rows.by_numbers(connection, order)
-    return tuple(chain), tuple(facts[each] for each in order)
+    return tuple(chain), tuple(facts[fact_no] for fact_no in order)
 
 
 def _derived(connection: apsw.Connection, number: int, scopes: _Scopes) -> tuple[str, ...]:
-    seen, level, found = {number}, [number], list[str]()
-    while level and len(seen) < _LONGEST:
+    visited, level, fact_ids = {number}, [number], list[str]()
+    while level and len(visited) < _LONGEST:
         rows_ = scopes.rows_of_all(connection, _FORTH, level, _DERIVED)
         level = []
         for fact_id, from_no, scope_no, review in rows_:
-            if scopes.shows(scope_no, review) and from_no not in seen:
-                seen.add(from_no)
+            if scopes.shows(scope_no, review) and from_no not in visited:
+                visited.add(from_no)
                 level.append(from_no)
-                found.append(fact_id)
-    return tuple(found)
+                fact_ids.append(fact_id)
+    return tuple(fact_ids)
 
 
 def _promoted(
@@ -343,8 +345,8 @@ def _promoted(
 def _corrections(connection: apsw.Connection, number: int, scopes: _Scopes) -> Iterator[Correction]:
     replacing: Sequence[str] = tuple(
         fact_id
-        for fact_id, *place in scopes.rows(connection, _REPLACING, number)
-        if scopes.shows(*place)
+        for fact_id, *scope_and_review in scopes.rows(connection, _REPLACING, number)
+        if scopes.shows(*scope_and_review)
     )
     for lifecycle, reason, actor, at in connection.execute(_CLOSED, (number,)):
         yield Correction(

@@ -15,10 +15,10 @@ _NO_RECEIPT = "DELETE FROM receipt WHERE id = ?"
 _PORTION = 500  # about 10 ms of the writer's time
 
 
-def forget_recalls(tx: Transaction, before_us: int) -> int:
+def delete_receipts(tx: Transaction, cutoff_us: int) -> int:
     """Delete a portion of the receipts made before a moment, with what leads to them."""
-    found = tx.all(_OLD_RECEIPTS, (before_us, _PORTION))
-    for identity, at in found:
+    rows = tx.all(_OLD_RECEIPTS, (cutoff_us, _PORTION))
+    for identity, at in rows:
         tx.execute(_NOT_SERVED, (at, identity))
         tx.execute(_NO_RECEIPT, (identity,))
-    return len(found)
+    return len(rows)

@@ -19,7 +19,7 @@ from knowledge_service.domain import retention, statistics
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import archive as archiving
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.db.write_queue import Writer
+from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
@@ -27,20 +27,20 @@ _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_a
   AND json_extract(config, '$.retention.max_facts') < live_facts"""
 _BOUNDS = f"{_BOUND} ORDER BY scope_no"
 _BOUND_OF = f"{_BOUND} AND scope_no = ?"
-_KEPT = """f.review = 'approved'
+_PROTECTED = """f.review = 'approved'
     OR EXISTS (SELECT 1 FROM promotion p WHERE p.copy_no = f.fact_no AND p.undone_at IS NULL)"""
 _FACTS = f"""SELECT f.id, f.confidence,
     max(f.recorded_at, coalesce((SELECT max(c.at) FROM confirmation c
       WHERE c.fact_no = f.fact_no), 0)),
     (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'succeeded'),
     (SELECT total(u.count) FROM usage u WHERE u.fact_no = f.fact_no AND u.kind = 'failed'),
-    f.expires_at, f.lifecycle <> 'live' OR {_KEPT}, f.version
+    f.expires_at, f.lifecycle <> 'live' OR {_PROTECTED}, f.version
   FROM fact f INDEXED BY fact_newest WHERE f.scope_no = ? AND f.id > ? ORDER BY f.id LIMIT ?"""
 _OF_OPEN_RUNS = """SELECT DISTINCT j.value FROM run
   JOIN receipt r USING(realm_no, run_id), json_each(r.body, '$.facts') j
   WHERE run.outcome IS NULL"""
 _MAY_GO = f"""SELECT f.id, f.version FROM json_each(?1) n CROSS JOIN fact f ON f.id = n.value
-  WHERE +f.scope_no = ?2 AND +f.lifecycle = 'live' AND NOT ({_KEPT})
+  WHERE +f.scope_no = ?2 AND +f.lifecycle = 'live' AND NOT ({_PROTECTED})
   AND NOT EXISTS (SELECT 1 FROM served s JOIN receipt r ON r.id = s.receipt
     JOIN run ON run.realm_no = r.realm_no AND run.run_id = r.run_id
     WHERE s.fact_no = f.fact_no AND s.run_id IS NOT NULL AND run.outcome IS NULL)"""
@@ -68,7 +68,7 @@ class Retention:
     """Chooses by the readers and archives by the writer. Used by one thread at a time."""
 
     def __init__(
-        self, readers: Readers, writer: Writer, monotonic: Callable[[], float] = time.monotonic
+        self, readers: Readers, writer: WriteQueue, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._readers = readers
         self._writer = writer
@@ -103,10 +103,12 @@ class Retention:
 
     def _candidates(self, bound: _Bound) -> Iterator[retention.Candidate]:
         with self._readers.snapshot() as connection:
-            named = frozenset(str(fact_id) for (fact_id,) in connection.execute(_OF_OPEN_RUNS))
+            facts_of_open_runs = frozenset(
+                str(fact_id) for (fact_id,) in connection.execute(_OF_OPEN_RUNS)
+            )
         last = ""
         while rows := self._page(bound.scope_no, last):
-            yield from (_candidate(row, named) for row in rows)
+            yield from (_candidate(row, facts_of_open_runs) for row in rows)
             last = rows[-1][0]
 
     def _page(self, scope_no: int, last: str) -> list[tuple[Any, ...]]:
@@ -120,9 +122,11 @@ def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) 
     if row is None:
         return 0
     bound = _bound(row)
-    asked = json.dumps([each.fact_id for each in chosen])
-    may_go = set(tx.all(_MAY_GO, (asked, scope_no)))
-    going = [each for each in chosen if (each.fact_id, each.version) in may_go][: bound.surplus]
+    chosen_json = json.dumps([choice.fact_id for choice in chosen])
+    may_go = set(tx.all(_MAY_GO, (chosen_json, scope_no)))
+    going = [choice for choice in chosen if (choice.fact_id, choice.version) in may_go][
+        : bound.surplus
+    ]
     archiving.archive(SqliteUnitOfWork(tx), bound.path, going)
     return len(going)
 
@@ -133,13 +137,13 @@ def _bound(row: Sequence[Any]) -> _Bound:
     return _Bound(scope_no, path, settings, retention.surplus(live_facts, settings))
 
 
-def _candidate(row: tuple[Any, ...], named: frozenset[str]) -> retention.Candidate:
+def _candidate(row: tuple[Any, ...], facts_of_open_runs: frozenset[str]) -> retention.Candidate:
     return retention.Candidate(
         fact_id=row[0],
         confidence=row[1],
         since=times.from_us(row[2]),
         usefulness=statistics.usefulness(int(row[3]), int(row[4])),
         expires_at=times.from_us(row[5]),
-        is_protected=bool(row[6]) or row[0] in named,
+        is_protected=bool(row[6]) or row[0] in facts_of_open_runs,
         version=row[7],
     )

@@ -13,7 +13,7 @@ _USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?
   ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
 _USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
   VALUES(?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
-_SHOWN = "INSERT OR IGNORE INTO fact_run(fact_no, realm_no, run_id) VALUES(?, ?, ?)"
+_EXPOSED_FACTS = "INSERT OR IGNORE INTO fact_run(fact_no, realm_no, run_id) VALUES(?, ?, ?)"
 _OF_RUN = """SELECT observer_no, body FROM receipt WHERE realm_no = ? AND run_id = ?
   ORDER BY id"""
 
@@ -23,17 +23,19 @@ def credit(tx: Transaction, realm_no: int, run_id: str, kind: str) -> tuple[str,
 
     Returns the facts that were credited, each once.
     """
-    seen: set[tuple[str, int]] = set()
+    credited_pairs: set[tuple[str, int]] = set()
     for observer_no, body in tx.all(_OF_RUN, (realm_no, run_id)):
-        seen.update((fact, observer_no) for fact in Receipt.model_validate_json(body).facts)
+        credited_pairs.update(
+            (fact, observer_no) for fact in Receipt.model_validate_json(body).facts
+        )
     credited: dict[str, None] = {}
-    for fact_id, observer_no in sorted(seen):
+    for fact_id, observer_no in sorted(credited_pairs):
         fact = next(fact_rows.facts(tx.connection, _FACT, (fact_id,)), None)
         if fact is None or run_merge.is_own(run_id, fact):
             continue
         for fact_no, scope_no in tx.all(_NUMBERS, (fact_id,)):
             tx.execute(_USE, (fact_no, observer_no, kind, tx.at_us))
             tx.execute(_USE_SCOPE, (scope_no, observer_no, kind, tx.at_us))
-            tx.execute(_SHOWN, (fact_no, realm_no, run_id))
+            tx.execute(_EXPOSED_FACTS, (fact_no, realm_no, run_id))
         credited[fact_id] = None
     return tuple(credited)

@@ -29,18 +29,18 @@ from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitO
 _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
 _RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
-_NAMED = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
+_RUNS_BY_ID = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
 # The page is chosen in an index; only its own runs are read.
-_WANTED = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
+_LIST_FILTER = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
   AND (?4 IS NULL OR (opened_at, run_id, scope) <
     (SELECT opened_at, run_id, scope FROM run WHERE realm_no = ?3 AND run_id = ?4))
   ORDER BY opened_at DESC, run_id DESC, scope DESC LIMIT ?5"""
 _PAGE = """SELECT r.body FROM ({}) page JOIN run r USING(realm_no, run_id)
   ORDER BY r.opened_at DESC, r.run_id DESC, r.scope DESC"""
-_RUNS = _PAGE.format(f"SELECT realm_no, run_id FROM run INDEXED BY run_newest WHERE {_WANTED}")
+_RUNS = _PAGE.format(f"SELECT realm_no, run_id FROM run INDEXED BY run_newest WHERE {_LIST_FILTER}")
 _RUNS_SEEN = _PAGE.format(
     f"""SELECT realm_no, run_id FROM json_each(?6) n
-  CROSS JOIN run INDEXED BY run_scope ON scope = n.value WHERE {_WANTED}"""
+  CROSS JOIN run INDEXED BY run_scope ON scope = n.value WHERE {_LIST_FILTER}"""
 )
 _OLD = "SELECT body, credited, last_at FROM run WHERE realm_no = ? AND run_id = ?"
 _LEDGER = f"""SELECT scope, revision, outcome, last_at, duration_us, cost FROM run
@@ -54,7 +54,7 @@ _FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
   ON scope = n.value WHERE namespace"""
 
 
-class Runs(base.Part):
+class Runs(base.SqliteRepository):
     """The `RunStore` port."""
 
     def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
@@ -76,15 +76,20 @@ class Runs(base.Part):
         """List a page."""
         view = listing.view
         with self._readers.browsing() as connection:
-            before = (
+            cursor = (
                 numbered(connection, listing.before_run) if listing.before_run else (None, None)
             )
-            asked = (listing.namespace, listing.blueprint, *(before or (None, "")), listing.limit)
+            bindings = (
+                listing.namespace,
+                listing.blueprint,
+                *(cursor or (None, "")),
+                listing.limit,
+            )
             if view.can_read_subtree(PLATFORM):
-                found = connection.execute(_RUNS, asked)
+                rows = connection.execute(_RUNS, bindings)
             else:
-                found = connection.execute(_RUNS_SEEN, (*asked, _paths(connection, view)))
-            return tuple(Run.model_validate_json(body) for (body,) in found)
+                rows = connection.execute(_RUNS_SEEN, (*bindings, _paths(connection, view)))
+            return tuple(Run.model_validate_json(body) for (body,) in rows)
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
@@ -122,13 +127,13 @@ def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | No
 def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[Run, ...]:
     """Return the visible runs of an id, at most one in each realm."""
     if view.can_read_subtree(PLATFORM):
-        bodies = connection.execute(_NAMED, (run_id,))
+        bodies = connection.execute(_RUNS_BY_ID, (run_id,))
         return tuple(Run.model_validate_json(body) for (body,) in bodies)
     # Only realms in reach are read: what others have must not set how long the reader waits.
     scopes = (PLATFORM, view.home, *(reach.scope for reach in view.scope_ranges))
     realms = sorted({realm_of(scope) for scope in scopes})
-    found = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
-    return tuple(run for run in found if run and view.can_read(run.scope))
+    candidates = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
+    return tuple(run for run in candidates if run and view.can_read(run.scope))
 
 
 def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
@@ -146,7 +151,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     if merged == old:
         return merged
     scope_no = base.ensure_scope(tx, merged.scope, actor.name)
-    credited, shown = _credit(tx, merged, realm_no, actor, credited=bool(row and row[1]))
+    credited, exposed = _credit(tx, merged, realm_no, actor, credited=bool(row and row[1]))
     kind = "run.closed" if merged.outcome and not (old and old.outcome) else "run.recorded"
     part_ = {
         "run": merged.model_dump(mode="json", exclude_none=True),
@@ -155,7 +160,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
         "credited": credited,
     }
     tx.record(kind, scope_no=scope_no, actor=actor.name, parts=[part_])
-    for fact_id in shown:
+    for fact_id in exposed:
         promote.promote_proven(SqliteUnitOfWork(tx), fact_id)
     return merged
 
@@ -182,13 +187,13 @@ def _of_blueprint(
     """Read a Blueprint's visible runs."""
     if view.can_read_subtree(PLATFORM):
         return iter(connection.execute(sql, (name.namespace, name.name)))
-    asked = (name.namespace, name.name, _paths(connection, view))
-    return iter(connection.execute(sql.replace(_FROM_RUN, _FROM_SEEN), asked))
+    bindings = (name.namespace, name.name, _paths(connection, view))
+    return iter(connection.execute(sql.replace(_FROM_RUN, _FROM_SEEN), bindings))
 
 
 def _paths(connection: apsw.Connection, view: View) -> str:
     """Return the paths that a reader sees as a query takes them."""
-    return json.dumps(sorted(base.paths_seen(connection, view, None)))
+    return json.dumps(sorted(base.visible_paths(connection, view, None)))
 
 
 def _row(

@@ -23,7 +23,7 @@ _MOST_MOVED = 2_000
 _LAST = """SELECT scope_no, retired_at FROM scope
   WHERE path = ? AND retired_at IS NOT NULL AND erased_by IS NULL
   ORDER BY retired_at DESC, scope_no DESC LIMIT 1"""
-_WITH_IT = """SELECT scope_no, path FROM scope
+_MOVED_WITH_FACTS = """SELECT scope_no, path FROM scope
   WHERE realm_no = ? AND retired_at = ? AND erased_by IS NULL
   ORDER BY scope_no"""
 _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
@@ -50,7 +50,7 @@ _FOLLOW = (
 )
 
 
-class Adoption(base.Part):
+class Adoption(base.SqliteRepository):
     """The adopting half of the `ScopeStore` port."""
 
     def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
@@ -63,10 +63,10 @@ class Adoption(base.Part):
             number, retired_at = row
             old = [(number, path)]
             if path == realm_of(path):
-                old = [(int(n), str(p)) for n, p in tx.all(_WITH_IT, (number, retired_at))]
+                old = [(int(n), str(p)) for n, p in tx.all(_MOVED_WITH_FACTS, (number, retired_at))]
             realm = base.find_scope(tx, realm_of(path))
             home = number if path == realm_of(path) or realm is None else realm
-            facts = sum(_adopt(tx, each, home, actor) for each in old)
+            facts = sum(_adopt(tx, predecessor, home, actor) for predecessor in old)
             return AdoptionResult(path=path, scopes=tuple(sorted(p for _, p in old)), facts=facts)
 
         return self._writer.submit(work)
@@ -82,16 +82,16 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
             " export it, delete it, adopt the old one, then import the export"
         )
     _refuse_equal_runs(tx, old, now)
-    known = int((tx.one(_COUNT, (number,)) or (0,))[0])
-    said: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
-    tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[said])
+    fact_count = int((tx.one(_COUNT, (number,)) or (0,))[0])
+    part: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
+    tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[part])
     if now is not None:
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))
         tx.equals.move(now, number, moving)
         tx.index(number, projection_rebuild.texts_of(tx.connection, moving))
         tx.unindex_scope(now)
-    return known
+    return fact_count
 
 
 def _refuse_equal_runs(tx: Transaction, old: tuple[int, str], now: int | None) -> None:

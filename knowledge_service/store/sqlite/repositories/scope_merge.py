@@ -23,8 +23,8 @@ Key = tuple[Any, ...]
 class _Descending(tuple[Any, ...]):
     """A key that sorts before the smaller ones."""
 
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return tuple.__gt__(self, other)
+    def __lt__(self, compared: tuple[Any, ...]) -> bool:
+        return tuple.__gt__(self, compared)
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class ScopedRows:
     descending: bool = False
 
     def merge(
-        self, connection: apsw.Connection, scopes: Collection[int], after: Key
+        self, connection: apsw.Connection, scopes: Collection[int], start_key: Key
     ) -> Iterator[tuple[Any, ...]]:
         """Go through the rows of all these scopes in the order of their keys."""
         order = _Descending if self.descending else tuple
-        size = len(after)
-        heads: Any = connection.execute(self.heads, (json.dumps(sorted(scopes)), *after))
+        size = len(start_key)
+        heads: Any = connection.execute(self.heads, (json.dumps(sorted(scopes)), *start_key))
         heap = [(order(key), scope_no) for scope_no, *key in heads]
         heapq.heapify(heap)
         pages: dict[int, deque[tuple[Any, ...]]] = {}
         while heap:
             scope_no = heap[0][1]
-            rows = pages.get(scope_no) or self._page(connection, scope_no, after)
+            rows = pages.get(scope_no) or self._page(connection, scope_no, start_key)
             row = rows.popleft()
             yield row
             pages[scope_no] = rows = rows or self._page(connection, scope_no, row[:size])
@@ -61,6 +61,6 @@ class ScopedRows:
                 heapq.heappop(heap)
 
     def _page(
-        self, connection: apsw.Connection, scope_no: int, after: Key
+        self, connection: apsw.Connection, scope_no: int, start_key: Key
     ) -> deque[tuple[Any, ...]]:
-        return deque(connection.execute(self.page, (scope_no, *after, _PAGE)))
+        return deque(connection.execute(self.page, (scope_no, *start_key, _PAGE)))

@@ -35,7 +35,7 @@ LEVELS = ("platform", "realm", "formation", "cell")
 _REMEMBERED = 20_000
 
 
-class Scopes(base.Part):
+class Scopes(base.SqliteRepository):
     """The `ScopeStore` port."""
 
     _declared: tuple[int, dict[str, ScopeConfig | None]] = (-1, {})
@@ -47,35 +47,35 @@ class Scopes(base.Part):
         def work(tx: Transaction) -> None:
             number = base.ensure_scope(tx, path, actor.name)
             if tx.one(_DIFFERS, (number, text)):
-                said = {"path": path, "config": config.model_dump(mode="json")}
-                tx.record("scope.configured", scope_no=number, actor=actor.name, parts=[said])
+                part = {"path": path, "config": config.model_dump(mode="json")}
+                tx.record("scope.configured", scope_no=number, actor=actor.name, parts=[part])
 
         self._writer.submit(work)
 
     def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
         """Look declarations up."""
-        version, known = self._declared
-        if version != self._writer.scopes_version or len(known) > _REMEMBERED:
-            version, known = self._declared = (self._writer.scopes_version, {})
-        asked = [path for path in paths if path not in known]
-        if asked:
+        version, configs = self._declared
+        if version != self._writer.scopes_version or len(configs) > _REMEMBERED:
+            version, configs = self._declared = (self._writer.scopes_version, {})
+        missing = [path for path in paths if path not in configs]
+        if missing:
             # Kept with the version that was read before it, so that it cannot outlive a change.
-            known.update(self._declarations(asked))
-        found = {path: known[path] for path in paths}
-        return {path: config for path, config in found.items() if config}
+            configs.update(self._declarations(missing))
+        requested = {path: configs[path] for path in paths}
+        return {path: config for path, config in requested.items() if config}
 
     def _declarations(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig | None]:
-        found: dict[str, ScopeConfig | None] = dict.fromkeys(paths)
+        declarations: dict[str, ScopeConfig | None] = dict.fromkeys(paths)
         with self._readers.snapshot() as connection:
             for path in paths:
                 for (text,) in connection.execute(_CONFIG, (path,)):
-                    found[path] = ScopeConfig.model_validate_json(text)
-        return found
+                    declarations[path] = ScopeConfig.model_validate_json(text)
+        return declarations
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""
         with self._readers.browsing() as connection:
-            return tuple(sorted(base.paths_seen(connection, view, None)))
+            return tuple(sorted(base.visible_paths(connection, view, None)))
 
     def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
         """Retire a scope; its successor starts empty."""
@@ -87,10 +87,10 @@ class Scopes(base.Part):
             retire(tx, number, path, actor, erase=erase)
             return True
 
-        is_there = self._writer.submit(work)
+        existed = self._writer.submit(work)
         if erase:
             self._readers.wait_for_open()
-        return is_there
+        return existed
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
         """Forget a declaration."""
@@ -113,18 +113,18 @@ class Scopes(base.Part):
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""
         with self._readers.browsing() as connection:
-            seen = base.asked_scopes(view, base.scopes_seen(connection, view, None))
-            return tuple(_stats(connection, path, view, seen) for path in paths)
+            scope_filter = base.scope_filter(view, base.visible_scopes(connection, view, None))
+            return tuple(_stats(connection, path, view, scope_filter) for path in paths)
 
 
 def retire(
     tx: Transaction, number: int, path: str, actor: Actor, *, erase: bool = False
 ) -> None:  # fmt: skip
     """Take a scope out of sight; with `erase`, its facts are erased from then on."""
-    said: dict[str, Any] = {"path": path}
+    part: dict[str, Any] = {"path": path}
     if erase:
-        said["erase"] = True
-    tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[said])
+        part["erase"] = True
+    tx.record("scope.retired", scope_no=number, actor=actor.name, parts=[part])
 
 
 def _stats(
@@ -133,17 +133,17 @@ def _stats(
     row = next(iter(connection.execute(_STATS, (path,))), None)
     if row is None:
         return ScopeStats(path=path)
-    used: Counter[str] = Counter()
-    asked: tuple[str, tuple[Any, ...]] = (_USAGE, (row[0],))
+    usage: Counter[str] = Counter()
+    query: tuple[str, tuple[Any, ...]] = (_USAGE, (row[0],))
     if scopes.is_named(connection, _CROWDED, row[0]):
-        asked = (_USAGE_SEEN, (row[0], scopes.scopes))
-    for observer, kind, count in connection.execute(*asked):
+        query = (_USAGE_SEEN, (row[0], scopes.scopes))
+    for observer, kind, count in connection.execute(*query):
         if view.can_read(observer):
-            used[kind] += count
+            usage[kind] += count
     return ScopeStats(
         path=path,
         facts=row[1],
-        recalls=used["recall"],
-        usefulness=statistics.usefulness(used["succeeded"], used["failed"]),
+        recalls=usage["recall"],
+        usefulness=statistics.usefulness(usage["succeeded"], usage["failed"]),
         last_write_at=times.from_us(row[2]),
     )

@@ -54,7 +54,7 @@ _COPIES = """SELECT DISTINCT b.id FROM promotion p JOIN fact a ON a.fact_no = p.
 _CONFIRMATIONS = """SELECT DISTINCT c.actor, c.session FROM confirmation c
   JOIN fact f USING(fact_no) WHERE f.id = ? ORDER BY c.actor, c.session"""
 _CONFIG = "SELECT config FROM scope WHERE path = ? AND retired_at IS NULL AND config IS NOT NULL"
-_SHOWN = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
+_RUN_EXPOSURES = """SELECT r.run_id, r.body, r.outcome FROM fact_run s JOIN fact f USING(fact_no)
   JOIN run r USING(realm_no, run_id) WHERE f.id = ? AND r.outcome IS NOT NULL
   AND json_extract(r.body, '$.kind') = 'mission' ORDER BY r.run_id"""
 _NEXT = "SELECT coalesce(max(fact_no), 0) + 1 FROM fact"
@@ -63,7 +63,7 @@ _OPERATION = """SELECT max(op) FROM fact_event JOIN fact f USING(fact_no)
 _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FROM event e
   LEFT JOIN payload p USING(seq) WHERE e.seq >= ?1
   AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
-_BEFORE = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
+_OLD_ROW = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
 # Events about other facts, links and promotions, have another scope than 0 here.
 _CLOSINGS = """SELECT e.type, e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
@@ -145,13 +145,13 @@ class SqliteUnitOfWork:
 
     def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
         """List the closed missions' runs that had the fact in front of them."""
-        found = []
-        for run_id, body, outcome in self._tx.all(_SHOWN, (fact_id,)):
+        exposures = []
+        for run_id, body, outcome in self._tx.all(_RUN_EXPOSURES, (fact_id,)):
             run = json.loads(body)
             mission = run.get("mission")
-            named = f"{run['namespace']}/{mission}" if mission else run_id
-            found.append(RunExposure(run_id, named, outcome))
-        return found
+            mission_name = f"{run['namespace']}/{mission}" if mission else run_id
+            exposures.append(RunExposure(run_id, mission_name, outcome))
+        return exposures
 
     def record(
         self, kind: str, *, scope: str, actor: Actor, parts: Sequence[Mapping[str, Any]]
@@ -167,10 +167,12 @@ class SqliteUnitOfWork:
         """Record a new fact and index it."""
         number = base.ensure_scope(self._tx, new.scope, actor.name)
         fact_no = int((self._tx.one(_NEXT) or (1,))[0])
-        said = self._of_op(
+        parts = self._of_op(
             [{"no": fact_no, **fact_event_json.fields(new, fact_id), **payload_additions}]
         )
-        event = self._tx.append(fact_events.RECORDED, scope_no=number, actor=actor.name, parts=said)
+        event = self._tx.append(
+            fact_events.RECORDED, scope_no=number, actor=actor.name, parts=parts
+        )
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
         self._tx.equals.add(number, [new.content_hash], [fact_no])
         self._tx.index(number, fact_events.index_texts(event))
@@ -185,9 +187,9 @@ class SqliteUnitOfWork:
     def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
         """Let a fact's names go on to another."""
         for scope_no, namespace, value in self._tx.all(_ALIASES, (old_id,)):
-            said = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
+            part = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
             self._tx.record(
-                "alias.set", scope_no=scope_no, actor=actor.name, parts=self._of_op([said])
+                "alias.set", scope_no=scope_no, actor=actor.name, parts=self._of_op([part])
             )
 
     def operation(self, fact_id: str) -> int | None:
@@ -197,7 +199,7 @@ class SqliteUnitOfWork:
 
     def events(self, op: int) -> Sequence[Event]:
         """Read an operation's events; others may stand between them when scopes were made."""
-        found = []
+        events = []
         for seq, scope_no, kind, actor, at, salt, data in self._tx.all(_EVENTS, (op,)):
             parts = (
                 (None,)
@@ -206,25 +208,25 @@ class SqliteUnitOfWork:
             )
             event = Event(seq, scope_no, kind, actor, at, parts)
             if event.op == op or parts == (None,):
-                found.append(event)
-        return found
+                events.append(event)
+        return events
 
     def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
         """Read the version that an event ended."""
-        row = self._tx.one(_BEFORE, (fact_id, seq))
+        row = self._tx.one(_OLD_ROW, (fact_id, seq))
         if row is None:
             return None
-        found = dict(zip(fact_events.CHANGEABLE, row, strict=True))
-        return found | {name: json.loads(found[name]) for name in fact_fields.LISTS}
+        values = dict(zip(fact_events.CHANGEABLE, row, strict=True))
+        return values | {name: json.loads(values[name]) for name in fact_fields.LISTS}
 
     def closer(self, fact_id: str) -> Closer | None:
         """Read the last event that closed the fact."""
         for kind, actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
             # Only the service archives for room, and says no type.
-            given = "system" if kind == "fact.archived" else None
-            for each in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-                if each and each.get("fact") == fact_id and closes(each):
-                    return Closer(actor, each.get("actor_type", given))
+            default_type = "system" if kind == "fact.archived" else None
+            for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
+                if part and part.get("fact") == fact_id and closes(part):
+                    return Closer(actor, part.get("actor_type", default_type))
         return None
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
@@ -249,4 +251,4 @@ class SqliteUnitOfWork:
     def _of_op(self, parts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         if self._op is None:
             return parts
-        return [{**each, "op": self._op} for each in parts]
+        return [{**part, "op": self._op} for part in parts]

@@ -33,7 +33,7 @@ _OF_FACT_SEEN = """SELECT o.path, u.kind, u.count, u.last_at FROM json_each(?2) 
 _CROWDED = "SELECT EXISTS(SELECT 1 FROM usage WHERE fact_no = ? LIMIT 1 OFFSET ?)"
 
 
-class Usage(base.Part):
+class Usage(base.SqliteRepository):
     """The `UsageStore` port."""
 
     def count_usage(
@@ -52,34 +52,34 @@ class Usage(base.Part):
             _record(tx, [use for use, count in counted if count], observer_no, actor)
             return sum(count for _, count in counted)
 
-        return self._once(idempotency_key, _COUNTED, work)
+        return self._idempotent(idempotency_key, _COUNTED, work)
 
 
-def of_fact(
+def usage_of_fact(
     connection: apsw.Connection, fact_no: int, view: View, scopes: base.ScopeFilter
 ) -> dict[UsageKind, UsageCount]:
     """Sum up a fact's uses by observers that the reader may see."""
-    found: dict[Any, UsageCount] = {}
-    asked: tuple[str, tuple[Any, ...]] = (_OF_FACT, (fact_no,))
+    counts: dict[Any, UsageCount] = {}
+    query: tuple[str, tuple[Any, ...]] = (_OF_FACT, (fact_no,))
     if scopes.is_named(connection, _CROWDED, fact_no):
-        asked = (_OF_FACT_SEEN, (fact_no, scopes.scopes))
-    for observer, kind, count, last_at in connection.execute(*asked):
+        query = (_OF_FACT_SEEN, (fact_no, scopes.scopes))
+    for observer, kind, count, last_at in connection.execute(*query):
         if not view.can_read(observer):
             continue
-        at, before = times.from_us(last_at), found.get(kind)
-        found[kind] = (
-            UsageCount(count=count + before.count, last_at=max(at, before.last_at))
-            if before
+        at, previous = times.from_us(last_at), counts.get(kind)
+        counts[kind] = (
+            UsageCount(count=count + previous.count, last_at=max(at, previous.last_at))
+            if previous
             else UsageCount(count=count, last_at=at)
         )
-    return found
+    return counts
 
 
 def _record(tx: Transaction, uses: Sequence[FactUsage], observer_no: int, actor: str) -> None:
     by_kind: dict[UsageKind, list[dict[str, Any]]] = {}
     for use in uses:
-        said = {"used": use.fact_id, "count": use.count}
-        by_kind.setdefault(use.kind, []).append(said)
+        part = {"used": use.fact_id, "count": use.count}
+        by_kind.setdefault(use.kind, []).append(part)
     for kind, parts in by_kind.items():
         tx.record(projected.type_of(kind), scope_no=observer_no, actor=actor, parts=parts)
 

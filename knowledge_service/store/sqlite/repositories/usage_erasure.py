@@ -8,18 +8,18 @@ import apsw
 
 from knowledge_service.store.sqlite.db.transaction import Transaction
 
-_GONE = """WITH RECURSIVE gone(no) AS (SELECT fact_no FROM fact WHERE id = ?1
+_DELETE_USAGE = """WITH RECURSIVE gone(no) AS (SELECT fact_no FROM fact WHERE id = ?1
   UNION SELECT p.copy_no FROM gone CROSS JOIN promotion p ON p.origin_no = gone.no
     CROSS JOIN fact c ON c.fact_no = p.copy_no WHERE c.source_type = 'promoted')"""
-_COUNT = f"""{_GONE} SELECT
+_COUNT = f"""{_DELETE_USAGE} SELECT
   (SELECT count(*) FROM (SELECT 1 FROM gone CROSS JOIN served s ON s.fact_no = gone.no LIMIT ?2))
   + (SELECT count(*) FROM
     (SELECT 1 FROM gone CROSS JOIN usage u ON u.fact_no = gone.no LIMIT ?2))"""
 _FORGET = (
-    f"""{_GONE} DELETE FROM served WHERE (fact_no, observer_no, at, receipt) IN (
+    f"""{_DELETE_USAGE} DELETE FROM served WHERE (fact_no, observer_no, at, receipt) IN (
   SELECT s.fact_no, s.observer_no, s.at, s.receipt FROM gone
   CROSS JOIN served s ON s.fact_no = gone.no LIMIT ?2)""",
-    f"""{_GONE} DELETE FROM usage WHERE (fact_no, observer_no, kind) IN (
+    f"""{_DELETE_USAGE} DELETE FROM usage WHERE (fact_no, observer_no, kind) IN (
   SELECT u.fact_no, u.observer_no, u.kind FROM gone
   CROSS JOIN usage u ON u.fact_no = gone.no LIMIT ?2)""",
 )

@@ -17,17 +17,17 @@ from knowledge_service.store.sqlite.repositories import base
 
 # How many facts nearest in meaning become candidates.
 _NEAREST = 50
-_WITHOUT = """SELECT f.fact_no, f.scope_no, coalesce(f.title || char(10), '') || f.content
+_UNEMBEDDED = """SELECT f.fact_no, f.scope_no, coalesce(f.title || char(10), '') || f.content
   FROM fact f LEFT JOIN vector v
   ON v.scope_no = f.scope_no AND v.fact_no = f.fact_no AND v.model = ?1
   WHERE f.fact_no > ?2 AND v.fact_no IS NULL ORDER BY f.fact_no LIMIT ?3"""
 # A fact that was erased meanwhile gets none; its number may be that of another scope's by now.
-_KEEP = """INSERT OR REPLACE INTO vector(scope_no, fact_no, model, data)
+_STORE_VECTOR = """INSERT OR REPLACE INTO vector(scope_no, fact_no, model, data)
   SELECT scope_no, fact_no, ?3, ?2 FROM fact WHERE fact_no = ?1 AND scope_no = ?4"""
 _OF_SCOPE = "SELECT fact_no, data FROM vector WHERE scope_no = ? AND model = ? ORDER BY fact_no"
 
 
-class Vectors(base.Part):
+class Vectors(base.SqliteRepository):
     """The `VectorStore` port."""
 
     def facts_without_vector(
@@ -35,14 +35,16 @@ class Vectors(base.Part):
     ) -> list[tuple[int, int, str]]:
         """Look for facts that no vector was made for yet."""
         with self._readers.browsing() as connection:
-            found: Any = connection.execute(_WITHOUT, (model, after_number, limit))
-            return list(found)
+            rows: Any = connection.execute(_UNEMBEDDED, (model, after_number, limit))
+            return list(rows)
 
     def keep_vectors(self, model: str, vectors: Sequence[tuple[int, int, bytes]]) -> None:
         """Keep them in one commit."""
 
         def work(tx: Transaction) -> None:
-            tx.executemany(_KEEP, [(number, data, model, scope) for number, scope, data in vectors])
+            tx.executemany(
+                _STORE_VECTOR, [(number, data, model, scope) for number, scope, data in vectors]
+            )
 
         self._writer.submit(work)
 
@@ -62,10 +64,12 @@ def nearest(
     if not rows:
         return {}
     matrix = np.frombuffer(b"".join(rows), "<f4").reshape(len(rows), -1).astype(np.float64)
-    asked = np.array(vector)
-    norms = np.linalg.norm(matrix, axis=1) * np.linalg.norm(asked)
-    likeness = (matrix @ asked) / np.maximum(norms, 1e-12)
+    query_vector = np.array(vector)
+    norms = np.linalg.norm(matrix, axis=1) * np.linalg.norm(query_vector)
+    likeness = (matrix @ query_vector) / np.maximum(norms, 1e-12)
     order = np.lexsort((np.array(numbers), -likeness))[:_NEAREST]
     best, last = likeness[order[0]], likeness[order[-1]]
     span = max(float(best - last), 1e-9)
-    return {numbers[place]: float(likeness[place] - last) / span for place in order.tolist()}
+    return {
+        numbers[position]: float(likeness[position] - last) / span for position in order.tolist()
+    }
