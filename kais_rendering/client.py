@@ -32,7 +32,7 @@ _CONNECTIONS = 64  # arbitrary, far more than workers; what exceeds it waits her
 _TRIES = 2  # over new connections
 _PING_S = 5.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 2.0
-_GONE = (OSError, framing.BadFrame, TimeoutError)
+_CONNECTION_LOST = (OSError, framing.BadFrame, TimeoutError)
 _LOG = logging.getLogger(__name__)
 
 
@@ -94,7 +94,7 @@ class RenderClient:
             if connection is not None:
                 try:
                     return await self._exchange(connection, namespace, request)
-                except _GONE as exc:  # perhaps before the request came: it is asked anew
+                except _CONNECTION_LOST as exc:  # perhaps before the request came: it is asked anew
                     self._note_away(exc)
             return await self._ask_anew(namespace, request)
 
@@ -115,7 +115,7 @@ class RenderClient:
                 continue
             try:
                 return await self._exchange(connection, namespace, request)
-            except _GONE as exc:
+            except _CONNECTION_LOST as exc:
                 self._note_away(exc)
                 failures += 1
                 if failures == _TRIES:
@@ -202,7 +202,7 @@ class RenderClient:
                     _read_answer(await _exchange(connection, PING))
                 finally:
                     connection.close()
-        except _GONE as exc:
+        except _CONNECTION_LOST as exc:
             self._note_away(exc)
             return False
         except Exception as exc:  # noqa: BLE001 - readiness and every request wait for the pings
@@ -235,10 +235,14 @@ def _read_answer(payload: bytes) -> Answer:
     except (ValueError, RecursionError) as exc:
         raise BadAnswer("its answer is no JSON") from exc
     match answer:
-        case {"done": dict(done)}:
-            return done
-        case {"unavailable": str(words)}:
-            raise RendererUnavailable(words)
-        case {"failed": str(words), "cap": "time" | "memory" | "worker" as cap, "leaf": str(leaf)}:
-            raise RenderingFailed(words, cap=cap, leaf=leaf)
+        case {"done": dict(result)}:
+            return result
+        case {"unavailable": str(message)}:
+            raise RendererUnavailable(message)
+        case {
+            "failed": str(message),
+            "cap": "time" | "memory" | "worker" as cap,
+            "leaf": str(leaf),
+        }:
+            raise RenderingFailed(message, cap=cap, leaf=leaf)
     raise BadAnswer("its answer has no known shape")

@@ -83,8 +83,15 @@ def _size(version: int) -> int:
 
 def _folders() -> Iterator[Path]:
     """Name what imports read, later ones too."""
-    named = {*sys.path, sys.prefix, sys.base_prefix, "/lib", "/usr/lib", f"/proc/{os.getpid()}"}
-    for name in sorted(named):
+    candidates = {
+        *sys.path,
+        sys.prefix,
+        sys.base_prefix,
+        "/lib",
+        "/usr/lib",
+        f"/proc/{os.getpid()}",
+    }
+    for name in sorted(candidates):
         folder = Path(name)
         if name and folder.is_dir():
             yield folder
@@ -101,8 +108,10 @@ def _allow(ruleset: int, folder: Path) -> None:
 
 def _call(number: int, *arguments: object) -> int:
     library = ctypes.CDLL(None, use_errno=True)
-    given = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    result = int(library.syscall(ctypes.c_long(number), *given))
+    c_arguments = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
+    result = int(library.syscall(ctypes.c_long(number), *c_arguments))
     if result < 0:
         number_of_error = ctypes.get_errno()
         raise OSError(number_of_error, f"landlock: {os.strerror(number_of_error)}")

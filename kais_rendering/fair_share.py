@@ -35,9 +35,9 @@ class FairShare:
     Unless `most` is given, one place is left to the other namespaces. Belongs to one event loop.
     """
 
-    def __init__(self, places: int, *, most: int | None = None) -> None:
-        self._free = places
-        self._most = max(1, places - 1) if most is None else most
+    def __init__(self, slots: int, *, max_per_namespace: int | None = None) -> None:
+        self._free = slots
+        self._most = max(1, slots - 1) if max_per_namespace is None else max_per_namespace
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._grants = itertools.count(1)

@@ -91,8 +91,8 @@ class RenderPool:
             is_sound = not answer.get("worn")
         finally:
             await asyncio.shield(self._give_back(worker, is_sound=is_sound))
-        done: Answer = answer["done"]
-        return done
+        result: Answer = answer["done"]
+        return result
 
     def _note_confinement(self, worker: RenderProcess) -> None:
         if not worker.is_confined and not self._is_warned:
@@ -104,14 +104,14 @@ class RenderPool:
 
     async def _give_back(self, worker: RenderProcess | None, *, is_sound: bool) -> None:
         """Keep the number of places whatever happens: a place without a worker is filled on use."""
-        place = worker if is_sound else None
+        slot = worker if is_sound else None
         try:
             if not is_sound:
-                place = await self._replaced(worker)
+                slot = await self._replaced(worker)
         except OSError:
             _LOG.warning("no new render worker could be started; the next request tries again")
         finally:
-            self._idle.put_nowait(place)
+            self._idle.put_nowait(slot)
 
     async def _replaced(self, worker: RenderProcess | None) -> RenderProcess:
         if worker is not None:

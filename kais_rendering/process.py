@@ -159,8 +159,8 @@ class RenderProcess:
 
     def _failed(self, problem: str, cap: Cap, *, detail: str = "") -> RenderingFailed:
         leaf = progress_memory.read(self._progress)
-        where = f" at {leaf}" if leaf else ""
-        return RenderingFailed(f"{problem}{where}{detail}", cap=cap, leaf=leaf)
+        location = f" at {leaf}" if leaf else ""
+        return RenderingFailed(f"{problem}{location}{detail}", cap=cap, leaf=leaf)
 
     def _spent_s(self) -> float:
         try:

@@ -42,8 +42,8 @@ class RenderSession:
         answer = await self._worker.ask(request, limit_s=self._limit_s, elapsed_s=self._limit_s)
         if "done" not in answer:
             raise self._worker.failure(answer, memory_mib=self._memory_mib)
-        done: Answer = answer["done"]
-        return done
+        result: Answer = answer["done"]
+        return result
 
     def __exit__(
         self,

@@ -73,14 +73,14 @@ def _documents(loader: _Loader) -> Iterator[Any]:
 
 def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Count the nodes of a document, what an alias names as often as it is named."""
-    known = sizes.get(id(node))
-    if known == 0:
+    size = sizes.get(id(node))
+    if size == 0:
         raise YamlRefused("an alias stands inside what it names")
-    if known is None:
+    if size is None:
         sizes[id(node)] = 0
         parts = sum(_expanded(part, sizes) for part in _parts(node))
-        known = sizes[id(node)] = 1 + _characters(node) // NODE_CHARACTERS + parts
-    return known
+        size = sizes[id(node)] = 1 + _characters(node) // NODE_CHARACTERS + parts
+    return size
 
 
 def _characters(node: yaml.Node) -> int:

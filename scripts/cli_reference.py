@@ -46,9 +46,9 @@ def page(text: str) -> str:
 def _sections() -> Iterator[str]:
     group = ""
     for typed, command in commands():
-        words = typed.split()
-        if words[1] != group:
-            group = words[1]
+        parts = typed.split()
+        if parts[1] != group:
+            group = parts[1]
             yield f"\n## `kais {group}`\n\n{lazy_groups.COMMAND_GROUPS[group].help}\n"
         yield "\n" + _section(typed, command)
 
@@ -73,11 +73,11 @@ def _argument(parameter: Any) -> str:
 
 def _row(parameter: Any) -> str:
     if _is_argument(parameter):
-        words = f"`{_argument(parameter)}`"
+        spelling = f"`{_argument(parameter)}`"
     else:
         spelled = [*parameter.opts, *parameter.secondary_opts]
-        words = ", ".join(f"`{option}`" for option in sorted(spelled, key=len, reverse=True))
-    return f"| {words} | {_meaning(parameter)} | {_default(parameter)} |\n"
+        spelling = ", ".join(f"`{option}`" for option in sorted(spelled, key=len, reverse=True))
+    return f"| {spelling} | {_meaning(parameter)} | {_default(parameter)} |\n"
 
 
 def _meaning(parameter: Any) -> str:
@@ -100,6 +100,6 @@ def _default(parameter: Any) -> str:
 
 
 if __name__ == "__main__":
-    written = page(_PAGE.read_text(encoding="utf-8"))
-    _PAGE.write_text(written, encoding="utf-8")
+    reference = page(_PAGE.read_text(encoding="utf-8"))
+    _PAGE.write_text(reference, encoding="utf-8")
     sys.stdout.write(f"{_PAGE.name}: {sum(1 for _ in commands())} commands\n")

@@ -108,8 +108,8 @@ class _Rules:
             public.add((old.rpartition(".")[2], f"{parent.rpartition('.')[2]}_{leaf}"))
         keywords = {pair for pairs in local.values() for pair in pairs} | public
         frozen = {owner: frozenset(pairs) for owner, pairs in local.items()}
-        known = frozenset(rename_map.module_name(Path(path)) for path in sources)
-        return cls(names, frozenset(public), frozen, frozenset(keywords), known, prose)
+        rules = frozenset(rename_map.module_name(Path(path)) for path in sources)
+        return cls(names, frozenset(public), frozen, frozenset(keywords), rules, prose)
 
 
 @dataclass
@@ -125,9 +125,9 @@ class _Comparison:
 
     def modules(self, old: str, new: str) -> None:
         """Compare two sources of the module."""
-        before, after = ast.parse(old, self.path), ast.parse(new, self.target)
+        old_modules, new_modules = ast.parse(old, self.path), ast.parse(new, self.target)
         self.module = rename_map.module_name(Path(self.path))
-        self._compare(before, after)
+        self._compare(old_modules, new_modules)
 
     def _compare(self, old: object, new: object) -> None:
         if isinstance(old, ast.AST) and isinstance(new, ast.AST):
@@ -161,11 +161,11 @@ class _Comparison:
         if isinstance(old, str) and isinstance(new, str) and name in ("id", "arg", "attr", "name"):
             self._identifier(node, old, new)
         elif isinstance(node, ast.MatchClass) and name == "kwd_attrs":
-            for each, other in zip(_names(old), _names(new), strict=True):
-                self._identifiers(each, other, self.rules.public)
+            for old_value, new_value in zip(_names(old), _names(new), strict=True):
+                self._identifiers(old_value, new_value, self.rules.public)
         elif isinstance(node, ast.Global | ast.Nonlocal) and name == "names":
-            for each, other in zip(_names(old), _names(new), strict=True):
-                self._identifiers(each, other, self._inside())
+            for old_value, new_value in zip(_names(old), _names(new), strict=True):
+                self._identifiers(old_value, new_value, self._inside())
         else:
             self._compare(old, new)
 
@@ -177,8 +177,8 @@ class _Comparison:
         else:
             self._identifiers(old, new, self._inside())
             if self._renamed[-1].setdefault(new, old) != old:
-                other = self._renamed[-1][new]
-                raise Different(f"{self._place()}: {other} and {old} have both become {new}")
+                new_name = self._renamed[-1][new]
+                raise Different(f"{self._place()}: {new_name} and {old} have both become {new}")
 
     def _inside(self) -> frozenset[tuple[str, str]]:
         allowed = self.rules.public
@@ -193,33 +193,37 @@ class _Comparison:
 
     def _lists(self, old: list[object], new: list[object]) -> None:
         old, new = self._without_prose(old), self._without_prose(new)
-        before, after = (
-            [each for each in nodes if isinstance(each, _IMPORTS)] for nodes in (old, new)
+        old_items, new_items = (
+            [old_item for old_item in nodes if isinstance(old_item, _IMPORTS)]
+            for nodes in (old, new)
         )
-        if before or after:
-            self._imports(before, after)
+        if old_items or new_items:
+            self._imports(old_items, new_items)
         old, new = (
-            [each for each in nodes if not isinstance(each, _IMPORTS)] for nodes in (old, new)
+            [old_item for old_item in nodes if not isinstance(old_item, _IMPORTS)]
+            for nodes in (old, new)
         )
         if len(old) != len(new):
             raise Different(f"{self._place()}: {len(old)} parts have become {len(new)}")
-        for each, other in zip(old, new, strict=True):
-            self._compare(each, other)
+        for old_item, new_item in zip(old, new, strict=True):
+            self._compare(old_item, new_item)
 
     def _without_prose(self, nodes: list[object]) -> list[object]:
         """Leave out docstrings: strings that stand alone as statements."""
         return [each for each in nodes if not (self.rules.prose and _is_docstring(each))]
 
     def _imports(self, old: Sequence[ast.AST], new: Sequence[ast.AST]) -> None:
-        before = {self._renamed_import(*each) for node in old for each in _imported(node)}
-        after = {each for node in new for each in _imported(node)}
-        missing, added = sorted(before - after), sorted(after - before)
+        old_imports = {
+            self._renamed_import(*old_import) for node in old for old_import in _imported(node)
+        }
+        new_imports = {old_import for node in new for old_import in _imported(node)}
+        missing, added = sorted(old_imports - new_imports), sorted(new_imports - old_imports)
         for dotted, bound in list(missing):
             # A moved module whose new name is taken is bound with its package's name.
-            other = (dotted, f"{dotted.rpartition('.')[0].rpartition('.')[2]}_{bound}")
-            if other in added:
+            new_import = (dotted, f"{dotted.rpartition('.')[0].rpartition('.')[2]}_{bound}")
+            if new_import in added:
                 missing.remove((dotted, bound))
-                added.remove(other)
+                added.remove(new_import)
         if missing or added:
             self.line = getattr(old[0] if old else new[0], "lineno", self.line)
             raise Different(f"{self._place()}: imports: without {missing}, with {added}")
@@ -256,9 +260,9 @@ class _Comparison:
             if _formatted(old) != _formatted(new):
                 raise Different(f"{self._place()}: a text formats other values")
             return
-        before, after = getattr(old, "value", None), getattr(new, "value", None)
-        if after not in (before, self._in_text(str(before))):
-            self._fail(before, after)
+        old_text, new_text = getattr(old, "value", None), getattr(new, "value", None)
+        if new_text not in (old_text, self._in_text(str(old_text))):
+            self._fail(old_text, new_text)
 
     def _in_text(self, text: str) -> str:
         """Return a text with the moved modules that it names, such as an entry point."""
@@ -267,11 +271,11 @@ class _Comparison:
         return text
 
     def _fail(self, old: object, new: object) -> None:
-        before, after = (
+        old_node, new_node = (
             ast.unparse(each)[:60] if isinstance(each, ast.AST) else repr(each)[:60]
             for each in (old, new)
         )
-        raise Different(f"{self._place()}: {before} has become {after}")
+        raise Different(f"{self._place()}: {old_node} has become {new_node}")
 
     def _place(self) -> str:
         return f"{self.path}:{self.line}"

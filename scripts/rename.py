@@ -88,15 +88,15 @@ class Renamer:
             rename_edits.FileEdits(self, self._file(path), {}, problems)
             for path in self._candidates()
         ]
-        for each in files:
-            each.collect_bound()
+        for file_edits in files:
+            file_edits.collect_bound()
         if problems:  # before types are inferred, which takes minutes
             raise RenameFailed("\n".join(problems))
         changed = {}
-        for each in files:
-            each.collect_used()
-            if each.edits:
-                changed[each.file.path] = _edited(each.file.source, each.edits)
+        for file_edits in files:
+            file_edits.collect_used()
+            if file_edits.edits:
+                changed[file_edits.file.path] = _edited(file_edits.file.source, file_edits.edits)
         return changed
 
     def write(self, changed: Mapping[Path, bytes]) -> None:
@@ -132,16 +132,16 @@ class Renamer:
         modules = [*self.map.modules, *(key.partition(":")[0] for key in self.map.names)]
         packages = {module.partition(".")[0].encode() for module in modules}
         defining = {key.partition(":")[0] for key in self.map.names}
-        words = {old.rpartition(".")[2].encode() for old in self.map.modules}
-        words |= {leaf.encode() for leaf in self.map.leaves - self._local}
+        names = {old.rpartition(".")[2].encode() for old in self.map.modules}
+        names |= {leaf.encode() for leaf in self.map.leaves - self._local}
         keywords = {leaf.encode() for leaf in self._local}
         for module, path in self._paths.items():
             source = (self.root / path).read_bytes()
-            used = set(_WORD.findall(source))
+            identifiers = set(_WORD.findall(source))
             inside = module.partition(".")[0].encode() in packages
             if module in defining or (
-                (inside or packages & used)
-                and (words & used or keywords & set(_KEYWORD.findall(source)))
+                (inside or packages & identifiers)
+                and (names & identifiers or keywords & set(_KEYWORD.findall(source)))
             ):
                 yield path
 

@@ -157,7 +157,7 @@ class FileEdits:
                 for node in every.nodes:
                     self.replace(node, new)
 
-    def attribute(self, node: cst.Name, where: cst.CSTNode) -> None:
+    def attribute(self, node: cst.Name, position: cst.CSTNode) -> None:
         """Rename an attribute by the definition that jedi infers; report one that has none."""
         if not self.renamer.is_attribute(node.value):
             return
@@ -168,7 +168,7 @@ class FileEdits:
                 self.replace(node, self.names[key])
                 return
         if not keys:
-            code = self.file.wrapper.module.code_for_node(where)
+            code = self.file.wrapper.module.code_for_node(position)
             self.renamer.unresolved.append(f"{self.file.path}:{start.line}: {code.strip()[:80]}")
 
     def keyword(self, call: cst.Call, keyword: cst.Name) -> None:
@@ -209,8 +209,8 @@ class FileEdits:
 
     def _dotted(self, node: cst.CSTNode) -> Iterable[str]:
         qualified = self.file.wrapper.resolve(metadata.QualifiedNameProvider)
-        found = qualified.get(node, set())
-        resolved = found() if callable(found) else found
+        dotted = qualified.get(node, set())
+        resolved = dotted() if callable(dotted) else dotted
         for name in resolved:
             if name.source is metadata.QualifiedNameSource.LOCAL:
                 yield f"{self.file.module}.{rename_syntax.INNER.sub('', name.name)}"

@@ -54,7 +54,7 @@ class Result:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    left_out: str = ""
+    skip_reason: str = ""
 
     @property
     def count(self) -> int:
@@ -63,8 +63,8 @@ class Result:
 
     def line(self) -> str:
         """Render the tier's one line."""
-        if self.left_out:
-            return f"{self.name:<9} left out: {self.left_out}"
+        if self.skip_reason:
+            return f"{self.name:<9} left out: {self.skip_reason}"
         details = [f"{self.failed} failed"] * bool(self.failed)
         details += [f"{self.skipped} skipped"] * bool(self.skipped)
         suffix = f" ({', '.join(details)})" if details else ""
@@ -87,23 +87,23 @@ def read_report(name: str, report: Path, *, exit_status: int, seconds: float) ->
     if exit_status not in {0, no_tests} and failed == 0:
         failed = 1
     if passed + failed + skipped == 0:
-        return Result(name, seconds=seconds, left_out="it has no tests")
+        return Result(name, seconds=seconds, skip_reason="it has no tests")
     return Result(name, passed, failed, skipped, seconds)
 
 
 def violations(results: Sequence[Result], required: frozenset[str]) -> list[str]:
     """List, for required tiers, everything but a full and passing run."""
-    found = []
+    problems = []
     by_name = {result.name: result for result in results}
     for name in sorted(required):
         result = by_name.get(name)
         if result is None:
-            found.append(f"{name} is required, and there is no such tier in this run")
-        elif result.left_out:
-            found.append(f"{name} is required, and was left out: {result.left_out}")
+            problems.append(f"{name} is required, and there is no such tier in this run")
+        elif result.skip_reason:
+            problems.append(f"{name} is required, and was left out: {result.skip_reason}")
         elif result.skipped:
-            found.append(f"{name} is required, and skipped {result.skipped} of its tests")
-    return found
+            problems.append(f"{name} is required, and skipped {result.skipped} of its tests")
+    return problems
 
 
 def node_obstacle() -> str:
@@ -148,9 +148,9 @@ def run_tier(tier: Tier) -> Result:
     """Run one tier with pytest, its output shown as it comes."""
     folders = [name for name in tier.folders if any((ROOT / name).glob("**/test_*.py"))]
     if not folders:
-        return Result(tier.name, left_out="it has no tests yet")
+        return Result(tier.name, skip_reason="it has no tests yet")
     if reason := tier.obstacle():
-        return Result(tier.name, left_out=reason)
+        return Result(tier.name, skip_reason=reason)
     started = time.monotonic()
     if tier.name in CLUSTER_TIERS:
         subset = ["--no-node"] if tier.name == "cluster" else []
@@ -174,15 +174,15 @@ def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
     # A file with a single test may be the longest of all, so files keep their order.
     by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
     spread = by_file if tier.whole_files else ["--dist", "worksteal"]
-    beside = ["-m", "not alone", "-n", str(tier.processes), *spread]
+    parallel_options = ["-m", "not alone", "-n", str(tier.processes), *spread]
     results = []
-    for part, options in {"beside": beside, "alone": ["-m", "alone"]}.items():
+    for part, options in {"beside": parallel_options, "alone": ["-m", "alone"]}.items():
         report = REPORTS / f"{tier.name}-{part}.xml"
         report.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *options]
         command += ["-k", tier.names, *folders] if tier.names else folders
-        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
-        results.append(read_report(tier.name, report, exit_status=done.returncode, seconds=0))
+        process = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        results.append(read_report(tier.name, report, exit_status=process.returncode, seconds=0))
     return total(results, seconds=time.monotonic() - started)
 
 
@@ -191,8 +191,8 @@ def total(results: Sequence[Result], *, seconds: float) -> Result:
     passed, failed, skipped = (
         sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
     )
-    left_out = "" if passed + failed + skipped else results[0].left_out
-    return Result(results[0].name, passed, failed, skipped, seconds, left_out)
+    skip_reason = "" if passed + failed + skipped else results[0].skip_reason
+    return Result(results[0].name, passed, failed, skipped, seconds, skip_reason)
 
 
 @contextmanager
@@ -204,22 +204,24 @@ def one_cluster() -> Iterator[None]:
     Raises:
         ClusterError: it did not come up.
     """
-    before = operations.current_cluster().status()
-    subprocesses.print_line(f"e2e: {cluster_words(before)}")
+    status = operations.current_cluster().status()
+    subprocesses.print_line(f"e2e: {cluster_words(status)}")
     try:
         demo.prepare()
         yield
     finally:
-        if before.mode not in {"node", "named"}:
+        if status.mode not in {"node", "named"}:
             operations.down()
 
 
-def build_beside(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
+def build_in_background(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
     """Start the build of the binaries, at a lower priority, when a tier will want them."""
-    wanted = [tier for tier in tiers if tier.name in CLUSTER_TIERS and not tier.obstacle()]
-    if not any(any((ROOT / name).glob("**/test_*.py")) for t in wanted for name in t.folders):
+    cluster_tiers = [tier for tier in tiers if tier.name in CLUSTER_TIERS and not tier.obstacle()]
+    if not any(
+        any((ROOT / name).glob("**/test_*.py")) for t in cluster_tiers for name in t.folders
+    ):
         return None
-    subset = [] if any(tier.name == "e2e" for tier in wanted) else ["--no-node"]
+    subset = [] if any(tier.name == "e2e" for tier in cluster_tiers) else ["--no-node"]
     with (REPORTS / "binaries.log").open("wb") as log:
         return subprocess.Popen(
             ["nice", "-n", "10", sys.executable, "-m", "kais_cluster", "build", *subset],
@@ -241,7 +243,7 @@ def main(names: Sequence[str]) -> int:
     if names:
         required &= set(names)
     REPORTS.mkdir(parents=True, exist_ok=True)
-    builder = build_beside(tiers) if len(tiers) > 1 else None
+    builder = build_in_background(tiers) if len(tiers) > 1 else None
     try:
         results = [run_tier(tier) for tier in tiers]
     finally:

@@ -45,19 +45,19 @@ SOAKS = (
 )
 
 
-def chosen(names: Sequence[str]) -> list[tuple[Soak, int]]:
+def select_parts(names: Sequence[str]) -> list[tuple[Soak, int]]:
     """Return what is named, rows or parts of them, in the order of `SOAKS`; all without a name.
 
     Raises:
         ValueError: something is named that is no row, or no part of one.
     """
-    every = {_name(soak, part): (soak, part) for soak in SOAKS for part in range(soak.parts)}
-    wanted = {key for key, (soak, _) in every.items() if not names or {key, soak.name} & {*names}}
-    known = {*every, *(soak.name for soak in SOAKS)}
-    unknown = sorted({*names} - known)
+    parts = {_name(soak, part): (soak, part) for soak in SOAKS for part in range(soak.parts)}
+    selected = {key for key, (soak, _) in parts.items() if not names or {key, soak.name} & {*names}}
+    valid_names = {*parts, *(soak.name for soak in SOAKS)}
+    unknown = sorted({*names} - valid_names)
     if unknown:
-        raise ValueError(f"no such soak: {', '.join(unknown)}; there are {', '.join(every)}")
-    return [found for key, found in every.items() if key in wanted]
+        raise ValueError(f"no such soak: {', '.join(unknown)}; there are {', '.join(parts)}")
+    return [soak_part for key, soak_part in parts.items() if key in selected]
 
 
 def _name(soak: Soak, part: int) -> str:
@@ -67,9 +67,9 @@ def _name(soak: Soak, part: int) -> str:
 def run(soak: Soak, part: int) -> bool:
     """Run one part of a row with pytest and say how it went."""
     environment = {**soak.environment, **os.environ}  # noqa: TID251 - handed on as it is
-    said = " ".join(f"{name}={environment[name]}" for name in soak.environment)
+    variables = " ".join(f"{name}={environment[name]}" for name in soak.environment)
     name = _name(soak, part)
-    print(f"--- {name}: {said} {' '.join(soak.tests)}", flush=True)  # noqa: T201
+    print(f"--- {name}: {variables} {' '.join(soak.tests)}", flush=True)  # noqa: T201
     started = time.monotonic()
     command = [
         sys.executable,
@@ -79,18 +79,18 @@ def run(soak: Soak, part: int) -> bool:
         "--timeout=0",
         *soak.tests,
     ]  # hours are no hang
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env={**environment, "KAIS_SOAK_PART": str(part)}, check=False
     )
-    verdict = "passed" if done.returncode == 0 else "FAILED"
+    verdict = "passed" if process.returncode == 0 else "FAILED"
     print(f"{name}: {verdict} in {time.monotonic() - started:.0f} s", flush=True)  # noqa: T201
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 def main(names: Sequence[str]) -> int:
     """Run the named rows and parts, or all, one after the other; return the exit status."""
     try:
-        parts = chosen(names)
+        parts = select_parts(names)
     except ValueError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

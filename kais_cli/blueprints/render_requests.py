@@ -132,5 +132,5 @@ def _usage_errors(subject: str, advice: str = "make that leaf simpler") -> Itera
             "memory": f"needs more than {_MEMORY_MIB} MiB",
             "worker": f"broke its process ({exc})",
         }[exc.cap]
-        where = f", at {exc.leaf}" if exc.leaf else ""
-        raise errors.UsageError(f"{subject} {problem}{where}; {advice}") from None
+        location = f", at {exc.leaf}" if exc.leaf else ""
+        raise errors.UsageError(f"{subject} {problem}{location}; {advice}") from None

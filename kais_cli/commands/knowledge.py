@@ -227,7 +227,7 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     known_at: KnownAt = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-    all_: AllPages = False,
+    every_page: AllPages = False,
     output_: Listed = Listing.TABLE,
 ) -> ExitStatus:
     """List facts, newest first, a page at a time."""
@@ -252,7 +252,9 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
                 limit=limit,
             )
 
-        pages = argument_parsing.fetch_pages(fetch, cursor=cursor, limit=None if all_ else limit)
+        pages = argument_parsing.fetch_pages(
+            fetch, cursor=cursor, limit=None if every_page else limit
+        )
         table = tables.fact_table(columns=session.environment.columns)
         if not write_pages(session, pages, output_formats.writer(output_, table)):
             session.note(f"no facts match{scope_context.suggest_scope(session, client, scope)}")

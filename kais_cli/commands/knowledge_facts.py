@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient, models
     from knowledge_client.base_model import WireModel
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 FactId = Annotated[
     str,
     typer.Argument(
@@ -150,8 +150,8 @@ def undo(
 
 
 def run_fact_action(
-    session: Session, reason: str, action: Callable[[KnowledgeClient, models.ReasonIn], Done]
-) -> Done:
+    session: Session, reason: str, action: Callable[[KnowledgeClient, models.ReasonIn], Result]
+) -> Result:
     """Have the service do something to a fact for a reason."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 

@@ -67,7 +67,7 @@ class ApiContainers:
         self._loop_thread = EventLoopThread("containers")
         self._stream_client = api_client.clone()
         self._logs = LogReader(api_client, self._stream_client, self._loop_thread)
-        self._share = FairShare(_MAX_CONCURRENT, most=_MAX_PER_NAMESPACE)
+        self._share = FairShare(_MAX_CONCURRENT, max_per_namespace=_MAX_PER_NAMESPACE)
         self._commands: dict[tuple[ObjectRef, str], _Command] = {}
 
     def read_log(self, pod: ObjectRef, container: str) -> Log | None:

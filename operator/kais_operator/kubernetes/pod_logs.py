@@ -51,7 +51,7 @@ class LogReader:
         self._stream_client = stream_client
         self._loop_thread = loop_thread
         self._timeout_s = timeout_s
-        self._share = FairShare(_MAX_CONCURRENT, most=_MAX_PER_NAMESPACE)
+        self._share = FairShare(_MAX_CONCURRENT, max_per_namespace=_MAX_PER_NAMESPACE)
         self._reads: dict[Key, Future[Log]] = {}
 
     def pop_or_start(self, pod: ObjectRef, container: str) -> Log | None:

@@ -40,7 +40,7 @@ class Workers:
 
 
 async def test_a_namespace_has_its_share_and_no_more_although_slots_are_free() -> None:
-    workers = Workers(FairShare(10, most=2))
+    workers = Workers(FairShare(10, max_per_namespace=2))
     await workers.start("a/1", "a/2", "a/3", "b/1")
     assert workers.admitted == ["a/1", "a/2", "b/1"]
     await workers.end("a/1")
@@ -48,7 +48,7 @@ async def test_a_namespace_has_its_share_and_no_more_although_slots_are_free() -
 
 
 async def test_a_freed_slot_goes_to_the_namespaces_in_turn() -> None:
-    workers = Workers(FairShare(1, most=1))
+    workers = Workers(FairShare(1, max_per_namespace=1))
     await workers.start("a/1", "a/2", "a/3", "b/1", "c/1")
     for name in ("a/1", "b/1", "c/1", "a/2"):
         await workers.end(name)
@@ -56,7 +56,7 @@ async def test_a_freed_slot_goes_to_the_namespaces_in_turn() -> None:
 
 
 async def test_a_waiter_that_was_cancelled_takes_no_slot() -> None:
-    workers = Workers(FairShare(1, most=1))
+    workers = Workers(FairShare(1, max_per_namespace=1))
     await workers.start("a/1", "b/1", "c/1")
     await workers.cancel("b/1")
     await workers.end("a/1")
@@ -64,14 +64,14 @@ async def test_a_waiter_that_was_cancelled_takes_no_slot() -> None:
 
 
 async def test_work_that_was_cancelled_frees_its_slot() -> None:
-    workers = Workers(FairShare(1, most=1))
+    workers = Workers(FairShare(1, max_per_namespace=1))
     await workers.start("a/1", "b/1")
     await workers.cancel("a/1")
     assert workers.admitted == ["a/1", "b/1"]
 
 
 async def test_a_waiter_cancelled_in_the_moment_of_its_admission_frees_the_slot() -> None:
-    workers = Workers(FairShare(1, most=1))
+    workers = Workers(FairShare(1, max_per_namespace=1))
     await workers.start("a/1", "b/1", "c/1")
     workers.tasks["a/1"].cancel()
     await asyncio.sleep(0)

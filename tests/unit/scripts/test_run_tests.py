@@ -29,7 +29,7 @@ def test_tier_that_passes_says_only_its_count_and_time():
 
 
 def test_tier_that_was_left_out_says_why():
-    line = run_tests.Result("e2e", left_out="needs root").line()
+    line = run_tests.Result("e2e", skip_reason="needs root").line()
     assert line == "e2e       left out: needs root"
 
 
@@ -40,14 +40,14 @@ def test_run_that_broke_without_a_report_counts_as_a_failure(tmp_path):
 
 def test_empty_run_is_left_out(tmp_path):
     result = run_tests.read_report("unit", tmp_path / "none.xml", exit_status=5, seconds=0)
-    assert result.left_out == "it has no tests"
+    assert result.skip_reason == "it has no tests"
 
 
 @pytest.mark.parametrize(
     ("result", "problem"),
     [
         pytest.param(
-            run_tests.Result("e2e", left_out="needs root"),
+            run_tests.Result("e2e", skip_reason="needs root"),
             "e2e is required, and was left out: needs root",
             id="left out",
         ),
@@ -68,7 +68,9 @@ def test_required_tier_must_run_in_full(result, problem):
 
 
 def test_tier_that_is_not_required_may_be_left_out():
-    assert run_tests.violations([run_tests.Result("e2e", left_out="needs root")], frozenset()) == []
+    assert (
+        run_tests.violations([run_tests.Result("e2e", skip_reason="needs root")], frozenset()) == []
+    )
 
 
 def test_parts_of_a_tier_are_added_up():
@@ -78,13 +80,13 @@ def test_parts_of_a_tier_are_added_up():
 
 
 def test_tier_without_tests_that_must_run_alone_is_not_left_out():
-    alone = run_tests.Result("unit", left_out="it has no tests")
-    assert run_tests.total([run_tests.Result("unit", passed=7), alone], seconds=1).left_out == ""
+    alone = run_tests.Result("unit", skip_reason="it has no tests")
+    assert run_tests.total([run_tests.Result("unit", passed=7), alone], seconds=1).skip_reason == ""
 
 
 def test_tier_whose_parts_are_all_empty_is_left_out():
-    empty = run_tests.Result("unit", left_out="it has no tests")
-    assert run_tests.total([empty, empty], seconds=1).left_out == "it has no tests"
+    empty = run_tests.Result("unit", skip_reason="it has no tests")
+    assert run_tests.total([empty, empty], seconds=1).skip_reason == "it has no tests"
 
 
 def test_unknown_tier_is_named(capsys):
