@@ -19,6 +19,7 @@ hold it while its pods run. `spawn_records` has the records.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,7 +120,7 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
             f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
             f"is generation {generation}"
         )
-    may_exceed = len(family.by_name) > limits.max_descendants
+    may_exceed = len(family.by_name) - len(family.deleted) > limits.max_descendants
     if refusal is None and may_exceed and family.rank(cell, ancestor) > limits.max_descendants:
         refusal = (
             f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
@@ -180,6 +181,7 @@ class _Family:
     def above(self, cell: Cell) -> _Relatives:
         """Give the cells above and the accounts that created them, each with its generation."""
         older = _Once(self._callers, key=self._since)
+        deleted = dict(self.deleted)
 
         def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
@@ -195,15 +197,16 @@ class _Family:
                 yield _Node(account, True), 1
             elif not self.kin.has_policy and node.name not in self.kin.of_formations:
                 yield from ((_Node(name), 1) for name in older.up_to(_age(one)))
-                yield from (
-                    (_Node(name), 1) for name, other in self.deleted.items() if other.is_above(one)
-                )
+                for name in [name for name, parent in deleted.items() if parent.is_above(one)]:
+                    del deleted[name]
+                    yield _Node(name), 1
 
         return _reached(cell.metadata.name, parents)
 
     def rank(self, cell: Cell, ancestor: Cell) -> int:
         """Count the cells below an ancestor up to this one, oldest first."""
         younger = _Once(self._free, key=_age, is_descending=True)
+        births = _Births(self._births)
 
         def children(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
@@ -213,8 +216,7 @@ class _Family:
             one = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
             if node.name in self.deleted:
-                is_above = self.deleted[node.name].is_above
-                yield from ((_Node(one.metadata.name), 1) for one in self._free if is_above(one))
+                yield from ((_Node(name), 1) for name in births.take(self.deleted[node.name]))
             elif self.kin.has_policy:
                 yield _Node(cell_identity.account_name(one), True), 0
             elif one.spec.api_access:
@@ -247,10 +249,42 @@ class _Family:
         return below
 
     @functools.cached_property
+    def _births(self) -> list[tuple[datetime, str]]:
+        """The creation times of the cells that no Formation lists, in order."""
+        metadata = [one.metadata for one in self._free]
+        return sorted(
+            (each.creation_timestamp, each.name) for each in metadata if each.creation_timestamp
+        )
+
+    @functools.cached_property
     def _free(self) -> list[Cell]:
         """The cells that no Formation lists."""
         cells = self.by_name.values()
         return [one for one in cells if one.metadata.name not in self.kin.of_formations]
+
+
+class _Births:
+    """Cells by their creation time, each given to the first deleted parent that is above it."""
+
+    def __init__(self, births: Sequence[tuple[datetime, str]]) -> None:
+        self._births = list(births)
+
+    def take(self, parent: DeletedParent) -> list[str]:
+        """Give the names of the cells below a deleted parent that are still free."""
+        began = parent.cell.metadata.creation_timestamp
+        if began is None:
+            return []
+        first = bisect.bisect_right(self._births, began, key=_birth)
+        end = len(self._births)
+        if parent.until is not None:
+            end = bisect.bisect_right(self._births, parent.until, key=_birth)
+        names = [name for _, name in self._births[first:end]]
+        del self._births[first:end]
+        return names
+
+
+def _birth(entry: tuple[datetime, str]) -> datetime:
+    return entry[0]
 
 
 class _Once:
