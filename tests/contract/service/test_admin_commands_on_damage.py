@@ -247,7 +247,7 @@ def test_service_that_could_know_nobody_does_not_start(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     done = errand("serve", "--db", db, "--auth", "kubernetes", "--port", free_port())
     assert done.returncode == 1
-    assert "outside of a cluster use --auth token, or none on this machine alone" in said(done)
+    assert "Outside a cluster use --auth token, or --auth none on localhost" in said(done)
     assert names(tmp_path) == set()
 
 
