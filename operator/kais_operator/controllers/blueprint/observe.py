@@ -98,17 +98,17 @@ async def _numbered(
         body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
         if body is None or body["metadata"].get("deletionTimestamp"):
             return revisions, number, False
-        found = shared_reads.read(BlueprintRevision, body)
-        if not isinstance(found, BlueprintRevision) or found.spec.blueprint != metadata.name:
+        revision = shared_reads.read(BlueprintRevision, body)
+        if not isinstance(revision, BlueprintRevision) or revision.spec.blueprint != metadata.name:
             return revisions, number, True
-        revisions = (*revisions, found)
+        revisions = (*revisions, revision)
 
 
 async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
     selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
     bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
-    found = [shared_reads.read(BlueprintRevision, body) for body in bodies]
-    readable = [r for r in found if isinstance(r, BlueprintRevision)]
+    parsed = [shared_reads.read(BlueprintRevision, body) for body in bodies]
+    readable = [r for r in parsed if isinstance(r, BlueprintRevision)]
     return tuple(r for r in readable if r.spec.blueprint == ref.name and not r.is_deleting)
 
 
@@ -117,16 +117,18 @@ async def _verdicts(
 ) -> dict[int, Verdict]:
     """Compile the present spec, and older revisions only until one is good."""
     namespace = blueprint.metadata.namespace
-    found = {number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)}
+    verdicts = {
+        number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)
+    }
     annotated = revision_history.annotated(blueprint, labels.SERVED_REVISION)
     order = revision_history.order_to_compile(revisions, present=number, annotated=annotated)
     for revision in order:
-        if any(verdict.is_good for verdict in found.values()):
+        if any(verdict.is_good for verdict in verdicts.values()):
             break
-        if revision.spec.revision not in found:
+        if revision.spec.revision not in verdicts:
             verdict = await template_checks.verdict_of(world, revision.spec, namespace=namespace)
-            found[revision.spec.revision] = verdict
-    return found
+            verdicts[revision.spec.revision] = verdict
+    return verdicts
 
 
 async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> int:
@@ -143,7 +145,7 @@ async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> i
             raise
         _LOG.warning("%s is numbered without the ledger: %s", ref, exc)
         return 0
-    return next((found.last_revision or 0 for found in stats.blueprints), 0)
+    return next((statistics.last_revision or 0 for statistics in stats.blueprints), 0)
 
 
 async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:

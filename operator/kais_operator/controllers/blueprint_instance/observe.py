@@ -55,7 +55,7 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observatio
         await world.cluster.get_child(ObjectRef("Formation", ref.namespace, ref.name)),
         mission,
         await _ledger_outcome(world, instance, mission),
-        _is_run_told(world, instance),
+        _is_run_recorded(world, instance),
         stamped.copied,
     )
     return Observation(body, observed)
@@ -77,10 +77,10 @@ async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body
     served = None
     if isinstance(blueprint, Blueprint):
         served = revision_selection.served_number(blueprint)
-    kept = revision_selection.kept_number(instance)
+    pinned = revision_selection.pinned_number(instance)
     newer = revision_selection.Newer(served)
-    if served not in (None, kept):
-        present = await _revision(world, instance, kept)
+    if served not in (None, pinned):
+        present = await _revision(world, instance, pinned)
         target = await _revision(world, instance, served)
         newer = revision_selection.Newer(served, present, target)
     outcome = instance_run.outcome_of(instance_run.run_of(instance), mission, None)
@@ -94,13 +94,13 @@ async def _between(
     world: World, instance: BlueprintInstance, newer: revision_selection.Newer
 ) -> tuple[BlueprintRevision, ...]:
     """Read the revisions that a use may have missed while its mission ran, newest first."""
-    first = (revision_selection.kept_number(instance) or 0) + 1
+    first = (revision_selection.pinned_number(instance) or 0) + 1
     numbers = range(first, newer.served or 0)[-_BETWEEN:]
-    found = [await _revision(world, instance, number) for number in reversed(numbers)]
-    kept = [revision for revision in found if revision is not None]
+    revisions = [await _revision(world, instance, number) for number in reversed(numbers)]
+    readable = [revision for revision in revisions if revision is not None]
     namespace = instance.metadata.namespace
     verdict_of = functools.partial(template_checks.verdict_of, world, namespace=namespace)
-    return tuple([revision for revision in kept if (await verdict_of(revision.spec)).is_good])
+    return tuple([revision for revision in readable if (await verdict_of(revision.spec)).is_good])
 
 
 async def _blueprint(
@@ -140,20 +140,20 @@ async def _ledger_outcome(
         return None
     try:
         namespace = instance.metadata.namespace
-        found = await world.knowledge.get_run(run.run_id, namespace=namespace)
+        ledger_run = await world.knowledge.get_run(run.run_id, namespace=namespace)
     except errors.NotFound:
         return None
     except errors.KnowledgeError as exc:
         ref = f"{instance.kind}/{instance.metadata.namespace}/{instance.metadata.name}"
         _LOG.warning("%s: run %s is not looked up: %s", ref, run.run_id, exc)
         return None
-    return found.outcome if run_ownership.is_run_of(found, instance.to_dict()) else None
+    return ledger_run.outcome if run_ownership.is_run_of(ledger_run, instance.to_dict()) else None
 
 
-def _is_run_told(world: World, instance: BlueprintInstance) -> bool:
+def _is_run_recorded(world: World, instance: BlueprintInstance) -> bool:
     """Whether the store was told of the run; what it refused for good is told an hour later."""
-    given = instance.metadata.annotations.get(labels.RUN_ID)
-    run_id = given or instance_run.first_run(instance).run_id
+    ledger_value = instance.metadata.annotations.get(labels.RUN_ID)
+    run_id = ledger_value or instance_run.first_run(instance).run_id
     namespace, memory = instance.metadata.namespace, world.sync_state
     refusal = memory.refusal(run_key(namespace, run_id))
     return memory.is_run_open(namespace, run_id) or refusal is not None

@@ -24,7 +24,7 @@ from kais_operator.controllers.blueprint_instance.decide import (
     instance_run,
     revision_selection,
 )
-from kais_operator.controllers.blueprint_instance.decide.instance_apply import Applied
+from kais_operator.controllers.blueprint_instance.decide.instance_apply import ApplyDecision
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
@@ -42,8 +42,8 @@ _STEPS = (
 
 def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime) -> Plan:
     """Choose the writes that bring a use to its Formation and Mission, and say how it stands."""
-    said = conditions.ConditionSet()
-    rendered = _say_rendered(said, observed)
+    desired = conditions.ConditionSet()
+    rendered = _add_rendering_conditions(desired, observed)
     if rendered is not None:
         applied = instance_apply.decide_apply(observed, rendered)
     else:
@@ -51,107 +51,115 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     is_suspended = status_and_events.is_suspended(observed.instance)
     if is_suspended:
         applied = instance_apply.suspended(observed, applied)
-    _say_applied(said, observed, applied)
-    told = said.merge(
+    _add_apply_conditions(desired, observed, applied)
+    timed_conditions = desired.merge(
         observed.instance.status.conditions,
         generation=observed.instance.metadata.generation,
         now=now,
     )
-    expiry = instance_run.expires_at(observed.instance, observed.mission, told)
-    is_over = expiry is not None and expiry <= now and not is_suspended
-    if is_over and instance_reruns.asked(observed.instance) is None:
+    expiry = instance_run.expires_at(observed.instance, observed.mission, timed_conditions)
+    is_expired = expiry is not None and expiry <= now and not is_suspended
+    if is_expired and instance_reruns.requested_nonce(observed.instance) is None:
         return Plan((_delete(observed.instance),))
     events = status_and_events.transition_events(
-        observed.instance, told, types=(ConditionType.READY,)
+        observed.instance, timed_conditions, types=(ConditionType.READY,)
     )
     return Plan(
         (*applied.actions, *(() if applied.outcome else events)),
-        status=_status(observed, applied, told),
-        requeue_after=_soonest(observed, applied, expiry, now),
+        status=_status(observed, applied, timed_conditions),
+        requeue_after=_earliest_requeue(observed, applied, expiry, now),
     )
 
 
-def _say_rendered(
-    said: conditions.ConditionSet, observed: BlueprintInstanceObserved
+def _add_rendering_conditions(
+    desired: conditions.ConditionSet, observed: BlueprintInstanceObserved
 ) -> Rendered | None:
     """Say the steps up to Rendered; gives what came out when all of them hold."""
-    _say(said, observed.choice.problem or revision_selection.resolved(observed))
+    _add_condition(desired, observed.choice.problem or revision_selection.resolved(observed))
     rendering = observed.rendering
     if rendering is None:
         return None
     if isinstance(rendering, Violations) and rendering.reason is not Reason.RENDER_FAILED:
-        said.false(ConditionType.PARAMETERS_VALID, rendering.reason, rendering.message)
+        desired.false(ConditionType.PARAMETERS_VALID, rendering.reason, rendering.message)
         return None
-    said.true(
+    desired.true(
         ConditionType.PARAMETERS_VALID,
         Reason.PARAMETERS_VALID,
         "all parameters satisfy their rules",
     )
-    problem = _problem(observed, rendering)
+    problem = _rendering_problem(observed, rendering)
     if isinstance(rendering, Violations) or problem is not None:
-        said.false(ConditionType.RENDERED, Reason.RENDER_FAILED, problem or "nothing was rendered")
+        desired.false(
+            ConditionType.RENDERED, Reason.RENDER_FAILED, problem or "nothing was rendered"
+        )
         return None
-    said.true(ConditionType.RENDERED, Reason.RENDERED, _rendered_words(rendering))
+    desired.true(ConditionType.RENDERED, Reason.RENDERED, _rendered_message(rendering))
     return rendering
 
 
-def _problem(observed: BlueprintInstanceObserved, rendering: Rendering) -> str | None:
+def _rendering_problem(observed: BlueprintInstanceObserved, rendering: Rendering) -> str | None:
     """Say why what was rendered cannot be written, None when it can."""
     if isinstance(rendering, Violations):
         return rendering.message
     name = f"{observed.instance.metadata.namespace}/{observed.instance.metadata.name}"
-    found = (
+    problems = (
         instance_children.too_large(rendering.formation_spec, name=f"Formation/{name}"),
         instance_children.too_large(rendering.mission_spec or {}, name=f"Mission/{name}"),
     )
-    return next((problem for problem in found if problem is not None), None)
+    return next((problem for problem in problems if problem is not None), None)
 
 
-def _rendered_words(rendered: Rendered) -> str:
+def _rendered_message(rendered: Rendered) -> str:
     count = len(rendered.formation_spec["cells"])
-    what = f"a Formation of {count} cell template{'' if count == 1 else 's'}"
-    return f"the template gave {what}" + (" and a Mission" if rendered.mission_spec else "")
+    summary = f"a Formation of {count} cell template{'' if count == 1 else 's'}"
+    return f"the template gave {summary}" + (" and a Mission" if rendered.mission_spec else "")
 
 
-def _say(said: conditions.ConditionSet, wanted: DesiredCondition) -> None:
-    adder = {"True": said.true, "False": said.false, "Unknown": said.unknown}[wanted.status]
-    adder(wanted.type, wanted.reason, wanted.message)
+def _add_condition(desired: conditions.ConditionSet, condition: DesiredCondition) -> None:
+    adder = {"True": desired.true, "False": desired.false, "Unknown": desired.unknown}[
+        condition.status
+    ]
+    adder(condition.type, condition.reason, condition.message)
 
 
-def _say_applied(
-    said: conditions.ConditionSet, observed: BlueprintInstanceObserved, applied: Applied
+def _add_apply_conditions(
+    desired: conditions.ConditionSet, observed: BlueprintInstanceObserved, applied: ApplyDecision
 ) -> None:
     """Say what the children make of it; steps that were not reached name what they wait for."""
-    for wanted in applied.wanted:
-        _say(said, wanted)
-    reached = {wanted.type: wanted for wanted in said.desired()}
-    trouble = next((w for w in said.desired() if w.status != "True"), None)
+    for condition in applied.conditions:
+        _add_condition(desired, condition)
+    reached = {condition.type: condition for condition in desired.desired()}
+    trouble = next((w for w in desired.desired() if w.status != "True"), None)
     if trouble is not None:
         for step in _STEPS:
             if step not in reached:
-                said.unknown(step, Reason.RECONCILING, f"waits for {trouble.type}")
+                desired.unknown(step, Reason.RECONCILING, f"waits for {trouble.type}")
     if applied.has_mission:
-        words = instance_run.mission_words(observed.mission)
-        instance_run.say_finished(said, observed.instance, outcome=applied.outcome, message=words)
+        mission_message = instance_run.mission_message(observed.mission)
+        instance_run.add_mission_finished(
+            desired, observed.instance, outcome=applied.outcome, message=mission_message
+        )
     elif trouble is None:
         message = "the Blueprint has no mission, so this instance has no outcome"
-        said.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)
+        desired.true(ConditionType.MISSION_FINISHED, Reason.NO_MISSION, message)
     else:
-        said.unknown(
+        desired.unknown(
             ConditionType.MISSION_FINISHED, Reason.RECONCILING, f"waits for {trouble.type}"
         )
-    instance_run.say_ready(said, applied.outcome)
+    instance_run.add_ready(desired, applied.outcome)
 
 
 def _status(
-    observed: BlueprintInstanceObserved, applied: Applied, told: list[conditions.Condition]
+    observed: BlueprintInstanceObserved,
+    applied: ApplyDecision,
+    timed_conditions: list[conditions.Condition],
 ) -> Body:
     instance, rendering = observed.instance, observed.rendering
     name = instance.metadata.name
-    taken = instance.metadata.annotations.get(labels.RERUN_TAKEN, "")[: instance_run.NONCE_LIMIT]
+    nonce = instance.metadata.annotations.get(labels.RERUN_TAKEN, "")[: instance_run.NONCE_LIMIT]
     status = BlueprintInstanceStatus(
         observed_generation=instance.metadata.generation,
-        conditions=told,
+        conditions=timed_conditions,
         revision_in_use=_revision_in_use(observed, applied),
         parameters_hash=rendering.parameters_hash if isinstance(rendering, Rendered) else None,
         run_id=applied.run.run_id if applied.run else None,
@@ -159,16 +167,16 @@ def _status(
         mission=name if applied.has_mission else None,
         phase=instance_run.phase_of(applied.run, applied.outcome),
         outcome=applied.outcome,
-        acknowledged=InstanceAcknowledged(rerun=taken) if taken else None,
+        acknowledged=InstanceAcknowledged(rerun=nonce) if nonce else None,
     )
     return status_and_events.body_of(status)
 
 
-def _revision_in_use(observed: BlueprintInstanceObserved, applied: Applied) -> int | None:
+def _revision_in_use(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> int | None:
     """Give the revision that the Formation is of; before there is one, the chosen one."""
-    kept = revision_selection.kept_number(observed.instance)
-    if kept is not None and (applied.is_held or not applied.wanted):
-        return kept
+    pinned = revision_selection.pinned_number(observed.instance)
+    if pinned is not None and (applied.is_held or not applied.conditions):
+        return pinned
     return observed.revision.spec.revision if observed.revision else None
 
 
@@ -177,13 +185,16 @@ def _delete(instance: BlueprintInstance) -> Delete:
     return Delete(ObjectRef(instance.kind, metadata.namespace, metadata.name), metadata.uid)
 
 
-def _soonest(
-    observed: BlueprintInstanceObserved, applied: Applied, expiry: datetime | None, now: datetime
+def _earliest_requeue(
+    observed: BlueprintInstanceObserved,
+    applied: ApplyDecision,
+    expiry: datetime | None,
+    now: datetime,
 ) -> timedelta | None:
-    waits = (
+    delays = (
         observed.choice.requeue_after,
         applied.requeue_after,
         expiry - now if expiry is not None else None,
         observed.retry_after,
     )
-    return min((wait for wait in waits if wait is not None), default=None)
+    return min((wait for wait in delays if wait is not None), default=None)

@@ -14,7 +14,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
     BlueprintInstanceObserved,
 )
 
-_NONCE_SHOWN = 40  # characters; enough to recognise it
+_NONCE_LIMIT = 40  # characters; enough to recognise it
 
 
 def suspended(observed: BlueprintInstanceObserved) -> DesiredCondition:
@@ -25,19 +25,19 @@ def suspended(observed: BlueprintInstanceObserved) -> DesiredCondition:
     return conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, message)
 
 
-def of_rerun(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
+def rerun_note(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
     """Say why a further run that is asked for does not begin, empty when none is."""
-    nonce = instance_reruns.asked(observed.instance)
-    begun = instance_run.run_of(observed.instance)
-    if nonce is None or begun is None or instance_reruns.next_run(observed.instance, rendered):
+    nonce = instance_reruns.requested_nonce(observed.instance)
+    run = instance_run.run_of(observed.instance)
+    if nonce is None or run is None or instance_reruns.next_run(observed.instance, rendered):
         return ""
     if rendered.mission_spec is None:
-        why = "the Blueprint has no mission to run again"
+        explanation = "the Blueprint has no mission to run again"
     elif observed.instance.spec.suspend:
-        why = "spec.suspend holds it back"
+        explanation = "spec.suspend holds it back"
     else:
-        why = "it starts when the current run has ended"
-    return f"; {labels.RERUN} {nonce[:_NONCE_SHOWN]}: {why}"
+        explanation = "it starts when the current run has ended"
+    return f"; {labels.RERUN} {nonce[:_NONCE_LIMIT]}: {explanation}"
 
 
 def applied(
@@ -60,18 +60,20 @@ def cells_ready(observed: BlueprintInstanceObserved) -> DesiredCondition:
     metadata = observed.instance.metadata
     name = f"Formation/{metadata.namespace}/{metadata.name}"
     formation = observed.formation or {"metadata": {}}
-    if scale_down.is_resting(observed.formation):
+    if scale_down.is_scaled_down(observed.formation):
         message = (
             f"{name}: the mission has ended, so its Service cells are scaled down"
             " (spec.afterMission)"
         )
         return conditions.true(ConditionType.CELLS_READY, Reason.SCALED_DOWN, message)
-    told = (formation.get("status") or {}).get("conditions") or []
-    found = next((c for c in told if c["type"] == ConditionType.CELLS_READY), None)
+    formation_conditions = (formation.get("status") or {}).get("conditions") or []
+    condition = next(
+        (c for c in formation_conditions if c["type"] == ConditionType.CELLS_READY), None
+    )
     generation = formation["metadata"].get("generation")
-    if found is None or found.get("observedGeneration") != generation:
+    if condition is None or condition.get("observedGeneration") != generation:
         message = f"{name} has not reported its cells yet"
         return conditions.unknown(ConditionType.CELLS_READY, Reason.RECONCILING, message)
-    message = f"{name}: {found['message']}"
-    known = next((r for r in Reason if r == found["reason"]), Reason.WAITING_FOR_CELLS)
-    return DesiredCondition(ConditionType.CELLS_READY, found["status"], known, message)
+    message = f"{name}: {condition['message']}"
+    reason = next((r for r in Reason if r == condition["reason"]), Reason.WAITING_FOR_CELLS)
+    return DesiredCondition(ConditionType.CELLS_READY, condition["status"], reason, message)

@@ -33,11 +33,11 @@ from kais_operator.planning.plan import Action, Apply, Delete, EmitEvent, Object
 
 
 @dataclass(frozen=True)
-class Applied:
+class ApplyDecision:
     """What is written of a use's children and run, and what the conditions say of it."""
 
     actions: tuple[Action, ...] = ()
-    wanted: tuple[DesiredCondition, ...] = ()
+    conditions: tuple[DesiredCondition, ...] = ()
     run: Run | None = None
     outcome: Outcome | None = None
     has_formation: bool = False
@@ -47,7 +47,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _DesiredRun:
     """What stands under the children's names, held against what was rendered."""
 
     run: Run
@@ -56,7 +56,7 @@ class _Wish:
     mission: ChildDecision | None
     is_held: bool
     is_session: bool
-    taken: str | None = None
+    nonce: str | None = None
 
     @property
     def blocked(self) -> ChildDecision | None:
@@ -64,13 +64,13 @@ class _Wish:
         return next((d for d in (self.formation, self.mission) if d is not None and d.reason), None)
 
 
-def follow(observed: BlueprintInstanceObserved) -> Applied:
+def follow(observed: BlueprintInstanceObserved) -> ApplyDecision:
     """Report a run although nothing can be rendered now; writes no child."""
     parent = instance_children.parent_of(observed.instance)
     run = instance_run.run_of(observed.instance)
     outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
-    recorded = _record(observed, run, outcome)
-    return Applied(
+    recorded = _record_outcome(observed, run, outcome)
+    return ApplyDecision(
         recorded or scale_down.decide(observed, run),
         run=run,
         outcome=outcome,
@@ -80,97 +80,102 @@ def follow(observed: BlueprintInstanceObserved) -> Applied:
     )
 
 
-def suspended(observed: BlueprintInstanceObserved, applied: Applied) -> Applied:
+def suspended(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> ApplyDecision:
     """Report the run, and write nothing of what was decided; nothing of it is said as done."""
     followed = follow(observed)
-    wanted = (
+    desired_conditions = (
         conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
         condition_messages.cells_ready(observed),
     )
     return replace(
         followed,
         actions=(),
-        wanted=wanted if applied.wanted else (),
+        conditions=desired_conditions if applied.conditions else (),
         has_mission=applied.has_mission,
         is_held=True,
     )
 
 
-def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> Applied:
+def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> ApplyDecision:
     """Choose the writes for a use that was rendered."""
     revision = observed.revision
     if revision is None:
         raise AssertionError("what was rendered has a revision")
     if observed.instance.spec.suspend and instance_run.run_of(observed.instance) is None:
         has_mission = rendered.mission_spec is not None
-        return Applied(wanted=(condition_messages.suspended(observed),), has_mission=has_mission)
-    wish = _wish(observed, revision, rendered)
+        return ApplyDecision(
+            conditions=(condition_messages.suspended(observed),), has_mission=has_mission
+        )
+    wish = _desired_run(observed, revision, rendered)
     blocked = wish.blocked
     if blocked is not None:
-        return _blocked(observed, wish, blocked)
-    ahead = instance_reruns.ahead(observed)
+        return _decide_blocked(observed, wish, blocked)
+    ahead = instance_reruns.mission_run(observed)
     if ahead is not None:
-        its_own = replace(wish, run=ahead[0], taken=ahead[1], outcome=None, is_session=False)
-        return _begin(observed, revision, rendered, its_own)
+        mission_run = replace(wish, run=ahead[0], nonce=ahead[1], outcome=None, is_session=False)
+        return _begin_run(observed, revision, rendered, mission_run)
     further = instance_reruns.next_run(observed.instance, rendered)
     if further is not None and not wish.formation.actions:
-        return _begin(
+        return _begin_run(
             observed, revision, rendered, replace(wish, run=further, outcome=None, is_session=False)
         )
     if instance_run.run_of(observed.instance) is None:
-        return _begin(observed, revision, rendered, wish)
-    return _go_on(observed, revision, rendered, wish)
+        return _begin_run(observed, revision, rendered, wish)
+    return _continue_run(observed, revision, rendered, wish)
 
 
-def _begin(
+def _begin_run(
     observed: BlueprintInstanceObserved,
     revision: BlueprintRevision,
     rendered: Rendered,
-    wish: _Wish,
-) -> Applied:
+    wish: _DesiredRun,
+) -> ApplyDecision:
     """Stamp a run before anything of it happens; the children of the first follow at once."""
     is_first = instance_run.run_of(observed.instance) is None
-    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
+    actions: list[Action] = [*_annotate_run(observed, revision, rendered, wish)]
     if is_first:
         actions += wish.formation.actions
         actions += wish.mission.actions if wish.mission is not None else ()
         actions += _opened(observed, revision, rendered, wish)
-    again = "" if is_first else "again "
-    message = f"run {wish.run.run_id} begins {again}on revision {revision.spec.revision}"
+    adverb = "" if is_first else "again "
+    message = f"run {wish.run.run_id} begins {adverb}on revision {revision.spec.revision}"
     actions.append(EmitEvent("Normal", "RunBegun", message))
     return _applied(observed, rendered, wish, actions)
 
 
-def _go_on(
+def _continue_run(
     observed: BlueprintInstanceObserved,
     revision: BlueprintRevision,
     rendered: Rendered,
-    wish: _Wish,
-) -> Applied:
-    begun = instance_run.run_of(observed.instance)
-    actions: list[Action] = [*_stamp(observed, revision, rendered, wish)]
+    wish: _DesiredRun,
+) -> ApplyDecision:
+    run = instance_run.run_of(observed.instance)
+    actions: list[Action] = [*_annotate_run(observed, revision, rendered, wish)]
     actions += () if wish.is_held else wish.formation.actions
     actions += wish.mission.actions if wish.mission is not None else ()
-    actions += _pruned(observed, rendered, wish)
+    actions += _prune_mission(observed, rendered, wish)
     actions += _opened(observed, revision, rendered, wish)
-    actions += _told(observed, begun, wish.outcome)
+    actions += _outcome_events(observed, run, wish.outcome)
     if not actions:
-        actions += scale_down.decide(observed, begun)
+        actions += scale_down.decide(observed, run)
     return _applied(observed, rendered, wish, actions)
 
 
 def _applied(
-    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish, actions: list[Action]
-) -> Applied:
-    said = condition_messages.applied(
+    observed: BlueprintInstanceObserved,
+    rendered: Rendered,
+    wish: _DesiredRun,
+    actions: list[Action],
+) -> ApplyDecision:
+    applied_condition = condition_messages.applied(
         observed,
         has_mission=wish.mission is not None,
         is_held=wish.is_held,
-        note=condition_messages.of_rerun(observed, rendered),
+        note=condition_messages.rerun_note(observed, rendered),
     )
-    return Applied(
+    return ApplyDecision(
         tuple(actions),
-        (said, condition_messages.cells_ready(observed)),
+        (applied_condition, condition_messages.cells_ready(observed)),
         wish.run,
         wish.outcome,
         has_formation=True,
@@ -179,28 +184,28 @@ def _applied(
     )
 
 
-def _wish(
+def _desired_run(
     observed: BlueprintInstanceObserved, revision: BlueprintRevision, rendered: Rendered
-) -> _Wish:
+) -> _DesiredRun:
     instance = observed.instance
     parent = instance_children.parent_of(instance)
-    begun = instance_run.run_of(instance)
-    outcome = instance_run.outcome_of(begun, observed.mission, observed.ledger_outcome)
-    run = begun or instance_run.first_run(instance)
+    current_run = instance_run.run_of(instance)
+    outcome = instance_run.outcome_of(current_run, observed.mission, observed.ledger_outcome)
+    run = current_run or instance_run.first_run(instance)
     body = instance_children.formation_body(instance, revision, rendered.formation_spec)
     formation = children.decide_child(body, observed.formation, parent)
     mission = None
     if rendered.mission_spec is not None and not instance_run.is_session(instance):
-        told = Run(run.run_id, outcome)
+        mission_run = Run(run.run_id, outcome)
         mission_body = instance_children.mission_body(
-            instance, revision, rendered.mission_spec, run=told, values=rendered.values
+            instance, revision, rendered.mission_spec, run=mission_run, values=rendered.values
         )
         mission = instance_reruns.decide_mission(observed, mission_body, run=run)
     is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
         instance_children.hash_of(observed.formation) != instance_children.hash_of(body)
     )
     is_running = instance_run.is_running(instance, observed.mission, outcome)
-    return _Wish(
+    return _DesiredRun(
         run,
         outcome,
         formation,
@@ -215,56 +220,56 @@ def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool
     if instance_run.is_session(observed.instance):
         return True
     parent = instance_children.parent_of(observed.instance)
-    found = children.ownership_of(observed.mission, parent)
-    return rendered.mission_spec is None and found in (Ownership.MISSING, Ownership.FOREIGN)
+    ownership = children.ownership_of(observed.mission, parent)
+    return rendered.mission_spec is None and ownership in (Ownership.MISSING, Ownership.FOREIGN)
 
 
-def _pruned(
-    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _Wish
+def _prune_mission(
+    observed: BlueprintInstanceObserved, rendered: Rendered, wish: _DesiredRun
 ) -> tuple[Delete, ...]:
     """Remove the Mission that left the template, when its run has ended and is stamped."""
-    begun, seen = instance_run.run_of(observed.instance), observed.mission
-    if rendered.mission_spec is not None or seen is None or begun is None or begun.outcome is None:
+    run, live = instance_run.run_of(observed.instance), observed.mission
+    if rendered.mission_spec is not None or live is None or run is None or run.outcome is None:
         return ()
     parent = instance_children.parent_of(observed.instance)
-    if children.ownership_of(seen, parent) is not Ownership.OWNED:
+    if children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
-    return (Delete(children.ref_of(seen), seen["metadata"]["uid"]),)
+    return (Delete(children.ref_of(live), live["metadata"]["uid"]),)
 
 
 def _opened(
     observed: BlueprintInstanceObserved,
     revision: BlueprintRevision,
     rendered: Rendered,
-    wish: _Wish,
+    wish: _DesiredRun,
 ) -> tuple[Action, ...]:
     """Open the run of a use without a mission in the ledger, once."""
     if not wish.is_session or observed.is_run_told:
         return ()
-    return instance_run.opened(observed.instance, revision, rendered, run=wish.run)
+    return instance_run.open_actions(observed.instance, revision, rendered, run=wish.run)
 
 
-def _stamp(
+def _annotate_run(
     observed: BlueprintInstanceObserved,
     revision: BlueprintRevision,
     rendered: Rendered,
-    wish: _Wish,
+    wish: _DesiredRun,
 ) -> tuple[PatchMetadata, ...]:
     """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
     metadata = observed.instance.metadata
-    marks = instance_run.marks(
+    marks = instance_run.run_annotations(
         observed.instance,
         run=Run(wish.run.run_id, wish.outcome),
         is_session=wish.is_session,
-        taken=wish.taken,
+        mission_nonce=wish.nonce,
     )
-    kept: dict[str, str | None] = {}
+    pin_labels: dict[str, str | None] = {}
     if not wish.is_held:
-        kept |= revision_selection.kept_labels(observed.instance, revision.spec.revision)
-        marks |= instance_run.fixed(observed.instance, revision, rendered)
+        pin_labels |= revision_selection.pin_labels(observed.instance, revision.spec.revision)
+        marks |= instance_run.fixed_annotation(observed.instance, revision, rendered)
     missing = {k: v for k, v in marks.items() if metadata.annotations.get(k) != v}
     missing = {**dict.fromkeys(observed.copied), **missing}
-    unkept = {k: v for k, v in kept.items() if metadata.labels.get(k) != v}
+    unkept = {k: v for k, v in pin_labels.items() if metadata.labels.get(k) != v}
     if not missing and not unkept:
         return ()
     return (
@@ -277,7 +282,7 @@ def _stamp(
     )
 
 
-def _record(
+def _record_outcome(
     observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
 ) -> tuple[Action, ...]:
     """Write only the outcome, when nothing else of the use can be written now."""
@@ -288,30 +293,32 @@ def _record(
         resource_version=observed.instance.metadata.resource_version,
         annotations={labels.OUTCOME: outcome.value},
     )
-    return (patch, *_told(observed, run, outcome))
+    return (patch, *_outcome_events(observed, run, outcome))
 
 
-def _told(
-    observed: BlueprintInstanceObserved, begun: Run | None, outcome: Outcome | None
+def _outcome_events(
+    observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
 ) -> tuple[EmitEvent, ...]:
     """Tell the end of the run by an Event, in the pass that writes it down."""
-    if begun is None or begun.outcome is not None or outcome is None:
+    if run is None or run.outcome is not None or outcome is None:
         return ()
     severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
     status = (observed.mission or {}).get("status") or {}
-    has_told = status.get("outcome") == outcome  # else its words are still those of before
-    words = f": {instance_run.mission_words(observed.mission)}" if has_told else ""
-    return (EmitEvent(severity, "RunEnded", f"run {begun.run_id} ended {outcome}{words}"),)
+    is_reported = status.get("outcome") == outcome  # else its words are still those of before
+    suffix = f": {instance_run.mission_message(observed.mission)}" if is_reported else ""
+    return (EmitEvent(severity, "RunEnded", f"run {run.run_id} ended {outcome}{suffix}"),)
 
 
-def _blocked(observed: BlueprintInstanceObserved, wish: _Wish, blocked: ChildDecision) -> Applied:
-    begun = instance_run.run_of(observed.instance)
-    is_taken = blocked.ownership is Ownership.FOREIGN
-    reason = Reason.NAME_TAKEN if is_taken else Reason.RECONCILING
-    return Applied(
-        _record(observed, begun, wish.outcome),
+def _decide_blocked(
+    observed: BlueprintInstanceObserved, wish: _DesiredRun, blocked: ChildDecision
+) -> ApplyDecision:
+    run = instance_run.run_of(observed.instance)
+    is_name_taken = blocked.ownership is Ownership.FOREIGN
+    reason = Reason.NAME_TAKEN if is_name_taken else Reason.RECONCILING
+    return ApplyDecision(
+        _record_outcome(observed, run, wish.outcome),
         (conditions.false(ConditionType.APPLIED, reason, blocked.message),),
-        begun,
+        run,
         wish.outcome,
         has_mission=wish.mission is not None,
         requeue_after=blocked.requeue_after,

@@ -42,22 +42,22 @@ def parent_of(instance: BlueprintInstance) -> children.Parent:
 
 def formation_scope(instance: BlueprintInstance, formation: Body | None) -> str:
     """Name the formation scope: the use's own, else the template's, else the Blueprint's name."""
-    own = instance.spec.knowledge
+    knowledge = instance.spec.knowledge
     templated = ((formation or {}).get("knowledge") or {}).get("scope")
-    return (own.scope if own else None) or templated or instance.spec.blueprint_ref.name
+    return (knowledge.scope if knowledge else None) or templated or instance.spec.blueprint_ref.name
 
 
 def formation_body(instance: BlueprintInstance, revision: BlueprintRevision, spec: Body) -> Body:
     """Make the Formation of a rendered spec."""
-    wanted = copy.deepcopy(spec)
+    formation_spec = copy.deepcopy(spec)
     scope = formation_scope(instance, spec)
-    wanted["knowledge"] = {**(wanted.get("knowledge") or {}), "scope": scope}
+    formation_spec["knowledge"] = {**(formation_spec.get("knowledge") or {}), "scope": scope}
     return children.child_body(
         parent_of(instance),
         api_version=API_VERSION,
         kind="Formation",
         name=instance.metadata.name,
-        content={"spec": wanted},
+        content={"spec": formation_spec},
         labelled=_labels(instance, revision),
     )
 
@@ -74,17 +74,17 @@ def mission_body(
 
     The rendering named the Formation in it already. `values` are those of the parameters.
     """
-    wanted = dict(spec)
+    mission_spec = dict(spec)
     arm = arm_of(instance, revision.spec.knowledge, spec, run_id=run.run_id)
     knowledge = _knowledge(instance, spec, arm)
     if knowledge:
-        wanted["knowledge"] = knowledge
+        mission_spec["knowledge"] = knowledge
     body = children.child_body(
         parent_of(instance),
         api_version=API_VERSION,
         kind="Mission",
         name=instance.metadata.name,
-        content={"spec": wanted},
+        content={"spec": mission_spec},
         labelled=_labels(instance, revision),
     )
     annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
@@ -92,17 +92,17 @@ def mission_body(
         "Mission", instance.metadata.namespace, instance.metadata.name
     )
     if values is not None:
-        annotations[labels.PARAMETERS] = json.dumps(told_values(values), ensure_ascii=False)
-    taken = instance.metadata.annotations.get(labels.RERUN_TAKEN)
-    if taken is not None:
-        annotations |= {labels.RERUN: taken, labels.RERUN_TAKEN: taken}
+        annotations[labels.PARAMETERS] = json.dumps(ledger_parameters(values), ensure_ascii=False)
+    nonce = instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    if nonce is not None:
+        annotations |= {labels.RERUN: nonce, labels.RERUN_TAKEN: nonce}
     if run.outcome is not None:
         annotations[labels.OUTCOME] = run.outcome
     body["metadata"] |= {"annotations": annotations, "finalizers": [labels.FINALIZER]}
     return body
 
 
-def told_values(values: Body) -> Body:
+def ledger_parameters(values: Body) -> Body:
     """Give the values that runs are compared by: short ones, so that they fit an annotation."""
     return {
         name: value
@@ -115,21 +115,23 @@ def arm_of(
     instance: BlueprintInstance, policy: BlueprintKnowledge, mission: Body, *, run_id: str
 ) -> str:
     """Say whether a run is given knowledge: `on`, `off`, or `holdout` by the lot of its run-id."""
-    own = instance.spec.knowledge
+    knowledge = instance.spec.knowledge
     templated = (mission.get("knowledge") or {}).get("inject")
-    is_wanted = own.inject if own is not None and own.inject is not None else templated
-    if policy.policy is KnowledgePolicy.NEVER or is_wanted is False:
+    is_injecting = (
+        knowledge.inject if knowledge is not None and knowledge.inject is not None else templated
+    )
+    if policy.policy is KnowledgePolicy.NEVER or is_injecting is False:
         return "off"
-    lot = int(names.short_hash(f"holdout/{run_id}"), 16) % 100
-    is_held_out = policy.policy is KnowledgePolicy.HOLDOUT and lot < policy.holdout_percent
+    bucket = int(names.short_hash(f"holdout/{run_id}"), 16) % 100
+    is_held_out = policy.policy is KnowledgePolicy.HOLDOUT and bucket < policy.holdout_percent
     return "holdout" if is_held_out else "on"
 
 
 def hash_of(body: Body | None) -> str | None:
     """Read the hash of what a child was made as; None without a child or its label."""
     carried = ((body or {}).get("metadata") or {}).get("labels") or {}
-    found: str | None = carried.get(labels.SPEC_HASH)
-    return found
+    spec_hash: str | None = carried.get(labels.SPEC_HASH)
+    return spec_hash
 
 
 def too_large(spec: Body, *, name: str) -> str | None:
@@ -144,15 +146,15 @@ def too_large(spec: Body, *, name: str) -> str | None:
 
 
 def _knowledge(instance: BlueprintInstance, spec: Body, arm: str) -> Body:
-    given: Body = dict(spec.get("knowledge") or {})
-    own = instance.spec.knowledge
-    if own is not None and own.inject is not None:
-        given["inject"] = own.inject
-    if own is not None and own.extract is not None:
-        given["extract"] = own.extract
+    merged: Body = dict(spec.get("knowledge") or {})
+    overrides = instance.spec.knowledge
+    if overrides is not None and overrides.inject is not None:
+        merged["inject"] = overrides.inject
+    if overrides is not None and overrides.extract is not None:
+        merged["extract"] = overrides.extract
     if arm != "on":
-        given["inject"] = False
-    return given
+        merged["inject"] = False
+    return merged
 
 
 def _labels(instance: BlueprintInstance, revision: BlueprintRevision) -> dict[str, str]:

@@ -19,7 +19,7 @@ from kais_operator.planning.children import ChildDecision, Ownership
 from kais_operator.planning.plan import Action, Apply, Body, Delete, PatchMetadata
 
 
-def asked(instance: BlueprintInstance) -> str | None:
+def requested_nonce(instance: BlueprintInstance) -> str | None:
     """Give the nonce of a further run that is asked for and not begun yet."""
     annotations = instance.metadata.annotations
     nonce = annotations.get(labels.RERUN, "")[: instance_run.NONCE_LIMIT]
@@ -32,70 +32,81 @@ def next_run(instance: BlueprintInstance, rendered: Rendered) -> Run | None:
     The run before must have ended and be stamped so; one without a mission never ends and makes
     room at once. A use that is suspended begins nothing.
     """
-    nonce, begun = asked(instance), instance_run.run_of(instance)
-    if nonce is None or begun is None or rendered.mission_spec is None or instance.spec.suspend:
+    nonce, current_run = requested_nonce(instance), instance_run.run_of(instance)
+    if (
+        nonce is None
+        or current_run is None
+        or rendered.mission_spec is None
+        or instance.spec.suspend
+    ):
         return None
-    if begun.outcome is None and not instance_run.is_session(instance):
+    if current_run.outcome is None and not instance_run.is_session(instance):
         return None
     return Run(names.run_id(instance.metadata.uid, nonce))
 
 
-def ahead(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
+def mission_run(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
     """Give the run, and its nonce, that the Mission began by itself after the use's own.
 
     Somebody asked the Mission for it and not the use. The Mission lists the runs before.
     """
-    seen, begun = observed.mission, instance_run.run_of(observed.instance)
+    live, current_run = observed.mission, instance_run.run_of(observed.instance)
     parent = instance_children.parent_of(observed.instance)
-    if seen is None or begun is None or children.ownership_of(seen, parent) is not Ownership.OWNED:
+    if (
+        live is None
+        or current_run is None
+        or children.ownership_of(live, parent) is not Ownership.OWNED
+    ):
         return None
-    carried = seen["metadata"].get("annotations") or {}
+    carried = live["metadata"].get("annotations") or {}
     run_id, nonce = carried.get(labels.RUN_ID), carried.get(labels.RERUN_TAKEN)
-    if not run_id or not nonce or begun.run_id not in carried.get(labels.EARLIER_RUNS, ""):
+    if not run_id or not nonce or current_run.run_id not in carried.get(labels.EARLIER_RUNS, ""):
         return None
-    return (Run(run_id), nonce) if run_id != begun.run_id else None
+    return (Run(run_id), nonce) if run_id != current_run.run_id else None
 
 
 def decide_mission(observed: BlueprintInstanceObserved, body: Body, *, run: Run) -> ChildDecision:
     """Choose the write that brings the Mission to this run; `body` is what it would be made as."""
-    found = children.decide_fixed_child(
+    decision = children.decide_fixed_child(
         body, observed.mission, instance_children.parent_of(observed.instance)
     )
-    seen = observed.mission
-    if found.ownership is not Ownership.OWNED or seen is None:
-        return found
-    carried = seen["metadata"].get("annotations") or {}
-    taken = observed.instance.metadata.annotations.get(labels.RERUN_TAKEN)
-    is_same = instance_children.hash_of(seen) == instance_children.hash_of(body)
-    if taken is not None and carried.get(labels.RUN_ID) != run.run_id:
-        return ChildDecision(Ownership.OWNED, _again(seen, taken=taken, is_same=is_same))
-    return ChildDecision(Ownership.OWNED, _repaired(seen, body, is_same=is_same))
+    live = observed.mission
+    if decision.ownership is not Ownership.OWNED or live is None:
+        return decision
+    carried = live["metadata"].get("annotations") or {}
+    nonce = observed.instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    is_same_hash = instance_children.hash_of(live) == instance_children.hash_of(body)
+    if nonce is not None and carried.get(labels.RUN_ID) != run.run_id:
+        return ChildDecision(
+            Ownership.OWNED, _rerun_actions(live, nonce=nonce, is_same_hash=is_same_hash)
+        )
+    return ChildDecision(Ownership.OWNED, _repair_actions(live, body, is_same_hash=is_same_hash))
 
 
-def _again(seen: Body, *, taken: str, is_same: bool) -> tuple[Action, ...]:
-    metadata = seen["metadata"]
-    ref = children.ref_of(seen)
-    if not is_same:
+def _rerun_actions(live: Body, *, nonce: str, is_same_hash: bool) -> tuple[Action, ...]:
+    metadata = live["metadata"]
+    ref = children.ref_of(live)
+    if not is_same_hash:
         return (Delete(ref, metadata["uid"]),)
-    if (metadata.get("annotations") or {}).get(labels.RERUN) == taken:
+    if (metadata.get("annotations") or {}).get(labels.RERUN) == nonce:
         return ()
     version = metadata["resourceVersion"]
-    return (PatchMetadata(ref, resource_version=version, annotations={labels.RERUN: taken}),)
+    return (PatchMetadata(ref, resource_version=version, annotations={labels.RERUN: nonce}),)
 
 
-def _repaired(seen: Body, body: Body, *, is_same: bool) -> tuple[Action, ...]:
+def _repair_actions(live: Body, body: Body, *, is_same_hash: bool) -> tuple[Action, ...]:
     """Undo drift; a Mission that was made of another revision or other values is no drift.
 
     Annotations and finalizers are its own controller's after its creation.
     """
-    kept = {k: v for k, v in body["metadata"].items() if k not in ("annotations", "finalizers")}
-    wanted = {**body, "metadata": kept}
-    if not children.differs(wanted, seen) and not children.has_additions(wanted, seen):
+    metadata = {k: v for k, v in body["metadata"].items() if k not in ("annotations", "finalizers")}
+    desired = {**body, "metadata": metadata}
+    if not children.differs(desired, live) and not children.has_additions(desired, live):
         return ()
-    carried = seen["metadata"].get("labels") or {}
+    carried = live["metadata"].get("labels") or {}
     revision = carried.get(labels.REVISION, body["metadata"]["labels"][labels.REVISION])
-    is_of_this = revision == body["metadata"]["labels"][labels.REVISION]
-    spec_holds = not children.differs({"spec": body["spec"]}, seen)
-    if not is_same and not (spec_holds and is_of_this):
+    is_same_revision = revision == body["metadata"]["labels"][labels.REVISION]
+    spec_holds = not children.differs({"spec": body["spec"]}, live)
+    if not is_same_hash and not (spec_holds and is_same_revision):
         return ()
-    return (Apply(wanted, uid=seen["metadata"]["uid"]),)
+    return (Apply(desired, uid=live["metadata"]["uid"]),)

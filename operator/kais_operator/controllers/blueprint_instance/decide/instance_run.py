@@ -47,15 +47,15 @@ def is_session(instance: BlueprintInstance) -> bool:
     return kind == labels.RUN_KIND_SESSION and labels.RUN_ID in instance.metadata.annotations
 
 
-def fixed_of(instance: BlueprintInstance) -> Body:
+def fixed_parameters(instance: BlueprintInstance) -> Body:
     """Read what the immutable parameters were when the run began; empty before it."""
     text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
     try:
         read = annotation_values.parse(text)
     except ValueError:
         return {}  # somebody edited it: nothing is remembered then
-    known = read.items() if isinstance(read, dict) else ()
-    return {name: value for name, value in known if _is_fixed(value)}
+    items = read.items() if isinstance(read, dict) else ()
+    return {name: value for name, value in items if _is_fixed(value)}
 
 
 def _is_fixed(value: Any) -> bool:
@@ -64,45 +64,47 @@ def _is_fixed(value: Any) -> bool:
 
 def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str | None) -> bool:
     """Whether a mission of the use is under way, so that its Formation must not change."""
-    has_begun = labels.RUN_ID in instance.metadata.annotations and not is_session(instance)
-    return has_begun and mission is not None and outcome is None
+    is_mission_run = labels.RUN_ID in instance.metadata.annotations and not is_session(instance)
+    return is_mission_run and mission is not None and outcome is None
 
 
-def marks(
-    instance: BlueprintInstance, *, run: Run, is_session: bool, taken: str | None = None
+def run_annotations(
+    instance: BlueprintInstance, *, run: Run, is_session: bool, mission_nonce: str | None = None
 ) -> dict[str, str | None]:
     """Give the annotations that a use carries for a run, with None for those that must go.
 
     `taken` is the nonce of a run that its Mission began by itself; else the use's own counts.
     """
     carried = instance.metadata.annotations
-    wanted: dict[str, str | None] = {labels.RUN_ID: run.run_id}
+    annotations: dict[str, str | None] = {labels.RUN_ID: run.run_id}
     if run.outcome is not None:
-        wanted[labels.OUTCOME] = run.outcome
+        annotations[labels.OUTCOME] = run.outcome
     is_new = carried.get(labels.RUN_ID) != run.run_id
     if is_new or run.outcome is None:  # what an older version stamped and ended stays as it is
         metadata = instance.metadata
-        wanted |= run_stamps.object_annotation(instance.kind, metadata.namespace, metadata.name)
+        annotations |= run_stamps.object_annotation(
+            instance.kind, metadata.namespace, metadata.name
+        )
     if is_new:
-        wanted |= {labels.OUTCOME: None, labels.RUN_KIND: None}
-        nonce = taken or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
-        wanted |= {labels.RERUN_TAKEN: nonce} if nonce else {}
-    if taken is not None and carried.get(labels.RERUN) == carried.get(labels.RERUN_TAKEN):
-        wanted[labels.RERUN] = taken  # else the nonce before would count as a new one
+        annotations |= {labels.OUTCOME: None, labels.RUN_KIND: None}
+        nonce = mission_nonce or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
+        annotations |= {labels.RERUN_TAKEN: nonce} if nonce else {}
+    if mission_nonce is not None and carried.get(labels.RERUN) == carried.get(labels.RERUN_TAKEN):
+        annotations[labels.RERUN] = mission_nonce  # else the nonce before would count as a new one
     if is_session:
-        wanted[labels.RUN_KIND] = labels.RUN_KIND_SESSION
-    return wanted
+        annotations[labels.RUN_KIND] = labels.RUN_KIND_SESSION
+    return annotations
 
 
-def fixed(
+def fixed_annotation(
     instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered
 ) -> dict[str, str | None]:
     """Give the annotation of the immutable values: what is remembered stays, new ones are added."""
-    before = fixed_of(instance)
+    previous = fixed_parameters(instance)
     now = parameters.immutable_values(revision.spec.parameters, rendered.values)
-    if not now.keys() - before.keys():
+    if not now.keys() - previous.keys():
         return {}
-    return {labels.FIXED_PARAMETERS: json.dumps({**now, **before}, sort_keys=True)}
+    return {labels.FIXED_PARAMETERS: json.dumps({**now, **previous}, sort_keys=True)}
 
 
 def first_run(instance: BlueprintInstance) -> Run:
@@ -117,15 +119,15 @@ def outcome_of(run: Run | None, mission: Body | None, ledger: str | None) -> Out
     """
     if run is None:
         return None
-    told = run.outcome
+    outcome_value = run.outcome
     annotations = _annotations(mission)
-    if told is None and annotations.get(labels.RUN_ID) == run.run_id:
-        told = annotations.get(labels.OUTCOME)
-    told = told or ledger
-    return Outcome(told) if told in set(Outcome) else None
+    if outcome_value is None and annotations.get(labels.RUN_ID) == run.run_id:
+        outcome_value = annotations.get(labels.OUTCOME)
+    outcome_value = outcome_value or ledger
+    return Outcome(outcome_value) if outcome_value in set(Outcome) else None
 
 
-def opened(
+def open_actions(
     instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered, *, run: Run
 ) -> tuple[Action, ...]:
     """Open the run of a use without a mission: a use that never gets an outcome."""
@@ -142,7 +144,7 @@ def opened(
             blueprint=revision.spec.blueprint,
             revision=revision.spec.revision,
             instance=instance.metadata.name,
-            parameters=instance_children.told_values(rendered.values),
+            parameters=instance_children.ledger_parameters(rendered.values),
             parameters_hash=rendered.parameters_hash,
         ),
     )
@@ -158,14 +160,14 @@ def phase_of(run: Run | None, outcome: Outcome | None) -> InstancePhase:
     return InstancePhase.PENDING if run is None else InstancePhase.RUNNING
 
 
-def mission_words(mission: Body | None) -> str:
+def mission_message(mission: Body | None) -> str:
     """Say where a Mission stands, in its own words as far as it has said any."""
     status: Mapping[str, Any] = (mission or {}).get("status") or {}
     return str(status.get("message") or status.get("phase") or "it has not reported yet")
 
 
-def say_finished(
-    said: conditions.ConditionSet,
+def add_mission_finished(
+    desired: conditions.ConditionSet,
     instance: BlueprintInstance,
     *,
     outcome: Outcome | None,
@@ -174,27 +176,27 @@ def say_finished(
     """Say whether the mission has ended, with its result or what it waits for."""
     name = f"Mission/{instance.metadata.namespace}/{instance.metadata.name}"
     if outcome is None:
-        said.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {message}")
+        desired.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {message}")
     else:
-        said.true(
+        desired.true(
             ConditionType.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {message}"
         )
 
 
-def say_ready(said: conditions.ConditionSet, outcome: Outcome | None) -> None:
+def add_ready(desired: conditions.ConditionSet, outcome: Outcome | None) -> None:
     """Add the summary: a use whose mission ended otherwise than Succeeded is not ready."""
-    said.summarise(
+    desired.summarise(
         "the mission succeeded"
         if outcome is not None
         else "the formation is ready; it has no mission"
     )
     if outcome not in (None, Outcome.SUCCEEDED):
-        finished = next(w for w in said.desired() if w.type == ConditionType.MISSION_FINISHED)
-        said.false(ConditionType.READY, _NOT_SUCCEEDED[outcome], finished.message)
+        finished = next(w for w in desired.desired() if w.type == ConditionType.MISSION_FINISHED)
+        desired.false(ConditionType.READY, _NOT_SUCCEEDED[outcome], finished.message)
 
 
 def expires_at(
-    instance: BlueprintInstance, mission: Body | None, told: list[conditions.Condition]
+    instance: BlueprintInstance, mission: Body | None, timed_conditions: list[conditions.Condition]
 ) -> datetime | None:
     """Say when a finished use is to delete itself; None for never or not finished.
 
@@ -202,7 +204,7 @@ def expires_at(
     finished. A use without a mission never finishes.
     """
     ttl_s = instance.spec.ttl_seconds_after_finished
-    finished = next((c for c in told if c.type == ConditionType.MISSION_FINISHED), None)
+    finished = next((c for c in timed_conditions if c.type == ConditionType.MISSION_FINISHED), None)
     if ttl_s is None or finished is None or finished.reason != Reason.FINISHED:
         return None
     at = ((mission or {}).get("status") or {}).get("finishedAt")

@@ -28,14 +28,14 @@ _LONG_DELAY = timedelta(seconds=10)
 
 def is_pinned(instance: BlueprintInstance) -> bool:
     """Whether the spec or the begun run says the revision, so that no Blueprint is needed."""
-    return instance.spec.blueprint_ref.revision is not None or kept_number(instance) is not None
+    return instance.spec.blueprint_ref.revision is not None or pinned_number(instance) is not None
 
 
 def follows(instance: BlueprintInstance) -> bool:
     """Whether a begun use moves to newer revisions by itself."""
     is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
-    has_named = instance.spec.blueprint_ref.revision is not None
-    return is_automatic and not has_named and kept_number(instance) is not None
+    is_revision_named = instance.spec.blueprint_ref.revision is not None
+    return is_automatic and not is_revision_named and pinned_number(instance) is not None
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool)
 
     It waits until no mission runs.
     """
-    number = kept_number(instance)
+    number = pinned_number(instance)
     if newer.served in (None, number) or newer.target is None:
         return Choice(number)
     if is_running:
@@ -92,7 +92,7 @@ def _breaking(newer: Newer) -> str:
 
 def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
     """Choose by the spec, else what the run began with, else what the Blueprint serves."""
-    number = instance.spec.blueprint_ref.revision or kept_number(instance)
+    number = instance.spec.blueprint_ref.revision or pinned_number(instance)
     if number is not None:
         return Choice(number)
     name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
@@ -107,8 +107,8 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
             Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SHORT_DELAY
         )
     compiled = blueprint.condition(ConditionType.COMPILED)
-    why = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
-    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{why}", _LONG_DELAY)
+    cause = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
+    return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{cause}", _LONG_DELAY)
 
 
 def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
@@ -147,7 +147,7 @@ def resolved(observed: BlueprintInstanceObserved) -> DesiredCondition:
     return conditions.true(ConditionType.BLUEPRINT_RESOLVED, Reason.RESOLVED, message)
 
 
-def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
+def pin_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
     """Give the labels by which a begun use keeps its revision, from being collected too."""
     return {
         labels.BLUEPRINT: names.label_value(instance.spec.blueprint_ref.name),
@@ -155,14 +155,14 @@ def kept_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
     }
 
 
-def kept_number(instance: BlueprintInstance) -> int | None:
+def pinned_number(instance: BlueprintInstance) -> int | None:
     """Read which revision a begun use stands on; None before it has begun."""
     carried = instance.metadata.labels
     number = annotation_values.parse_digits(carried.get(labels.REVISION))
     blueprint = names.label_value(instance.spec.blueprint_ref.name)
-    is_begun = labels.RUN_ID in instance.metadata.annotations
-    is_same = carried.get(labels.BLUEPRINT) == blueprint
-    return number if is_begun and is_same else None
+    has_run = labels.RUN_ID in instance.metadata.annotations
+    is_same_blueprint = carried.get(labels.BLUEPRINT) == blueprint
+    return number if has_run and is_same_blueprint else None
 
 
 def _none(reason: Reason, message: str, requeue_after: timedelta) -> Choice:

@@ -24,26 +24,28 @@ from kais_operator.planning.plan import Action, Body, PatchMetadata
 
 def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action, ...]:
     """Choose the write that lets the cells rest, or wakes them; `run` has its outcome if any."""
-    seen = observed.formation
+    live = observed.formation
     parent = instance_children.parent_of(observed.instance)
-    if seen is None or children.ownership_of(seen, parent) is not Ownership.OWNED:
+    if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
-    is_over = run is not None and run.outcome is not None
-    keeps = observed.instance.spec.after_mission is AfterMission.KEEP
-    rests = is_over and not keeps and _has_services(seen)
-    if is_resting(seen) == rests:
+    has_ended = run is not None and run.outcome is not None
+    is_kept = observed.instance.spec.after_mission is AfterMission.KEEP
+    is_scaled_down_desired = has_ended and not is_kept and _has_services(live)
+    if is_scaled_down(live) == is_scaled_down_desired:
         return ()
-    metadata = seen["metadata"]
+    metadata = live["metadata"]
     return (
         PatchMetadata(
-            children.ref_of(seen),
+            children.ref_of(live),
             resource_version=metadata["resourceVersion"],
-            annotations={labels.SCALED_DOWN: labels.SCALED_DOWN_YES if rests else None},
+            annotations={
+                labels.SCALED_DOWN: labels.SCALED_DOWN_YES if is_scaled_down_desired else None
+            },
         ),
     )
 
 
-def is_resting(formation: Body | None) -> bool:
+def is_scaled_down(formation: Body | None) -> bool:
     """Whether the Formation is told to run no pods of Service cells."""
     carried = ((formation or {}).get("metadata") or {}).get("annotations") or {}
     return bool(carried.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES)

@@ -53,8 +53,8 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
     calls = json.loads(observed.outbox["data"][KEY])
     ref = children.ref_of(observed.outbox)
     refused = SetAside(ref, metadata["resourceVersion"])
-    done = Delete(ref, uid=metadata["uid"], after_store=True)
-    return Plan((*(_action(call) for call in calls), refused, done))
+    deletion = Delete(ref, uid=metadata["uid"], after_store=True)
+    return Plan((*(_action(call) for call in calls), refused, deletion))
 
 
 def key_of(namespace: str, run_id: str) -> str:

@@ -68,7 +68,7 @@ async def rendering_of(
             revision=revision.spec.revision,
             instance=instance.metadata.name,
             namespace=instance.metadata.namespace,
-            previous=instance_run.fixed_of(instance),
+            previous=instance_run.fixed_parameters(instance),
         )
     except errors.RenderingFailed as exc:
         return Violations(Reason.RENDER_FAILED, (str(exc),)), _retry_after(exc)
