@@ -118,7 +118,7 @@ _ORDERS = (
 
 
 def _refusal(path: str) -> str:
-    return f'"{path[:120]}" is no scope; write {_GRAMMAR}'
+    return f'"{path[:120]}" is not a scope; write {_GRAMMAR}'
 
 
 def is_segment(text: str) -> bool:

@@ -37,7 +37,7 @@ def _verify(command: AdminCommand, write_line: WriteLine) -> int:
     problem_count = "1 problem" if count == 1 else f"{count} problems"
     write_line(
         f"{command.db}: {report.events} events{erased}:"
-        f" {problem_count if count else 'all in order'}"
+        f" {problem_count if count else 'no problems found'}"
     )
     if report.problems:
         write_line(_INTACT_LOG_ADVICE if report.has_whole_log else _DAMAGED_LOG_ADVICE)
@@ -47,14 +47,12 @@ def _verify(command: AdminCommand, write_line: WriteLine) -> int:
 _INTACT_LOG_ADVICE = (
     "the log itself is whole: `export` it and `import` that into a new file, or restore a copy"
 )
-_DAMAGED_LOG_ADVICE = (
-    "the log is not whole: restore a copy; what is still in order can be read by `export`"
-)
+_DAMAGED_LOG_ADVICE = "the log is not whole: restore a copy; intact data can be read with `export`"
 
 
 def _rebuild(command: AdminCommand, write_line: WriteLine) -> int:
     result = offline.rebuild(_require_database(command.db))
-    changed = f"these were other than the log says: {', '.join(result.changed)}"
+    changed = f"these tables differed from the log: {', '.join(result.changed)}"
     write_line(
         f"{command.db}: {result.events} events replayed;"
         f" {changed if result.changed else 'no change'}"

@@ -51,7 +51,7 @@ class ServiceError(Exception):
 class Unauthenticated(ServiceError):
     """No token, or one that the cluster does not take for our audience."""
 
-    code, status, title = ErrorCode.UNAUTHENTICATED, 401, "Who are you?"
+    code, status, title = ErrorCode.UNAUTHENTICATED, 401, "Unauthenticated"
 
 
 class Unregistered(ServiceError):
@@ -100,7 +100,7 @@ class IdempotencyConflict(ServiceError):
 class RunOutcomeConflict(ServiceError):
     """The run is closed with another outcome already."""
 
-    code, status, title = ErrorCode.RUN_CLOSED_OTHERWISE, 409, "Run closed otherwise"
+    code, status, title = ErrorCode.RUN_CLOSED_OTHERWISE, 409, "Run closed with another outcome"
 
 
 class PreviouslyRetracted(ServiceError):
@@ -159,7 +159,7 @@ class StoreUnavailable(ServiceError):
 class ReadTimeout(StoreUnavailable):
     """A read was ended, since it would have held up others; the same one takes as long again."""
 
-    code, status, title = ErrorCode.TOOK_TOO_LONG, 504, "Took too long"
+    code, status, title = ErrorCode.TOOK_TOO_LONG, 504, "Read timed out"
     retry_after_s = None
 
 

@@ -25,8 +25,8 @@ _ADMIN_COMMANDS = (
 )
 _DB_HELP = "the database (KAIS_DB; knowledge.db)"
 _AUTH_HELP = (
-    "who callers are: asked of the API server, named by a file of tokens, or all admins,"
-    " on this machine only (KAIS_AUTH; kubernetes)"
+    "authentication of callers: by the API server, by a token file, or none, on this machine"
+    " only (KAIS_AUTH; kubernetes)"
 )
 _FILE_HELP = {"--to": "file to write, which must not exist", "--from": "file to read"}
 _MAX_DAYS = 36_500
@@ -174,7 +174,7 @@ def _receipts_for(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
     if not value:
         return None
     if not (value.isascii() and value.isdecimal() and 0 < int(value) <= _MAX_DAYS):
-        parser.error(f"KAIS_RECEIPT_DAYS: {value!r} is no number of days; give 1 to {_MAX_DAYS}")
+        parser.error(f"KAIS_RECEIPT_DAYS: {value!r} is not a number of days; use 1 to {_MAX_DAYS}")
     return timedelta(days=int(value))
 
 
@@ -182,7 +182,7 @@ def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
     value = env.get("KAIS_READ_SECONDS") or "8"
     if not (value.isascii() and value.isdecimal() and 0 < int(value) <= _MAX_SECONDS):
         parser.error(
-            f"KAIS_READ_SECONDS: {value!r} is no number of seconds; give 1 to {_MAX_SECONDS}"
+            f"KAIS_READ_SECONDS: {value!r} is not a number of seconds; use 1 to {_MAX_SECONDS}"
         )
     return timedelta(seconds=int(value))
 
@@ -212,7 +212,7 @@ def _port(value: str, parser: argparse.ArgumentParser) -> int:
         else 0
     )
     if not 0 < port <= _MAX_PORT:
-        parser.error(f"--port (KAIS_PORT): {value!r} is no port; give 1 to {_MAX_PORT}")
+        parser.error(f"--port (KAIS_PORT): {value!r} is not a port; use 1 to {_MAX_PORT}")
     return port
 
 

@@ -78,8 +78,10 @@ class FactIn(WireModel):
     valid_until: UtcDatetime | None = None
     aliases: tuple[AliasIn, ...] = Field(default=(), max_length=8)
     review: Literal["none", "draft"] = "none"
-    force: bool = Field(default=False, description="store it although an equal was retracted")
-    run: str | None = Field(default=None, description="run-id that this fact was learnt in")
+    force: bool = Field(
+        default=False, description="store the fact although an equal one was retracted"
+    )
+    run: str | None = Field(default=None, description="id of the run that stored this fact")
     attempt: SafeInt | None = Field(default=None, ge=1)
 
 

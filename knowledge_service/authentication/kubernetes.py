@@ -74,7 +74,7 @@ class TokenReviewer:
 
 
 def _unavailable_message(reason: str) -> str:
-    return f"the cluster cannot be asked who you are ({reason}); try again"
+    return f"the cluster cannot validate the token ({reason}); try again"
 
 
 def _status_code(failure: httpx.HTTPStatusError) -> int:

@@ -162,7 +162,7 @@ def _load(path: Path) -> _TokenTable:
             f"{'.'.join(str(part) for part in error['loc']) or 'the file'}: {error['msg']}"
             for error in exc.errors(include_input=False, include_context=False, include_url=False)
         )
-        raise TokenFileError(f"token file {path} is not what it must be: {problems}") from None
+        raise TokenFileError(f"token file {path} is invalid: {problems}") from None
     principals = tuple(_principal_of(path, index, entry) for index, entry in enumerate(entries))
     if len({digest for digest, _ in principals}) < len(principals):
         raise TokenFileError(f"token file {path}: two principals have one token; give each its own")
@@ -179,7 +179,7 @@ def _reject_duplicates(path: Path, principals: Sequence[Principal]) -> None:
     for principal in principals:
         if first.setdefault(principal.identity, principal) != principal:
             raise TokenFileError(
-                f"token file {path}: {principal.name} of {principal.home} is there twice with"
+                f"token file {path}: {principal.name} of {principal.home} is listed twice with"
                 " different grants or quotas; give two principals two names"
             )
 

@@ -110,7 +110,8 @@ class _Import:
             except invalid as exc:
                 raise StartupError(f"line {number} is no line of an export: {exc}") from exc
         raise StartupError(
-            f"the export is torn after line {number}: its end is missing; nothing was imported"
+            f"the export is incomplete after line {number}: its end is missing;"
+            " nothing was imported"
         )
 
     def _read_line(self, value: dict[str, Any], number: int) -> None:
@@ -164,8 +165,8 @@ def _parsed(data: bytes, number: int) -> dict[str, Any]:
         value = json.loads(data)
     except ValueError as exc:
         raise StartupError(
-            f"line {number} of the export is torn or no JSON ({exc}); nothing was imported"
+            f"line {number} of the export is incomplete or not JSON ({exc}); nothing was imported"
         ) from exc
     if not isinstance(value, dict) or not data.endswith(b"\n"):
-        raise StartupError(f"line {number} of the export is torn; nothing was imported")
+        raise StartupError(f"line {number} of the export is incomplete; nothing was imported")
     return value

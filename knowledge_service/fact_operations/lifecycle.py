@@ -34,7 +34,7 @@ def correct(
     old = _require_live(uow, fact_id)
     new = domain.replacement(old, replacement, order.actor.name)
     if new.content_hash == domain.hash_of_fact(old):
-        raise Conflict(f"the replacement of fact {fact_id} says the same; give other words")
+        raise Conflict(f"the replacement of fact {fact_id} says the same; change the text")
     closing.close_fact(uow, old, "superseded", order.reason, order.actor, valid_until_us=uow.at_us)
     withdrawal = closing.withdraw_copies(
         uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us

@@ -36,7 +36,7 @@ def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext)
     if order.actor.type == "agent" and any(event.type in _REVIEWED for event in events):
         raise Forbidden(
             f"{order.actor.name} may not undo the last change of fact {fact_id}:"
-            " a reviewer decided it; only people and the operator take that back"
+            " a reviewer decided it; only people and the operator may undo it"
         )
     effects = [(event, part) for event in events for part in _parts(event, fact_id)]
     if order.actor.type == "agent":
@@ -119,7 +119,7 @@ def _forbidden(
     return Forbidden(
         f"{agent} may not undo the last change of fact {fact_id}:"
         f" {closing.describe_action(actor, actor_type, action)};"
-        " only people and the operator take that back"
+        " only people and the operator may undo it"
     )
 
 

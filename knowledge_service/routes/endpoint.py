@@ -140,7 +140,7 @@ class Endpoint(APIRoute):
         arguments |= inputs.body(call, value, violations)
         if violations:
             shown = tuple(violations[:_MAX_VIOLATIONS])
-            raise InvalidBody("the request is not what this route takes", shown)
+            raise InvalidBody("the request is invalid for this route", shown)
         for name, provide in inputs.providers:
             arguments[name] = provide(call)
         return arguments

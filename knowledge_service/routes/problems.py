@@ -23,7 +23,7 @@ def response_to(scope: Scope, exc: Exception) -> Response:
     if isinstance(exc, HTTPException):
         return _http_error_response(scope, exc)
     _log.error("request failed", exc_info=exc, extra={"fields": {"path": scope["path"]}})
-    return problem_response(ServiceError("something is wrong in the service; its log says what"))
+    return problem_response(ServiceError("internal error; see the log of the service"))
 
 
 def problem_response(error: ServiceError) -> Response:

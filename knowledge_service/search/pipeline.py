@@ -155,7 +155,7 @@ class Retrieval:
             return self.left_out[number]
         for place, each in enumerate(self.results, 1):
             if each.number == number:
-                return Outcome("returned", f"it comes at place {place}")
+                return Outcome("returned", f"it is at position {place}")
         for place, each in enumerate(self.ranked, 1):
             if each.number == number:
                 return self._explain_cut(place, self.candidates[number])
@@ -164,7 +164,7 @@ class Retrieval:
     def _explain_cut(self, place: int, row: Candidate) -> Outcome:
         if self.deduplicator.overridden_by(row) is not None:
             return _OVERRIDDEN
-        return Outcome("limit", f"it comes at place {place}, after the limit")
+        return Outcome("limit", f"it is at position {place}, after the limit")
 
     def _explain_unranked(self, number: int) -> Outcome:
         if number in self.selection.rejected:

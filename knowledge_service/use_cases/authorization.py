@@ -47,7 +47,7 @@ def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") ->
         return str(scopes.from_wire(wire, home=scopes.Scope.parse(principal.home)))
     except scopes.InvalidScope as exc:
         raise InvalidBody(
-            f"{field} is no scope", (ProblemViolation(path=field, message=str(exc)),)
+            f"{field} is not a scope", (ProblemViolation(path=field, message=str(exc)),)
         ) from exc
 
 

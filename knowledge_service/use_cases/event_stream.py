@@ -183,7 +183,7 @@ def list_audit_entries(
         authorization.require_verb(principal, "admin", path)
         reaches = (ScopeRange(path, subtree=False),)
     if not reaches:
-        raise Forbidden(f"{principal.name} administers no scope; the audit is for who does")
+        raise Forbidden(f"{principal.name} administers no scope, which the audit requires")
     seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
     position = _audit_cursor_of(seal, cursor) if cursor else None
     records = store.audit(reaches, position, limit=limit)

@@ -207,7 +207,7 @@ def _explain_facts(
         elif not plan.is_enabled:
             stage, reason = "off", "the scope's settings inject nothing"
         elif fact_id in served:
-            stage, reason = "returned", f"it is at place {served.index(fact_id) + 1}"
+            stage, reason = "returned", f"it is at position {served.index(fact_id) + 1}"
         elif fact_id in hits:
             stage, reason = "budget", f"it does not fit into {plan.max_tokens} tokens"
         else:
@@ -254,7 +254,9 @@ def _impersonated_principal(store: Store, principal: Principal, act_as: ActAs) -
     for reach in (ScopeRange(registration.home, subtree=False), *reader.view.scope_ranges):
         all_below = principal.administers_all_below(reach.scope)
         if not (all_below or (not reach.subtree and principal.has_verb("admin", reach.scope))):
-            raise Forbidden(f"{principal.name} may not act for who may read {reach.scope}")
+            raise Forbidden(
+                f"{principal.name} may not impersonate a principal that can read {reach.scope}"
+            )
     return reader
 
 

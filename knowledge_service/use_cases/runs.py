@@ -48,7 +48,7 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     if body.kind == "mission" and principal.type == "agent":
         raise Forbidden(
             f"{principal.name} is an agent; missions are opened and closed by the operator,"
-            " an agent tells what happens by episodes"
+            " agents report events as episodes"
         )
     existing = store.run(RunKey(realm_of(path), run_id), EVERYTHING)
     if existing and not principal.has_verb("write", existing.scope):

@@ -29,8 +29,8 @@ def count_usage(
     for use in body.uses:
         if principal.type == "agent" and use.kind in _COUNTED_BY_SERVICE:
             raise Forbidden(
-                f"{principal.name} is an agent; {use.kind!r} is counted by recalls and by the "
-                "ends of runs, an agent tells what it consulted, applied or prevented"
+                f"agents may not report {use.kind!r}, which recalls and the ends of runs count; "
+                f"{principal.name} may report consulted, applied or prevented"
             )
     facts = {
         fact_id: fact_queries.get_visible_fact(store, principal, fact_id).id

@@ -58,7 +58,7 @@ def test_a_scope_is_a_path_or_a_blueprints_name(terminal, knowledge, scope, path
 def test_a_scope_that_is_none_is_a_usage_error(terminal):
     status = terminal.run("knowledge", "recall", "x", "--scope", "realm:demo/team:x")
     assert status == ExitStatus.USAGE
-    assert terminal.err.startswith('error: --scope "realm:demo/team:x" is no scope')
+    assert terminal.err.startswith('error: --scope "realm:demo/team:x" is not a scope')
 
 
 def test_nothing_known_is_said_beside_the_output(terminal, knowledge):

@@ -184,7 +184,7 @@ GOOD = '{"content": "good %d"}\n'
         ),
         ("[" * 100_000 + "\n", "is no fact, it is nested too deeply"),
         ('{"content": "x", "about": "alias:a:b"}\n', "is refused: "),
-        ('{"content": "x", "scope": "team:x"}\n', 'names no scope: "team:x" is no scope'),
+        ('{"content": "x", "scope": "team:x"}\n', 'names no scope: "team:x" is not a scope'),
         ("x" * 2_000_000 + "\n", "is longer than 1,048,576 bytes"),
         ('{"content": "was retracted"}\n', "is refused: an equal fact was retracted"),
     ],

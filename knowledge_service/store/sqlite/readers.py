@@ -96,7 +96,7 @@ class Readers:
                     connection.execute("COMMIT")
         except apsw.InterruptError as exc:
             raise ReadTimeout(
-                f"reading this takes longer than {self._within_s:g} s; ask for less: fewer scopes,"
+                f"the read took longer than {self._within_s:g} s; request less: fewer scopes,"
                 " a kind, a tag, a smaller limit"
             ) from exc
         except connections.ENVIRONMENTAL as exc:

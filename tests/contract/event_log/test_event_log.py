@@ -325,9 +325,9 @@ class TestExport:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda lines: lines[:-1], "the export is torn after line"),
+            (lambda lines: lines[:-1], "the export is incomplete after line"),
             (lambda lines: [*lines[:-2], lines[-1]], "was changed or lines are missing"),
-            (lambda lines: [b"[]\n", *lines[1:]], "line 1 of the export is torn"),
+            (lambda lines: [b"[]\n", *lines[1:]], "line 1 of the export is incomplete"),
             (lambda lines: [b'{"format":"x"}\n', *lines[1:]], "expected kais-export/1"),
             (
                 lambda lines: [NEWER, *lines[1:]],

@@ -64,7 +64,7 @@ def said(done: object) -> str:
 def test_verify_counts_the_events_of_a_good_file(db: Path) -> None:
     done = errand("verify", "--db", db)
     assert done.returncode == 0, said(done)
-    assert said(done).endswith("events: all in order\n")
+    assert said(done).endswith("events: no problems found\n")
 
 
 def test_verify_names_a_changed_entry_and_ends_with_1(db: Path) -> None:
@@ -90,7 +90,7 @@ def test_rebuild_mends_a_table_and_says_which(db: Path) -> None:
     connection = apsw.Connection(str(db))
     connection.execute("UPDATE fact SET content = 'made up' WHERE fact_no = 3")
     connection.close()
-    assert "these were other than the log says: fact\n" in said(errand("rebuild", "--db", db))
+    assert "these tables differed from the log: fact\n" in said(errand("rebuild", "--db", db))
     assert "no change" in said(errand("rebuild", "--db", db))
 
 
@@ -125,15 +125,15 @@ def test_what_was_imported_answers_as_before(db: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda lines: lines[:-1], "the export is torn after line"),
-        (lambda lines: [*lines[:-1], lines[-1][:9]], "is torn or no JSON"),
+        (lambda lines: lines[:-1], "the export is incomplete after line"),
+        (lambda lines: [*lines[:-1], lines[-1][:9]], "is incomplete or not JSON"),
         (lambda lines: [*lines[:9], *lines[10:]], "nothing was imported"),
         (lambda lines: [*lines[:-2], lines[-1]], "the export was changed or lines are missing"),
         (lambda lines: [line.replace(b"buoy", b"boat") for line in lines], "another payload"),
         (lambda lines: [b'{"format": "x"}\n', *lines[1:]], "this is no export of kais-"),
         (lambda lines: [lines[0].replace(b'ma":', b'ma":9'), *lines[1:]], "newer version"),
         (lambda lines: [lines[0], b'{"table":"x; y","row":{}}\n'], "there is no table x; y"),
-        (lambda _: [], "torn after line 0"),
+        (lambda _: [], "incomplete after line 0"),
     ],
     ids=[
         "without its end", "torn last line", "a line left out", "an event left out",

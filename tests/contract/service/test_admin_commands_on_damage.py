@@ -261,4 +261,4 @@ def test_mistake_in_a_setting_shows_the_usage_of_its_command(tmp_path: Path) -> 
     done = errand("serve", "--db", tmp_path / "x", "--auth", "none", "--port", "soon")
     assert done.returncode == 2
     assert said(done).startswith("usage: kais-knowledge serve ")
-    assert "--port (KAIS_PORT): 'soon' is no port; give 1 to 65535" in said(done)
+    assert "--port (KAIS_PORT): 'soon' is not a port; use 1 to 65535" in said(done)

@@ -224,7 +224,7 @@ class TestAudit:
         await told(connect("stranger"), "theirs")
         for name in ("lead", "ada", "stranger"):
             said = await refused(connect(name).audit(), CODE.FORBIDDEN)
-            assert said.endswith("administers no scope; the audit is for who does")
+            assert said.endswith("administers no scope, which the audit requires")
         await refused(connect("keeper").audit(scope=OTHER), CODE.SCOPE_FORBIDDEN)
         await refused(connect("ada").audit(scope=LEAD), CODE.FORBIDDEN)
         page = await connect("keeper").audit(limit=500)

@@ -104,7 +104,7 @@ class TestUsage:
         for kind in ("recalled", "injected", "succeeded", "failed"):
             uses = UsageIn(uses=(FactUse(fact=fact, kind=kind),))
             said = await refused(lead.count_usage(uses), CODE.FORBIDDEN)
-            assert said.startswith(f"demo/lead-0 is an agent; '{kind}' is counted by recalls")
+            assert said.startswith(f"agents may not report '{kind}', which recalls")
             assert (await connect("ada").count_usage(uses)).counted == 1
 
     async def test_all_are_counted_or_none_and_a_repeat_counts_once(self, connect: Connect) -> None:

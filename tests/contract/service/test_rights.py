@@ -210,7 +210,7 @@ class TestActAs:
         elsewhere = Grant(scope=OTHER, verbs=("read",))
         await connect("operator").put_principal(registration(LEAD, elsewhere))
         said = await refused(connect("keeper").recall(self.question), CODE.FORBIDDEN)
-        assert said == f"keeper may not act for who may read {OTHER}"
+        assert said == f"keeper may not impersonate a principal that can read {OTHER}"
         assert (await connect("operator").recall(self.question)).scopes
 
     async def test_needs_a_registration(self, connect: Connect) -> None:
@@ -247,7 +247,7 @@ class TestAttackers:
         said = await refused(connect("team").put_run("r", run_in(outcome="Succeeded")), "forbidden")
         assert said == (
             "demo/shared is an agent; missions are opened and closed by the operator,"
-            " an agent tells what happens by episodes"
+            " agents report events as episodes"
         )
 
     async def test_anothers_run_is_no_cursor(

@@ -52,11 +52,11 @@ async def test_list_that_takes_too_long_says_so_and_what_to_do(
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "took-too-long"
     assert answer.json()["detail"] == (
-        "reading this takes longer than 0.5 s; ask for less: fewer scopes, a kind, a tag,"
+        "the read took longer than 0.5 s; request less: fewer scopes, a kind, a tag,"
         " a smaller limit"
     )
     assert "Retry-After" not in answer.headers, "the same question takes as long again"
-    with pytest.raises(errors.ReadTimeout, match="ask for less") as caught:
+    with pytest.raises(errors.ReadTimeout, match="request less") as caught:
         responses.parse(list_facts(), 504, dict(answer.headers), answer.content)
     assert caught.value.code == ErrorCode.TOOK_TOO_LONG
 

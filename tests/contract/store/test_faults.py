@@ -78,7 +78,7 @@ def test_damaged_file_is_said_and_let_go_of(path: Path) -> None:
 FULL = "the disk is full"
 REFUSALS = {
     apsw.FullError("database or disk is full"): FULL,
-    apsw.IOError("disk I/O error"): "the disk failed, is full or lets no file be so large",
+    apsw.IOError("disk I/O error"): "the disk failed, is full or limits the size of files",
     apsw.CantOpenError("unable to open database file"): "unable to open database file",
     apsw.ReadOnlyError("attempt to write a readonly database"): "attempt to write a readonly",
     apsw.BusyError("database is locked"): "database is locked",
@@ -106,7 +106,7 @@ def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
         run()
     said = str(caught.value)
     assert said.startswith(f"database {path} cannot be used ({REFUSALS[error]}")
-    assert said.endswith("); see to its disk and to who may write there, then try again")
+    assert said.endswith("); check its disk and permissions, then try again")
     assert "damaged" not in said
     assert "restore" not in said
 

@@ -196,7 +196,7 @@ def test_agent_does_not_undo_a_correction_by_a_person(
 ) -> None:
     fact_id = stored(store)
     store.correct(fact_id, WHY, replacement, actor=PERSON)
-    words = "a person closed a fact with it; only people and the operator take that back"
+    words = "a person closed a fact with it; only people and the operator may undo it"
     with pytest.raises(Forbidden, match=words):
         store.undo(fact_id, ActionContext(AGENT, "it was right"))
     store.undo(fact_id, ActionContext(PERSON, "it was right"))

@@ -270,8 +270,8 @@ def test_why_a_fact_was_not_recalled_is_told_for_every_stage(store: Store) -> No
     )
     (other,) = store.remember([new_fact("nothing of the kind")], actor=AGENT)
     first, last = told[0].fact_id, told[-1].fact_id
-    assert why(store, "painted gate", first) == ("returned", "it comes at place 1")
-    assert why(store, "painted gate", last) == ("limit", "it comes at place 12, after the limit")
+    assert why(store, "painted gate", first) == ("returned", "it is at position 1")
+    assert why(store, "painted gate", last) == ("limit", "it is at position 12, after the limit")
     assert why(store, "painted gate", other.fact_id) == (
         "no-match", "it shares no word with the question",
     )  # fmt: skip

@@ -158,7 +158,7 @@ async def test_api_server_that_refuses_or_is_away_is_said_without_the_token(
     authentication: KubernetesAuthentication, server: ApiServer, code: int
 ) -> None:
     server.code = code
-    with pytest.raises(IdentityUnavailable, match="the cluster cannot be asked") as caught:
+    with pytest.raises(IdentityUnavailable, match="the cluster cannot validate") as caught:
         await authentication.principal("secret-token")
     assert "secret-token" not in caught.value.detail
     assert f"(the API server answers {code})" in caught.value.detail

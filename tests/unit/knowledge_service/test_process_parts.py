@@ -136,8 +136,8 @@ class TestWrongSettings:
     @pytest.mark.parametrize(
         ("environment", "said"),
         [
-            ({"KAIS_PORT": "abc"}, "--port (KAIS_PORT): 'abc' is no port; give 1 to 65535"),
-            ({"KAIS_PORT": "99999"}, "--port (KAIS_PORT): '99999' is no port; give 1 to 65535"),
+            ({"KAIS_PORT": "abc"}, "--port (KAIS_PORT): 'abc' is not a port; use 1 to 65535"),
+            ({"KAIS_PORT": "99999"}, "--port (KAIS_PORT): '99999' is not a port; use 1 to 65535"),
             (
                 {"KAIS_AUTH": "open"},
                 "KAIS_AUTH: 'open' is unknown; give kubernetes or token or none",
@@ -145,12 +145,12 @@ class TestWrongSettings:
             ({"KAIS_AUTH": "token"}, "--auth token needs --token-file (KAIS_TOKEN_FILE)"),
             (
                 {"KAIS_READ_SECONDS": "soon"},
-                "KAIS_READ_SECONDS: 'soon' is no number of seconds; give 1 to 3600",
+                "KAIS_READ_SECONDS: 'soon' is not a number of seconds; use 1 to 3600",
             ),
-            ({"KAIS_READ_SECONDS": "0"}, "KAIS_READ_SECONDS: '0' is no number of seconds"),
+            ({"KAIS_READ_SECONDS": "0"}, "KAIS_READ_SECONDS: '0' is not a number of seconds"),
             (
                 {"KAIS_RECEIPT_DAYS": "-1"},
-                "KAIS_RECEIPT_DAYS: '-1' is no number of days; give 1 to 36500",
+                "KAIS_RECEIPT_DAYS: '-1' is not a number of days; use 1 to 36500",
             ),
             (
                 {"KAIS_METRICS_PORT": "high"},

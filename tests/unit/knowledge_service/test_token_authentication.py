@@ -118,7 +118,7 @@ def test_one_token_stands_for_one_principal(write: Write) -> None:
 def test_missing_file_and_one_that_is_no_json_are_said(write: Write, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"cannot be read \(No such file or directory\); give"):
         TokenAuthentication(tmp_path / "nowhere")
-    with pytest.raises(StartupError, match="is not what it must be: the file: Invalid JSON") as it:
+    with pytest.raises(StartupError, match="is invalid: the file: Invalid JSON") as it:
         TokenAuthentication(write(text=f'{{"principals": [{{"token": "{TOKEN}"'))
     assert TOKEN not in str(it.value)
 
@@ -131,5 +131,5 @@ async def test_principal_may_have_two_tokens_while_one_is_replaced(write: Write)
 def test_two_principals_of_one_name_type_and_home_are_refused(write: Write) -> None:
     grant = {"scope": TEAM, "verbs": ["read", "write"]}
     other = {**LEAD_ENTRY, "token": TOKEN + "-new", "grants": [grant]}
-    with pytest.raises(StartupError, match=r"lead of .* is there twice with different grants"):
+    with pytest.raises(StartupError, match=r"lead of .* is listed twice with different grants"):
         TokenAuthentication(write(LEAD_ENTRY, other))

@@ -95,8 +95,8 @@ def damaged_error(path: Path, exc: Exception) -> StartupError:
     """
     if isinstance(exc, ENVIRONMENTAL) and not isinstance(exc, (*_DAMAGE, *UNREADABLE)):
         return StartupError(
-            f"database {path} cannot be used ({error_text(exc)}); see to its disk and to who may"
-            " write there, then try again"
+            f"database {path} cannot be used ({error_text(exc)}); check its disk and permissions,"
+            " then try again"
         )
     description = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
     return StartupError(
@@ -110,7 +110,7 @@ def error_text(exc: Exception) -> str:
     if isinstance(exc, apsw.FullError):
         return "the disk is full"
     if isinstance(exc, apsw.IOError):
-        return "the disk failed, is full or lets no file be so large"
+        return "the disk failed, is full or limits the size of files"
     return str(exc)
 
 

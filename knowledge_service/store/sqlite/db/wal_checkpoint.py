@@ -108,7 +108,9 @@ class Checkpointer(BackgroundWorker):
         except apsw.BusyError:
             return  # somebody else folds it now; after the next commit it is looked at again
         except _FAILED as exc:
-            _log.warning("the log is not folded", extra={"fields": {"why": str(exc)}})
+            _log.warning(
+                "the write-ahead log was not checkpointed", extra={"fields": {"why": str(exc)}}
+            )
             self.pause(_PAUSE_S)
         else:
             self._is_nearly_done = True

@@ -83,7 +83,7 @@ def check(path: Path) -> Report:
         finally:
             copied.close()
     except apsw.Error as exc:
-        raise StartupError(f"{path} is no readable copy of a kais database ({exc})") from exc
+        raise StartupError(f"{path} is not a readable copy of a kais database ({exc})") from exc
     if report.problems:
         raise StartupError(f"{path} does not verify: {'; '.join(report.problems[:5])}")
     return report

@@ -78,7 +78,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
     moving = [int(row[0]) for row in tx.all(_MOVING, (now,))] if now is not None else []
     if len(moving) > _MOST_MOVED:
         raise Conflict(
-            f"{path} has learnt {len(moving)} facts since; adopting moves {_MOST_MOVED} at most:"
+            f"{path} has stored {len(moving)} facts since; adopting moves {_MOST_MOVED} at most:"
             " export it, delete it, adopt the old one, then import the export"
         )
     _refuse_equal_runs(tx, old, now)
