@@ -1,13 +1,13 @@
 """The errors that end a command.
 
-CliError                has an exit status and a message that says what to do next
-├── UsageError          invalid options, parameters or files (2)
-├── Refused             the cluster or the service rejected a request, or an object is missing (1)
-│   ├── NoAccount       the realm has no account, and none was to be created (1)
-│   └── UnknownKind     the cluster does not serve the kind (1)
-├── WaitedTooLong       what was followed did not end within --timeout (3)
-├── Unreachable         the cluster or the service does not answer (7)
-└── ReaderGone          nobody reads what is written any more (141, without a word)
+CliError                 has an exit status, and a message that says what to do next
+├── UsageError           invalid options, parameters or files (2)
+├── Refused              the cluster or the service rejected a request, or an object is missing (1)
+│   ├── NoAccount        the realm has no account, and the command must not create one (1)
+│   └── UnknownKind      the cluster does not serve the kind (1)
+├── TimedOut             the run did not end within --timeout (3)
+├── Unreachable          the cluster or the service does not respond (7)
+└── BrokenOutputPipe     the reader of the output closed the pipe (141, without a message)
 """
 
 from __future__ import annotations
