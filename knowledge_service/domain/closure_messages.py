@@ -1,4 +1,4 @@
-"""How a fact that is not live any more ended, in words. Pure."""
+"""Describes how a closed fact ended, for messages. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from knowledge_client.models import Fact
 
 
 def describe_closure(fact: Fact, adverb: str = "") -> str:
-    """Say `retracted: it was noon`, or `superseded by ID` where the reason begins so itself."""
+    """Return `retracted: it was noon`, or `superseded by ID` when the reason repeats the state."""
     state, reason = f"{fact.lifecycle}{adverb and ' '}{adverb}", fact.closed_reason or ""
     prefix = f"{fact.lifecycle} "
     return (

@@ -1,4 +1,4 @@
-"""What makes two episodes of one attempt the same. Pure."""
+"""Decides whether two episodes of an attempt are equal. Pure."""
 
 from __future__ import annotations
 

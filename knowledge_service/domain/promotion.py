@@ -1,4 +1,4 @@
-"""When a fact may be copied one level up, and when its scope's rule does so by itself. Pure."""
+"""Decides when a fact may be copied one level up, and when its scope's rule copies it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fact must be like to be returned by a recall. Pure."""
+"""Filters the facts that a recall may return. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a sentence drawn from a record says again what the run remembered by itself. Pure."""
+"""Detects extracted sentences that repeat what the run remembered itself. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which live facts of a full scope are archived. Pure; nothing is destroyed by it."""
+"""Chooses the live facts of a full scope to archive. Archiving destroys nothing. Pure."""
 
 from __future__ import annotations
 

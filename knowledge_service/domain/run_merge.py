@@ -1,4 +1,4 @@
-"""How what is said about a run is put together, in whichever order it is said. Pure."""
+"""Merges reports about a run, in whatever order they arrive. Pure."""
 
 from __future__ import annotations
 

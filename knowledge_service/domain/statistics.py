@@ -1,4 +1,4 @@
-"""What runs and usage count up to. Pure."""
+"""Computes statistics of runs and usage. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of its share a principal has left: buckets that fill with time. Pure."""
+"""Token buckets for rate limits, and the default quota of agents. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events about facts: what they are called, and what they do to a fact.
+"""Events about facts: their types, and how each changes a fact.
 
 The rules take values and return values, so that every store applies an event alike.
 """

@@ -1,4 +1,4 @@
-"""Facts that a full scope lets go of: archived together, each restorable."""
+"""Archives the facts that exceed a scope's bound. Each can be restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts closed, and what becomes of the promoted copies of a fact that no longer stands."""
+"""Closes facts, and withdraws the promoted copies of a closed fact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def close_fact(
     uow: FactUnitOfWork, fact: Fact, lifecycle: str, reason: str, actor: Actor,
     *, valid_until_us: int | None,
 ) -> None:  # fmt: skip
-    """End a live fact; `until` ends its validity in the world too, unless that ended before."""
+    """Close a live fact. Its validity ends at `valid_until_us`, unless it ended before."""
     ends = [
         end_us for end_us in (valid_until_us, times.to_us(fact.valid_until)) if end_us is not None
     ]
@@ -69,7 +69,7 @@ def withdraw_copies(
     A correction below never changes the text of a copy. What was superseded was true before, so its
     copy is superseded too and the same statement may be promoted again; any other copy is
     retracted.
-    `until` ends the validity of the copies in the world, in microseconds.
+    `valid_until_us` ends the validity of the copies in the world.
     """
     origin = require_fact(uow, origin_id)
     lifecycle = "superseded" if cause == "superseded" else "retracted"

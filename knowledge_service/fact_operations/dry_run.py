@@ -1,4 +1,4 @@
-"""A write that is done whole and then not kept: what would be answered, without doing it."""
+"""Dry runs: a write is done completely, its result is returned, and the store rolls it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class DryRunRollback(Exception, Generic[T]):
-    """Ends a write, so that the store takes all of it back; carries its answer out."""
+    """Ends a write so that the store rolls it back; `answer` is its result."""
 
     def __init__(self, answer: T) -> None:
         super().__init__("dry run")
@@ -18,7 +18,7 @@ class DryRunRollback(Exception, Generic[T]):
 
 
 def roll_back_after(operation: Callable[[Argument], T]) -> Callable[[Argument], NoReturn]:
-    """Make a write that always ends with `DryRunRollback`, unless it is refused."""
+    """Return a write that ends with `DryRunRollback` unless the operation itself fails."""
 
     def run(argument: Argument) -> NoReturn:
         raise DryRunRollback(operation(argument))

@@ -1,4 +1,4 @@
-"""Erasure: a fact and its promoted copies leave nothing but the fact that they were erased."""
+"""Erases a fact and its promoted copies; the log keeps only that they were erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts corrected, retracted, restored, confirmed."""
+"""Corrects, retracts, restores and confirms facts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def correct(
 
 
 def retract(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
-    """Say that a fact was wrong; its promoted copies go too, unless others confirmed them.
+    """Retract a wrong fact and its promoted copies, unless others confirmed these.
 
     Raises:
         NotFound: no such fact.

@@ -1,4 +1,4 @@
-"""Facts copied one level up, on request or by the scope's own rule."""
+"""Copies facts one level up, on request or by the rule of their scope."""
 
 from __future__ import annotations
 

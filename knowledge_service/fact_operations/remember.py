@@ -1,4 +1,4 @@
-"""A fact remembered: confirmed when its equal is live, else new, with what that does to its key."""
+"""Remembers a fact: confirms a live equal, or records it and settles who holds its key."""
 
 from __future__ import annotations
 

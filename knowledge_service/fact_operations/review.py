@@ -1,4 +1,4 @@
-"""Facts approved and rejected."""
+"""Approves and rejects facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage that is told, and the log as readers and auditors see it."""
+"""Ports for reported usage, the event stream and the audit log."""
 
 from __future__ import annotations
 

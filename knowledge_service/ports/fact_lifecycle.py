@@ -1,4 +1,4 @@
-"""What becomes of facts after they were remembered."""
+"""Port for the lifecycle of a fact after it was remembered."""
 
 from __future__ import annotations
 

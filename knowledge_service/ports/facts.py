@@ -1,4 +1,4 @@
-"""Facts, their retrieval and the receipts of it."""
+"""Ports for facts, recalls and receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How facts hang together, where they come from, and what became of them."""
+"""Ports for links between facts, their provenance and their impact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store is asked with and what it answers beside the wire models."""
+"""Queries and results of a store that are no wire models."""
 
 from __future__ import annotations
 

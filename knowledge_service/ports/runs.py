@@ -1,4 +1,4 @@
-"""The ledger and the durable jobs over it."""
+"""Ports for the ledger of runs and the durable extraction jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waking those who wait for a commit: threads each, an event loop once for all of its own."""
+"""Resolves the futures of a commit: one by one for threads, in one call for an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds the write-ahead log into the file beside the writer, so that no commit waits for it.
+"""Checkpoints the write-ahead log in a thread of its own, so that no commit waits for it.
 
 A thread with a connection of its own copies what the log has while commits go on behind it. It can
 never catch up with a busy writer, and a log that is not copied to its end is never begun anew. So

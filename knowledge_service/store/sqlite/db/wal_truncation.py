@@ -1,4 +1,4 @@
-"""Empties the write-ahead log after erasures: in it, the words of erased facts would stay.
+"""Truncates the write-ahead log after erasures, because it still holds the erased text.
 
 The thread that folds copies what the log holds into the file. The writer takes the last, short step
 between two commits, so that no write waits for the whole log.

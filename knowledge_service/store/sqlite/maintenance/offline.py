@@ -1,4 +1,4 @@
-"""What is done to a file that no process serves: rebuilt from its log, or verified.
+"""Rebuilds a file from its log, or verifies it, while no process serves it.
 
 Both take the file's lock, so that a running service is never disturbed.
 """

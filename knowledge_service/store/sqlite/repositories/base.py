@@ -1,4 +1,4 @@
-"""What every part of the store shares: snapshots to read, the writer to write, keys for repeats."""
+"""What all repositories share: read snapshots, the write queue, and idempotency keys."""
 
 from __future__ import annotations
 

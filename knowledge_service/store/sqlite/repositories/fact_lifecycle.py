@@ -1,4 +1,4 @@
-"""What becomes of facts, over tables: the verbs, the history, the review queue, retention."""
+"""The lifecycle of facts over tables: operations, history, review queue and retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between rows of the fact table and facts."""
+"""Reads rows of the fact table as facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FROM = "FROM fact f JOIN scope s USING(scope_no)"
 _COLUMNS = ", ".join("s.path" if name == "scope" else f"f.{name}" for name in _NAMES)
 SELECT = f"SELECT {_COLUMNS}, f.fact_no {FROM}"
 UNREVIEWED = "('draft', 'rejected')"
-"""`visibility.UNREVIEWED` as SQL."""
+"""`access_control.UNREVIEWED` as SQL."""
 _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
 
 

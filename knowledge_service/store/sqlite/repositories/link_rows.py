@@ -1,4 +1,4 @@
-"""Between rows of the link table and links."""
+"""Reads rows of the link table as links."""
 
 from __future__ import annotations
 

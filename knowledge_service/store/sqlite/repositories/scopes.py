@@ -1,4 +1,4 @@
-"""Scopes in tables: configuration, counters, and the retiring of what is deleted."""
+"""Scopes in tables: configuration, counters and deletion."""
 
 from __future__ import annotations
 
