@@ -82,7 +82,7 @@ class Environment:
         """Write to stdout; without a text, have everything written that waits to be.
 
         Raises:
-            ReaderGone: nobody reads it.
+            BrokenOutputPipe: The reader closed the pipe.
             CliError: the disk, or whatever it is, does not take it.
         """
         try:

@@ -119,12 +119,12 @@ class Parameter(Model):
 
     @property
     def has_default(self) -> bool:
-        """Whether a use may leave the value out and still has one."""
+        """Whether a default replaces a missing value."""
         return self.default is not None
 
     @property
     def is_required(self) -> bool:
-        """Whether a use must give the value."""
+        """Whether an instance must pass the value."""
         return self.required if self.required is not None else not self.has_default
 
 
