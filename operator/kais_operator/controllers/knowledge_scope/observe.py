@@ -23,10 +23,10 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
         return Observation(body, declared)
     path = str(cell_identity.scope_path(declared))
     config = decision.config_of(declared)
-    others = await shared_reads.declared_scopes(world.cluster, ref.namespace)
+    other_scopes = await shared_reads.declared_scopes(world.cluster, ref.namespace)
     observed = KnowledgeScopeObserved(
         declared=declared,
-        other_scopes=[other for other in others if other.metadata.name != ref.name],
+        other_scopes=[scope for scope in other_scopes if scope.metadata.name != ref.name],
         is_configured=world.sync_state.is_configured(path, config),
         refusal=world.sync_state.refusal(PutScope(path, config).key),
         stats=world.sync_state.scope_stats(path),

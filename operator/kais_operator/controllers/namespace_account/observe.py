@@ -48,10 +48,12 @@ async def _undeclared(world: World, namespace: str) -> frozenset[str]:
         return frozenset()
     bodies = await world.cluster.list("KnowledgeScope", namespace)
     declared = [shared_reads.read(KnowledgeScope, body) for body in bodies]
-    if any(not isinstance(one, KnowledgeScope) for one in declared):
+    if any(not isinstance(parsed, KnowledgeScope) for parsed in declared):
         return frozenset()  # nobody knows what an unreadable one declares
     return settled - {
-        str(cell_identity.scope_path(one)) for one in declared if isinstance(one, KnowledgeScope)
+        str(cell_identity.scope_path(parsed))
+        for parsed in declared
+        if isinstance(parsed, KnowledgeScope)
     }
 
 

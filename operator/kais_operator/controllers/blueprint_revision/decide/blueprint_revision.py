@@ -37,15 +37,17 @@ class BlueprintRevisionObserved:
 def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime) -> Plan:
     """Say how a revision stands."""
     revision, verdict = observed.revision, observed.verdict
-    say = conditions.true if verdict.is_good else conditions.false
-    compiled = say(ConditionType.COMPILED, verdict.reason, verdict.message)
-    words = f"revision {revision.spec.revision} can be used"
-    words += f"; {status_and_events.SUSPENDED}" if status_and_events.is_suspended(revision) else ""
-    ready = conditions.summary([compiled], message=words)
+    add_condition = conditions.true if verdict.is_good else conditions.false
+    compiled = add_condition(ConditionType.COMPILED, verdict.reason, verdict.message)
+    message = f"revision {revision.spec.revision} can be used"
+    message += (
+        f"; {status_and_events.SUSPENDED}" if status_and_events.is_suspended(revision) else ""
+    )
+    ready = conditions.summary([compiled], message=message)
     fields = statistics.fields_of(
         statistics.of_revision(observed.stats, revision.spec.revision), revision.status
     )
-    told = conditions.merge(
+    timed_conditions = conditions.merge(
         revision.status.conditions,
         [compiled, _compatible(revision), ready],
         generation=revision.metadata.generation,
@@ -55,7 +57,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
     new = BlueprintRevisionStatus(
         **fields,
         observed_generation=revision.metadata.generation,
-        conditions=told,
+        conditions=timed_conditions,
         display=BlueprintRevisionDisplay(success=success) if success else None,
     )
     return Plan(
@@ -70,8 +72,8 @@ def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
     if status_and_events.is_suspended(revision):
         return ()
     metadata = revision.metadata
-    wanted = revision_history.labels_of(revision)
-    missing = {k: v for k, v in wanted.items() if metadata.labels.get(k) != v}
+    desired_labels = revision_history.labels_of(revision)
+    missing = {k: v for k, v in desired_labels.items() if metadata.labels.get(k) != v}
     if not missing:
         return ()
     ref = ObjectRef("BlueprintRevision", metadata.namespace, metadata.name)

@@ -53,8 +53,8 @@ def of_revision(stats: models.BlueprintStats | None, number: int) -> models.Revi
     """Find a revision's counts, zeros when the ledger never saw it, None while it is silent."""
     if stats is None:
         return None
-    found = next((counts for counts in stats.revisions if counts.revision == number), None)
-    return found or models.RevisionStats(revision=number)
+    counts = next((counts for counts in stats.revisions if counts.revision == number), None)
+    return counts or models.RevisionStats(revision=number)
 
 
 def percent(share: float | None) -> str | None:

@@ -33,7 +33,7 @@ _MERGE_KEYS: Mapping[str, str] = {
     "volumeMounts": "mountPath",
     "ports": "name",  # ours all have one
 }
-_ANY = object()
+_ANY_VALUE = object()
 _DEFAULTS: Mapping[str, Any] = {
     # Deployment
     "progressDeadlineSeconds": 600,
@@ -41,8 +41,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
-    "serviceAccount": _ANY,  # the older spelling of serviceAccountName, always equal to it
-    "imagePullPolicy": _ANY,  # by the image's tag
+    "serviceAccount": _ANY_VALUE,  # the older spelling of serviceAccountName, always equal to it
+    "imagePullPolicy": _ANY_VALUE,  # by the image's tag
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "enableServiceLinks": True,
@@ -56,11 +56,11 @@ _DEFAULTS: Mapping[str, Any] = {
     "expirationSeconds": 3600,
     "type": "ClusterIP",
     # Service
-    "clusterIP": _ANY,
-    "clusterIPs": _ANY,
+    "clusterIP": _ANY_VALUE,
+    "clusterIPs": _ANY_VALUE,
     "internalTrafficPolicy": "Cluster",
-    "ipFamilies": _ANY,
-    "ipFamilyPolicy": _ANY,
+    "ipFamilies": _ANY_VALUE,
+    "ipFamilyPolicy": _ANY_VALUE,
     "sessionAffinity": "None",
 }
 """What the API server fills in, by the name of the field; any value where it chooses one."""
@@ -136,7 +136,10 @@ class _Comparison:
         if len(desired) != len(live):
             return list(desired)
         pairs = enumerate(zip(desired, live, strict=True))
-        return [self.walk(one, other, f"{path}[{i}]") for i, (one, other) in pairs]
+        return [
+            self.walk(desired_item, live_item, f"{path}[{i}]")
+            for i, (desired_item, live_item) in pairs
+        ]
 
     def _keyed(self, desired: Sequence[Any], live: list[Any], path: str, key: str) -> list[Any]:
         index = {item.get(key): item for item in desired}
@@ -203,18 +206,18 @@ def decide(
     if additions.spec_patch is None:
         return ChildDecision(Ownership.OWNED), additions.allowed
     ref, row = children.ref_of(live), row_of(live, now)
-    until = row.contested_until()
-    if until is not None and now < until:
+    contested_until = row.contested_until()
+    if contested_until is not None and now < contested_until:
         message = (
             f"{ref} got {listed(additions.removed)} again after each of {row.count} removals; "
-            f"the next one is at {until:%H:%M} UTC. Stop the client that adds it, or allow it in "
-            "the chart's operator.allowedAdditions"
+            f"the next one is at {contested_until:%H:%M} UTC. Stop the client that adds it, or "
+            "allow it in the chart's operator.allowedAdditions"
         )
         contested = ChildDecision(
             Ownership.OWNED,
             reason=Reason.DRIFT_CONTESTED,
             message=message,
-            requeue_after=until - now,
+            requeue_after=contested_until - now,
         )
         return contested, additions.allowed
     patch = plan.PatchSpec(
@@ -254,7 +257,7 @@ def _is_default(key: str, value: Any) -> bool:
     if value is None or value is False or value in ("", [], {}):
         return key != _WEAKENING or value is None
     default = _DEFAULTS.get(key)
-    return default is _ANY or (default is not None and value == default)
+    return default is _ANY_VALUE or (default is not None and value == default)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
@@ -275,8 +278,12 @@ def _merge_patch(live: Any, retained: Any) -> Body:
 
 def listed(paths: Sequence[str]) -> str:
     """Name paths in a message, the first few of many."""
-    shown = ", ".join(paths[:_SHOWN])
-    return shown if len(paths) <= _SHOWN else f"{shown} and {len(paths) - _SHOWN} more"
+    paths_shown = ", ".join(paths[:_MAX_PATHS_SHOWN])
+    return (
+        paths_shown
+        if len(paths) <= _MAX_PATHS_SHOWN
+        else f"{paths_shown} and {len(paths) - _MAX_PATHS_SHOWN} more"
+    )
 
 
-_SHOWN = 5
+_MAX_PATHS_SHOWN = 5

@@ -69,9 +69,9 @@ def account_name(cell: Cell) -> str:
 
 def formation_segment(formation: Formation) -> str:
     """Name a formation in scope paths: as its spec says, else its Blueprint, else itself."""
-    named = formation.spec.knowledge.scope if formation.spec.knowledge else None
+    declared_scope = formation.spec.knowledge.scope if formation.spec.knowledge else None
     return segment(
-        named or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
+        declared_scope or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
     )
 
 
@@ -108,8 +108,8 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     A token names the account, not the cell, so cells that share one are at home in what all of
     them see.
     """
-    own = own_scope(housed)
-    home = scopes.nearest_common([own, *sharing])
+    own_home = own_scope(housed)
+    home = scopes.nearest_common([own_home, *sharing])
     claim = workspace_claim(housed.formation)
     return CellIdentity(short_name(housed.cell), account_name(housed.cell), home, claim)
 

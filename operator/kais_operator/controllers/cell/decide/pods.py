@@ -28,8 +28,10 @@ LOST_NODE_SECONDS = 30
 
 def cell_labels(cell: Cell) -> dict[str, str]:
     """Give the labels that everything of a cell carries."""
-    kept = (labels.FORMATION, labels.CELL_TEMPLATE, labels.BLUEPRINT, labels.REVISION)
-    carried = {key: cell.metadata.labels[key] for key in kept if key in cell.metadata.labels}
+    inherited_keys = (labels.FORMATION, labels.CELL_TEMPLATE, labels.BLUEPRINT, labels.REVISION)
+    carried = {
+        key: cell.metadata.labels[key] for key in inherited_keys if key in cell.metadata.labels
+    }
     if labels.INSTANCE in cell.metadata.labels:
         carried[labels.INSTANCE] = cell.metadata.labels[labels.INSTANCE]
     return {
@@ -74,10 +76,10 @@ def container(
     cell: Cell, name: str, *, variables: Sequence[Body], mounted: Sequence[Volume]
 ) -> Body:
     """Make the container that runs the cell's image."""
-    wanted = cell.spec.container or Container(image="")
+    declared = cell.spec.container or Container(image="")
     body: Body = {
         "name": name,
-        "image": wanted.image,
+        "image": declared.image,
         "env": list(variables),
         "resources": _resources(cell),
         "securityContext": {
@@ -88,19 +90,21 @@ def container(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [volume.mount for volume in mounted],
     }
-    if wanted.command is not None:
-        body["command"] = [literal(text) for text in wanted.command]
-    if wanted.args is not None:
-        body["args"] = [literal(text) for text in wanted.args]
-    if wanted.ports:
-        body["ports"] = [{"containerPort": p.container_port, "name": p.name} for p in wanted.ports]
+    if declared.command is not None:
+        body["command"] = [literal(text) for text in declared.command]
+    if declared.args is not None:
+        body["args"] = [literal(text) for text in declared.args]
+    if declared.ports:
+        body["ports"] = [
+            {"containerPort": p.container_port, "name": p.name} for p in declared.ports
+        ]
     return body
 
 
 def _resources(cell: Cell) -> Body:
-    wanted = cell.spec.resources
-    cpu = wanted.cpu_limit if wanted and wanted.cpu_limit is not None else "500m"
-    memory = wanted.memory_limit if wanted and wanted.memory_limit is not None else "256Mi"
+    declared = cell.spec.resources
+    cpu = declared.cpu_limit if declared and declared.cpu_limit is not None else "500m"
+    memory = declared.memory_limit if declared and declared.memory_limit is not None else "256Mi"
     return {
         "requests": {
             "cpu": quantities.at_most(cpu, "100m"),

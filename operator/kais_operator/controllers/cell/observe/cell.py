@@ -63,10 +63,10 @@ async def _workloads(world: World, cell: Cell) -> Children:
     )
     if cell.spec.effective_mode is not CellMode.SERVICE or deployment is None:
         return Children(deployment, service)
-    told = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
-    selector = ",".join(f"{key}={value}" for key, value in told.items())
-    found = await cluster.list("Pod", metadata.namespace, labels=selector)
-    return Children(deployment, service, service_workloads.own_pods(cell, found))
+    selector_labels = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
+    selector = ",".join(f"{key}={value}" for key, value in selector_labels.items())
+    pods_found = await cluster.list("Pod", metadata.namespace, labels=selector)
+    return Children(deployment, service, service_workloads.own_pods(cell, pods_found))
 
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:

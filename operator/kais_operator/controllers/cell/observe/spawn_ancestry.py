@@ -33,8 +33,10 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
             return NO_KIN
         records = await _records(cluster, cell, fresh=True)
         return Kin(await _cells(cluster, namespace), has_policy=True, records=records)
-    is_ours = bool(housed.formation and recursion_policy.of_formations([cell], [housed.formation]))
-    if not has_parent and is_ours:
+    is_formation_cell = bool(
+        housed.formation and recursion_policy.of_formations([cell], [housed.formation])
+    )
+    if not has_parent and is_formation_cell:
         return NO_KIN  # without a look at the others, which a large team would repeat for each cell
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
@@ -72,8 +74,8 @@ async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:
 
 
 def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
-    found = [shared_reads.read(Cell, body) for body in bodies]
-    return tuple(one for one in found if isinstance(one, Cell))
+    parsed = [shared_reads.read(Cell, body) for body in bodies]
+    return tuple(one for one in parsed if isinstance(one, Cell))
 
 
 async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, frozenset[str]]:
@@ -81,8 +83,8 @@ async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, froze
     approvals: dict[str, frozenset[str]] = {}
     for cell in cells:
         recursion, account = cell.spec.recursion, cell_identity.account_name(cell)
-        asks = recursion and recursion.spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
-        if not asks or account in approvals:
+        needs_approval = recursion and recursion.spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
+        if not needs_approval or account in approvals:
             continue
         ref = ObjectRef("ServiceAccount", cell.metadata.namespace, account)
         body = await cluster.get(ref, fresh=True) or {"metadata": {}}

@@ -59,15 +59,17 @@ def _unwanted(live: Body | None, parent: Parent) -> ChildDecision | None:
 
 
 def _unchangeable(desired: Body, live: Body) -> str | None:
-    wanted, found = desired["spec"], live["spec"]
-    if wanted["accessModes"] != found.get("accessModes"):
-        modes = ", ".join(found.get("accessModes") or ())
+    desired_spec, live_spec = desired["spec"], live["spec"]
+    if desired_spec["accessModes"] != live_spec.get("accessModes"):
+        modes = ", ".join(live_spec.get("accessModes") or ())
         return f"was made with access mode {modes} and cannot get another"
-    named = wanted.get("storageClassName")
-    if named is not None and named != found.get("storageClassName"):
-        return f"was made of class {found.get('storageClassName')} and cannot get another"
-    size = wanted["resources"]["requests"]["storage"]
-    has = (found.get("resources") or {}).get("requests", {}).get("storage", size)
-    if quantities.amount(size) < quantities.amount(has) and not quantities.is_equal(size, has):
-        return f"has {has} and cannot shrink to {size}"
+    storage_class = desired_spec.get("storageClassName")
+    if storage_class is not None and storage_class != live_spec.get("storageClassName"):
+        return f"was made of class {live_spec.get('storageClassName')} and cannot get another"
+    size = desired_spec["resources"]["requests"]["storage"]
+    live_size = (live_spec.get("resources") or {}).get("requests", {}).get("storage", size)
+    if quantities.amount(size) < quantities.amount(live_size) and not quantities.is_equal(
+        size, live_size
+    ):
+        return f"has {live_size} and cannot shrink to {size}"
     return None

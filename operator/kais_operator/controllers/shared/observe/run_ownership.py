@@ -32,10 +32,10 @@ async def of_mission(world: World, body: Body) -> RunOwnership:
     is_owned = run_stamps.is_own(children.ref_of(body), body)
     if is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body):
         uids = [body["metadata"]["uid"], *await _owner(world, body)]
-        is_known = run_stamps.is_derived(body, uids) or await _has_job(world, body)
-        if not is_known:
+        is_derived = run_stamps.is_derived(body, uids) or await _has_job(world, body)
+        if not is_derived:
             return await _by_ledger(world, body)
-    return _stamped(body, is_own=is_owned is not False)
+    return _stamped(body, is_owned=is_owned is not False)
 
 
 async def of_instance(world: World, body: Body) -> RunOwnership:
@@ -44,7 +44,7 @@ async def of_instance(world: World, body: Body) -> RunOwnership:
     is_old = is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body)
     if is_old and not run_stamps.is_derived(body, [body["metadata"]["uid"]]):
         return await _by_ledger(world, body)
-    return _stamped(body, is_own=is_owned is not False)
+    return _stamped(body, is_owned=is_owned is not False)
 
 
 def is_run_of(run: models.Run, body: Body) -> bool:
@@ -54,8 +54,8 @@ def is_run_of(run: models.Run, body: Body) -> bool:
     return run.namespace == metadata["namespace"] and owner_name in (None, metadata["name"])
 
 
-def _stamped(body: Body, *, is_own: bool) -> RunOwnership:
-    if is_own:
+def _stamped(body: Body, *, is_owned: bool) -> RunOwnership:
+    if is_owned:
         return RunOwnership(body)
     return RunOwnership(run_stamps.without_run(body), run_stamps.run_annotations(body))
 
@@ -84,14 +84,14 @@ async def _by_ledger(world: World, body: Body) -> RunOwnership:
     try:
         run = await _run_of(world, run_id, namespace=body["metadata"]["namespace"])
         if run is None:
-            return _stamped(body, is_own=not await _is_stamped_elsewhere(world, run_id))
+            return _stamped(body, is_owned=not await _is_stamped_elsewhere(world, run_id))
     except errors.KnowledgeError as exc:
         problem = (
             f"whose run {labels.RUN_ID} names is not known: an older version stamped it, on an "
             f"object with another UID, and the knowledge service cannot be asked: {exc}"
         )
         return RunOwnership(body, problem=problem)
-    return _stamped(body, is_own=is_run_of(run, body))
+    return _stamped(body, is_owned=is_run_of(run, body))
 
 
 async def _run_of(world: World, run_id: str, *, namespace: str | None) -> models.Run | None:
