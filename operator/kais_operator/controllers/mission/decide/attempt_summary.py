@@ -122,7 +122,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
     """Read what `dump` wrote.
 
     Raises:
-        notes.BROKEN: somebody edited it.
+        annotation_values.BROKEN: Somebody edited the annotation.
     """
     verdict = record.get("verdict")
     number = annotation_values.number(record["number"], minimum=1)

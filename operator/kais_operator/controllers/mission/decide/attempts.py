@@ -2,7 +2,7 @@
 
 The Job's own times and conditions say when and how it ended; the pods say why, in the kubelet's
 words. Nothing here looks at a status of ours. What the checks and a review make of the work is said
-by `checking`.
+by `check_evaluation`.
 """
 
 from __future__ import annotations

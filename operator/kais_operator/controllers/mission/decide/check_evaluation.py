@@ -3,8 +3,8 @@
     work ends well -> checks judged, each once -> review -> the attempt has succeeded or failed
 
 Every result that is final is kept on the Mission (`attempts_annotation`), so nothing is judged
-twice and nothing is lost with a pod. What a check printed is read by `observe`; `asked` and
-`commands_to_read` say what it has to read.
+twice and nothing is lost with a pod. What a check printed is read by `observe`;
+`outputs_to_read` and `commands_to_read` say what it has to read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds out whose run is stamped on a Mission or BlueprintInstance; see `decide.run_stamps`."""
+"""Whose run the annotations of a Mission or BlueprintInstance name; see `planning.run_stamps`."""
 
 from __future__ import annotations
 
