@@ -207,17 +207,17 @@ REFUSED = {
     "a formation scope without formation": (
         "KnowledgeScope",
         {"level": "formation"},
-        "level and names must fit",
+        "formation needs formation; cell needs cell",
     ),
     "a realm scope with a cell": (
         "KnowledgeScope",
         {"level": "realm", "cell": "c"},
-        "level and names must fit",
+        "formation needs formation; cell needs cell",
     ),
     "a cell scope without cell": (
         "KnowledgeScope",
         {"level": "cell", "formation": "f"},
-        "level and names must fit",
+        "formation needs formation; cell needs cell",
     ),
     "an enum without values": (
         "Blueprint",
@@ -287,7 +287,7 @@ def test_a_mission_is_fixed_once_it_started(control_plane, namespace):
     patch = ("patch", "mission", "sample", "-n", namespace, "--type=merge", "--subresource=status")
     control_plane.kubectl(*patch, "-p", started)
     refusal = control_plane.refusal(json.dumps(body), namespace=namespace)
-    assert "spec is fixed once the mission has started" in refusal
+    assert "spec is immutable after the mission has started" in refusal
 
 
 def test_status_is_apart_from_spec(control_plane, namespace):
