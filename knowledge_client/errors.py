@@ -2,7 +2,7 @@
 
 KnowledgeError
 ├── KnowledgeUnavailable      no connection, a timeout, 502, 503, 504: try later
-│   └── TookTooLong           the service ended a read that took too long: ask for less
+│   └── ReadTimeout           the service ended a read that took too long: ask for less
 ├── Unauthenticated           no token, or one that the service does not take (401)
 ├── PermissionDenied          known, but not allowed there (403)
 │   └── PrincipalUnregistered known to the cluster, not yet to the service: try within 30 s

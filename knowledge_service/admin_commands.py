@@ -1,4 +1,4 @@
-"""What `kais-knowledge` does besides serving: one errand on a file, and words about it."""
+"""Admin commands of `kais-knowledge`: each does one thing to a database file and reports it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from knowledge_service.store.sqlite.maintenance import backup, exports, offline
 
 WriteLine = Callable[[str], None]
 _STDIO = Path("-")
-_BROKEN_PIPE_STATUS = 141  # what a shell says of a program whose reader went away
+_BROKEN_PIPE_STATUS = 141  # the status of a program that SIGPIPE ended
 
 
 def run_command(command: AdminCommand, *, write_line: WriteLine) -> int:
-    """Do one errand; return the exit status: 1 when what was looked at is not in order.
+    """Run one command; return the exit status, 1 when `verify` found problems.
 
     Raises:
-        StartupError: it cannot be done; the message says why and what to do.
+        StartupError: the command failed; the message says why and what to do.
     """
     return _HANDLERS[command.command](command, write_line)
 
@@ -78,7 +78,7 @@ def _export(command: AdminCommand, write_line: WriteLine) -> int:
 
 
 def _export_to(source: Path, file: Path) -> ExportCounts:
-    """Write an export that has its name only when it is whole."""
+    """Write an export to a temporary file, and rename it when it is complete."""
     if file.exists():
         raise StartupError(f"{file} exists already; choose another name")
     unfinished = file.with_name(file.name + ".unfinished")

@@ -1,4 +1,4 @@
-"""Puts the service together: routes, problems, middleware."""
+"""Assembles the ASGI app: routes, middleware and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def create_app(
     extraction: BackgroundWorker | None = None,
     analyse_texts: AnalyseTexts = batch_analysis.look,
 ) -> FastAPI:
-    """Make the ASGI app over a store and a worker of extractions that the caller opens and closes.
+    """Create the ASGI app; the caller opens and closes the store and the extraction worker.
 
-    Without the worker, extractions are accepted and wait for a process that has one.
+    Without a worker, extractions are accepted and wait for a process that has one.
     """
     recorded_metrics = metrics or Metrics()
 
@@ -88,14 +88,14 @@ def create_app(
 
 
 class _App(FastAPI):
-    """The routes as FastAPI describes them; `Endpoint` answers them."""
+    """FastAPI generates the OpenAPI document; `Endpoint` handles the requests."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._openapi_lock = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or go through a lifespan."""
+        """Handle a request or the lifespan."""
         if scope["type"] == "http":
             scope["app"] = self
             await self.state.requests(scope, receive, send)
@@ -103,8 +103,8 @@ class _App(FastAPI):
             await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Describe every route with what it may refuse, once for all threads that ask."""
-        # FastAPI keeps its own description before the refusals are added to it.
+        """Return the OpenAPI document with error responses, generated once for all threads."""
+        # FastAPI caches its document before the error responses are added to it.
         with self._openapi_lock:
             if self.openapi_schema is None:
                 self.openapi_schema = openapi_errors.add_error_responses(super().openapi())
@@ -112,7 +112,7 @@ class _App(FastAPI):
 
 
 class _ExactRouter(Router):
-    """Finds a route without parameters by its method and path, before any pattern is tried."""
+    """Looks up routes without parameters by method and path, before it matches patterns."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         super().__init__(list(routes))
@@ -124,7 +124,7 @@ class _ExactRouter(Router):
         }
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Dispatch a request."""
         route = self._exact.get((scope["method"], scope["path"]))
         if route is None:
             await super().app(scope, receive, send)
@@ -134,4 +134,4 @@ class _ExactRouter(Router):
 
 
 def _wake_nobody() -> None:
-    """Wake nobody."""
+    """Do nothing: there is no extraction worker."""

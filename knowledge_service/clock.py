@@ -1,4 +1,4 @@
-"""The one reader of the clock in the service.
+"""The only module of the service that reads the clock.
 
 Everything else takes `now` as an argument or a `Clock`.
 """

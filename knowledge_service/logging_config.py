@@ -1,4 +1,4 @@
-"""Logs as one JSON object a line on stderr; no secrets, no tokens, no text of facts."""
+"""Logs: one JSON object per line on stderr, without secrets, tokens and texts of facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Json(logging.Formatter):
 
 
 def configure(level: str) -> None:
-    """Send everything to stderr as JSON; httpx is quiet because its lines name each call."""
+    """Log to stderr as JSON; httpx logs only warnings, since its other lines name each call."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json())
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""`kais-knowledge`: the process. Settings in, exit status out."""
+"""The entry point of `kais-knowledge`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from knowledge_service.errors import StartupError
 def main() -> None:
     """Run the command line and exit.
 
-    0 after a graceful stop or a done errand; 1 when it cannot be done or something is wrong; 2 for
-    a mistake in the arguments; 130 when interrupted; 141 when the reader of an export went away;
-    143 when told to end before it serves, or during an errand.
+    Exit status: 0 after a graceful stop or a successful admin command; 1 on failure, or when
+    `verify` found problems; 2 for invalid arguments; 130 on SIGINT; 141 when the reader of an
+    export went away; 143 on SIGTERM before serving or during an admin command.
     """
-    # As process 1 of a container it would not hear the signal otherwise.
+    # Process 1 of a container ignores SIGTERM without a handler.
     signal.signal(signal.SIGTERM, _end)
     options = settings.parse(sys.argv[1:])
     try:
@@ -41,7 +41,7 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _write_line(line: str) -> None:
-    """Tell the person who waits; standard output may be carrying an export."""
+    """Write to standard error; standard output may carry an export."""
     sys.stderr.write(f"{line}\n")
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus may ask; labels are routes, methods and states, never names from requests."""
+"""Prometheus metrics; labels are routes, methods and states, never names from requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from prometheus_client.registry import Collector
 from knowledge_service.errors import ServiceError
 
 FACT_COUNTS_MAX_AGE_S = 30.0
-"""How old the counts of facts may be: who asks more often costs the store nothing."""
+"""Maximum age of the counts of facts: more frequent scrapes do not read the store."""
 
 
 class Metrics:
-    """The service's counters, in a registry of their own so that two apps can live in a process."""
+    """The metrics of the service, in an own registry, so that a process can have two apps."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -84,7 +84,7 @@ class Metrics:
         self._request_series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def record_extraction(self, state: str, seconds: float) -> None:
-        """Count one extraction that is over."""
+        """Count one finished extraction."""
         self.extractions.labels(state).inc()
         self.extraction_seconds.labels(state).observe(seconds)
 
@@ -94,7 +94,7 @@ class Metrics:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Export how many live facts each level of scopes holds; `count` is called when asked."""
+        """Export the number of live facts by level of scope; `count` is called on scrapes."""
         self.registry.register(_FactCounts(count, monotonic))
 
     def record_task_run(self, task: str, succeeded: bool) -> None:
@@ -105,7 +105,7 @@ class Metrics:
             self._upkeep_failures.labels(task).inc()
 
     def record_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one answer."""
+        """Count one response."""
         series = self._request_series.get((route, method, status))
         if series is None:
             series = (
@@ -117,7 +117,7 @@ class Metrics:
         series[1].observe(seconds)
 
     def render(self) -> bytes:
-        """Return the text that Prometheus reads."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     @contextmanager
@@ -136,7 +136,7 @@ class Metrics:
 
 
 class _FactCounts(Collector):
-    """Counts of facts that are read from the store, at most once in `FACTS_AGE_S`."""
+    """Counts of facts, read from the store at most once in `FACT_COUNTS_MAX_AGE_S`."""
 
     def __init__(
         self, count: Callable[[], Mapping[str, int]], monotonic: Callable[[], float]
@@ -147,11 +147,11 @@ class _FactCounts(Collector):
         self._read_at: float | None = None
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Name the metric without asking the store, which may not be open yet."""
+        """Describe the metric without reading the store, which may not be open yet."""
         yield self._family()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Give the latest counts; none of a store that cannot be read, which /readyz tells."""
+        """Return the latest counts; none while the store cannot be read, which /readyz reports."""
         now_s = self._monotonic()
         if self._read_at is None or now_s - self._read_at >= FACT_COUNTS_MAX_AGE_S:
             try:

@@ -1,4 +1,4 @@
-"""Opens the store, builds the app over it, and serves until a signal comes."""
+"""Opens the store, creates the app, and serves until a signal arrives."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from knowledge_service.use_cases.event_stream import SubscriptionLimiter
 
 _log = logging.getLogger(__name__)
-# How long requests in flight may take after SIGTERM; a pod is given 30 s in all.
+# Time for requests in flight after SIGTERM; a pod has 30 s in total.
 _SHUTDOWN_TIMEOUT_S = 15
-# So many new objects are looked through for garbage at once, instead of 700: 2 µs of a fact. Little
-# here goes round in circles, and what does is let go of within some batches.
+# New objects between garbage collections; Python's default of 700 costs 2 µs for each fact. The
+# service creates few reference cycles.
 _GC_THRESHOLD = 20_000
 
 
 def serve(settings: Settings) -> None:
-    """Serve until stopped, then finish what is queued and let go of the file.
+    """Serve until stopped, then finish queued writes and close the database.
 
     Raises:
-        StartupError: the database cannot be had.
+        StartupError: the database cannot be opened.
     """
     logging_config.configure(settings.log_level)
     malloc.configure()
@@ -78,11 +78,11 @@ def serve(settings: Settings) -> None:
     _log.info("serving", extra={"fields": fields})
     server = _http_server(app, settings)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
-        # uvicorn listens later, and raises the signal again when it has stopped and the store is
-        # still to be closed.
+        # uvicorn installs its handlers later, and raises the signal again after it stopped, while
+        # the store is still open.
         signal.signal(signal_number, server.handle_exit)
     try:
-        # What is there now stays: looking through it for garbage would stop everybody for 50 ms.
+        # The objects of the startup stay: collecting them would pause all requests for 50 ms.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
@@ -120,10 +120,9 @@ def _http_server(app: FastAPI, settings: Settings) -> _StreamEndingServer:
 
 
 class _StreamEndingServer(uvicorn.Server):
-    """Ends the streams of events when it is told to stop: they would go on until the grace ends.
+    """Ends event streams on shutdown, which would otherwise last until the shutdown timeout.
 
-    A signal that comes before it serves is kept until then: who stops halfway up would leave out
-    what is to be done on the way down.
+    A signal during startup takes effect when startup is complete, so that the shutdown is too.
     """
 
     def __init__(self, configuration: uvicorn.Config, subscriptions: SubscriptionLimiter) -> None:
@@ -133,7 +132,7 @@ class _StreamEndingServer(uvicorn.Server):
         self._pending_signal: int | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop taking requests, and let the streams end."""
+        """Stop accepting requests, and end the streams."""
         self._subscriptions.is_closing = True
         if self._is_up:
             super().handle_exit(sig, frame)
@@ -141,7 +140,7 @@ class _StreamEndingServer(uvicorn.Server):
             self._pending_signal = sig
 
     async def main_loop(self) -> None:
-        """Serve until told to stop, or not at all when that was told before."""
+        """Serve until a signal arrives, or not at all when one arrived during startup."""
         self._is_up = True
         if self._pending_signal is not None:
             super().handle_exit(self._pending_signal, None)
@@ -149,7 +148,7 @@ class _StreamEndingServer(uvicorn.Server):
 
 
 def _workers(settings: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
-    """Return the background workers, that of extractions first; embeddings need an endpoint."""
+    """Return the background workers, the extraction worker first; embeddings need an endpoint."""
     on_run = metrics.record_task_run
     workers: list[BackgroundWorker] = [
         ExtractionWorker(store, on_run=on_run, on_end=metrics.record_extraction),

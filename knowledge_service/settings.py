@@ -1,4 +1,4 @@
-"""What the process is told by its environment and its command line; the one reader of both."""
+"""Settings from the command line and the environment; the only module that reads them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_PORT, _MAX_PORT_DIGITS = 65535, 5
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve. `admin_subjects` are the usernames that may do everything."""
+    """Settings of `serve`. `admin_subjects` are the usernames of administrators."""
 
     db: Path
     host: str
@@ -51,10 +51,10 @@ class Settings:
     kube_ca_file: Path
     log_level: str
     receipts_for: timedelta | None = None
-    """How long receipts are kept; None for ever."""
+    """How long receipts are kept; None: forever."""
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    """Where Prometheus may ask; None: nowhere."""
+    """The port of the metrics endpoint; None: no endpoint."""
     undeclared_facts: int = 50_000
     """Maximum number of live facts that agents may store in a scope without a KnowledgeScope."""
     reads_within: timedelta = timedelta(seconds=8)
@@ -63,9 +63,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class AdminCommand:
-    """One thing to do to a file: verify, rebuild, export, import, backup or restore.
+    """An admin command: verify, rebuild, export, import, backup or restore.
 
-    `file` is the other file of the last four, `-` a stream.
+    `file` is the other file of the last four; `-` is standard input or output.
     """
 
     command: str
@@ -76,9 +76,9 @@ class AdminCommand:
 def parse(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Settings | AdminCommand:
-    """Read the command line; what it leaves out comes from the environment.
+    """Parse the command line; options that it leaves out come from the environment.
 
-    Exits with usage on a mistake, as when `--auth none` would listen beyond loopback.
+    Exits with a usage message on an error, such as `--auth none` beyond loopback.
     """
     env = os.environ if environment is None else environment
     options = _parser(env).parse_args(arguments)

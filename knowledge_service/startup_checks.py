@@ -1,6 +1,6 @@
-"""What must hold before a database is opened: an address to listen on, and a way to know callers.
+"""Startup checks: a free address, and a way to authenticate callers.
 
-A file that is made or migrated for a process which cannot serve would be of no help to anybody.
+They run before the database is created or migrated, which a process that cannot serve must not do.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def check_settings(settings: Settings) -> None:
-    """Let pass settings with which the service can serve.
+    """Check that the service can serve with these settings.
 
     Raises:
-        StartupError: the address cannot be had, or nobody could ever be known.
+        StartupError: the address is taken, or callers cannot be authenticated.
     """
     _check_address(settings.host, settings.port, "--host and --port (KAIS_HOST, KAIS_PORT)")
     if settings.metrics_port is not None:
@@ -37,7 +37,9 @@ def _check_address(host: str, port: int, option_names: str) -> None:
     try:
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))  # and no listening: nobody shall take this for the service
+            probe.bind(
+                (host, port)
+            )  # without listening, so that no client takes this for the service
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise StartupError(

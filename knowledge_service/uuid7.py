@@ -1,4 +1,4 @@
-"""Ids of what the service stores: UUIDv7, which sort by the time they were made (RFC 9562)."""
+"""UUIDv7 ids (RFC 9562), which sort by their time of creation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime
 
 
 def provisional_id(now: datetime) -> str:
-    """Return an id for what is named before it is written: its moment, then chance.
+    """Return an id for a row that is named before it is written: its time, then random bits.
 
-    What is written at about one time so stands together in its table. Such ids need not increase.
+    Rows of about the same time are so stored next to each other. These ids need not increase.
     """
     chance = secrets.randbits(74)
     high = int(now.timestamp() * 1000) << 16 | 0x7000 | chance >> 62
@@ -21,9 +21,9 @@ _VARIANT, _TAIL = 1 << 63, (1 << 62) - 1
 
 
 class Uuid7Generator:
-    """Makes UUIDv7s that strictly increase within one maker, also inside one millisecond.
+    """Generates UUIDv7s that strictly increase, also within one millisecond.
 
-    Not thread-safe: the writer thread owns one.
+    Not thread-safe: the writer thread owns the generator.
     """
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Uuid7Generator:
         self._start = 0
 
     def generate(self, now: datetime) -> str:
-        """Return a new id; `now` gives its first 48 bits unless an earlier id is already ahead."""
+        """Return a new id; `now` gives its first 48 bits unless an earlier id is ahead of it."""
         return _text(self._next(now, 1))
 
     def generate_batch(self, now: datetime, count: int) -> list[str]:
-        """Return `count` new ids of one caller; only the step to the first is random."""
+        """Return `count` consecutive ids; only the step to the first is random."""
         first = self._next(now, count)
         head, tail = _text(first)[:-_DIGITS], first & _LAST_DIGITS
         if tail + count > _LAST_DIGITS:
@@ -44,12 +44,12 @@ class Uuid7Generator:
         return [f"{head}{value:012x}" for value in range(tail, tail + count)]
 
     def _next(self, now: datetime, count: int) -> int:
-        """Take some numbers that follow each other; return the first."""
-        if now is not self._now:  # one write makes many
+        """Reserve `count` consecutive numbers; return the first."""
+        if now is not self._now:  # one write generates many ids
             self._now, self._start = now, int(now.timestamp() * 1000) << 74
         # 74 bits after the time, RFC 9562 section 6.2, method 2: a random start within each
-        # millisecond, then random steps. The difference of two ids does not reveal how many
-        # others came between; some 2^42 steps fit into a millisecond.
+        # millisecond, then random steps. The difference of two ids does not reveal the number
+        # of ids between them; some 2^42 steps fit into a millisecond.
         value = self._last + 1 + secrets.randbits(_STEP_BITS)
         if self._start > self._last:
             value = self._start | secrets.randbits(73)

@@ -1,1 +1,1 @@
-"""Who is calling: one module per mode, behind one small interface."""
+"""Authentication of callers: one module for each mode, behind one interface."""

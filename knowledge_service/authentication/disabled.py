@@ -1,6 +1,6 @@
-"""Everybody is an administrator.
+"""No authentication: every caller is an administrator.
 
-For a laptop and for tests; `settings` refuses it beyond loopback.
+For local use and tests; `settings` allows it on loopback addresses only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from knowledge_service.domain.access_control import Principal, administrator
 
 
 class NoAuthentication:
-    """Takes everybody for the same local administrator, whatever token comes."""
+    """Accepts every request as the same local administrator, whatever its token."""
 
     mode: Literal["kubernetes", "token", "none"] = "none"
 

@@ -1,8 +1,8 @@
-"""Callers are ServiceAccounts: their projected tokens, reviewed by the API server for our audience.
+"""Authenticate ServiceAccounts: the API server reviews their projected tokens.
 
-token -> cache (20 s) -> one TokenReview at a time per token, in its lane -> username and UID
+token -> cache (20 s) -> one TokenReview at a time for each token -> username and UID
       -> administrator, or registered principal
-Tokens are in no log, no error and no cache; the service's own is read again for each review.
+No log, error or cache holds a token. The service reads its own token again for each review.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TIMEOUT_S = 5.0
-# Threads of its own, so that no slow request keeps callers from being known.
+# Own threads, so that slow requests do not delay authentication.
 _THREADS = 4
 
 
 class TokenReviewer:
-    """Asks the API server about tokens."""
+    """Sends TokenReviews to the API server."""
 
     def __init__(self, client: httpx.AsyncClient, token_file: Path, audience: str) -> None:
         self._client = client
@@ -43,10 +43,10 @@ class TokenReviewer:
         self._audience = audience
 
     async def review(self, token: str) -> Identity | None:
-        """Return who a token belongs to, None when it is not good for our audience.
+        """Return the user of a token, None when the token is not valid for the audience.
 
         Raises:
-            IdentityUnavailable: the API server does not answer, or refuses the review.
+            IdentityUnavailable: the API server does not answer or rejects the review.
         """
         body = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -102,14 +102,14 @@ class KubernetesAuthentication:
         self._pending_reviews: dict[bytes, asyncio.Future[Identity | None]] = {}
 
     async def principal(self, bearer: str | None) -> Principal:
-        """Return the administrator or registered principal behind a token."""
+        """Return the administrator or registered principal of a token."""
         if not bearer:
             raise Unauthenticated("send a token of audience kais-knowledge as bearer")
         cached = self._cache.get(bearer)
         identity = cached[0] if cached else await self._review(bearer)
         if identity is None:
             raise Unauthenticated(
-                "the cluster does not take this token for audience kais-knowledge"
+                "the API server rejects this token for the audience kais-knowledge"
             )
         if identity.username in self._administrators:
             return administrator(identity.username, "system")
@@ -118,7 +118,7 @@ class KubernetesAuthentication:
             registration.subject.uid and registration.subject.uid != identity.uid
         ):
             raise Unregistered(f"{identity.username} is not registered yet; try again in a moment")
-        # An account that is made anew is another one: it has another UID.
+        # A recreated account has another UID and is another principal.
         subject = f"{identity.username} {identity.uid or ''}"
         return Principal(
             registration.name,
@@ -139,20 +139,20 @@ class KubernetesAuthentication:
         return await anyio.to_thread.run_sync(find, username, limiter=self._threads)
 
     async def _review(self, bearer: str) -> Identity | None:
-        """Ask once for all who come with the same token while the answer is under way."""
+        """Review a token once for all concurrent requests that carry it."""
         key = hashlib.sha256(bearer.encode()).digest()
         pending = self._pending_reviews.get(key)
         if pending is None:
             pending = asyncio.ensure_future(self._request_review(bearer))
             self._pending_reviews[key] = pending
             pending.add_done_callback(lambda finished: self._on_review_end(key, finished))
-        # A caller that hangs up takes the answer from nobody else.
+        # A caller that disconnects must not cancel the review for others.
         return await asyncio.shield(pending)
 
     def _on_review_end(self, key: bytes, review: asyncio.Future[Identity | None]) -> None:
         self._pending_reviews.pop(key, None)
         if not review.cancelled():
-            review.exception()  # seen, also when nobody waits any more
+            review.exception()  # mark it as retrieved, also when nothing awaits it
 
     async def _request_review(self, bearer: str) -> Identity | None:
         async with self._limiter.hold_slot(bearer):
@@ -162,6 +162,6 @@ class KubernetesAuthentication:
 
 
 def http_client(api: str, ca_file: Path) -> httpx.AsyncClient:
-    """Make the HTTP client of the API server, which trusts the cluster's CA only."""
+    """Return an HTTP client for the API server that trusts the CA of the cluster only."""
     context = ssl.create_default_context(cafile=str(ca_file)) if ca_file.exists() else True
     return httpx.AsyncClient(base_url=api, verify=context, timeout=_TIMEOUT_S, trust_env=False)

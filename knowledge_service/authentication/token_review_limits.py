@@ -1,9 +1,8 @@
-"""How many questions about tokens may be under way at once, so that made-up ones starve nobody.
+"""Limits of concurrent TokenReviews, so that invalid tokens cannot delay valid ones.
 
-Whoever calls is not known before the cluster answers; what the token says of itself is. A token
-that names a registered account goes through a lane of its own account, everything else through one
-narrow lane. A flood of random tokens so fills the narrow lane only, and one that names an account
-only that account's.
+A caller is unknown until the API server answers, but a token claims a subject. A token that claims
+a registered account waits in the queue of that account, every other token in one common queue. So
+a flood of random tokens fills only the common queue, and forged tokens of one account only its own.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from contextlib import asynccontextmanager
 
 from knowledge_service.errors import IdentityUnavailable
 
-# An API server answers a review in a few milliseconds: two at a time are hundreds a second.
+# A review takes a few milliseconds, so two at a time are hundreds a second.
 _MAX_UNKNOWN = 2
 _MAX_PER_ACCOUNT = 2
 _MAX_TOTAL = 16
-# Who would be the 65th to wait for a lane would wait longer than a client does.
+# The 65th in a queue would wait longer than the timeout of clients.
 _MAX_QUEUED = 64
 _MAX_CLAIMS_LENGTH = 16_384
 
 
 def claimed_subject(token: str) -> str | None:
-    """Return whom a token says it belongs to, without believing it; None when it says nothing."""
+    """Return the subject that a token claims, unverified; None without one."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_LENGTH:  # noqa: PLR2004 - the shape of a JWT
         return None
@@ -47,7 +46,7 @@ class _AccountQueue:
 
 
 class TokenReviewLimiter:
-    """Lets questions through. Used from one event loop only."""
+    """Limits concurrent reviews. Use it from one event loop only."""
 
     def __init__(self, is_registered: Callable[[str], Awaitable[bool]]) -> None:
         self._is_registered = is_registered
@@ -56,10 +55,10 @@ class TokenReviewLimiter:
 
     @asynccontextmanager
     async def hold_slot(self, token: str) -> AsyncIterator[None]:
-        """Wait for a turn of the token's lane.
+        """Wait for a slot in the queue of the token, and hold it.
 
         Raises:
-            IdentityUnavailable: too many wait there already.
+            IdentityUnavailable: the queue is full.
         """
         subject = claimed_subject(token)
         account = subject if subject and await self._is_registered(subject) else ""
@@ -67,7 +66,7 @@ class TokenReviewLimiter:
             account, _AccountQueue(_MAX_PER_ACCOUNT if account else _MAX_UNKNOWN)
         )
         if queue.length >= _MAX_QUEUED:
-            raise IdentityUnavailable("too many unknown tokens are being looked at; try again")
+            raise IdentityUnavailable("too many unknown tokens are waiting for review; try again")
         queue.length += 1
         try:
             async with queue.semaphore, self._total:

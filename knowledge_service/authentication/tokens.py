@@ -1,9 +1,9 @@
-"""Callers are named by a file: each bearer token stands for one principal, without any cluster.
+"""Authenticate callers by a file of tokens: each token stands for a principal, without a cluster.
 
 file -> checked for changes (at most once a second) -> SHA-256 of each token -> principal
 The file is JSON, `{"principals": [{"name", "type", "home", "grants", "token_sha256"}]}`; a plain
-`token` is taken in place of its hash. Tokens are compared by hash, each with all, so that neither
-the time it takes nor the memory of the process tells one.
+`token` may replace its hash. A token is compared with all hashes in constant time, and the process
+keeps hashes only, so that neither timing nor memory reveals a token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthen
 
 _log = logging.getLogger(__name__)
 _CHECK_INTERVAL_S = 1.0
-# 16 characters of a random token are more than 90 bits; anything shorter was thought up.
+# 16 random characters have more than 90 bits; shorter tokens can be guessed.
 _MIN_TOKEN_LENGTH = 16
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -55,7 +55,7 @@ class _File(WireModel):
 
 
 class TokenFileError(Exception):
-    """The file cannot be trusted; the message names it and what to do, and no token."""
+    """The token file is invalid; the message names the file and the fix, and no token."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class _TokenTable:
 class TokenAuthentication:
     """Turns a bearer token into the principal that the file names for it.
 
-    A file that went wrong while the service runs refuses everybody until it is mended: going on
-    with what was read before would keep a token alive that somebody meant to take away.
+    When the file becomes invalid, all callers are rejected until it is fixed: continuing with the
+    previous content would keep a token alive that someone meant to revoke.
 
     Raises:
-        StartupError: the file is missing, open to everybody, or not what it must be.
+        StartupError: the file is missing, readable by all users, or invalid.
     """
 
     mode: Literal["kubernetes", "token", "none"] = "token"
@@ -80,7 +80,7 @@ class TokenAuthentication:
         self._path = path
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        # A thread of its own, so that no slow request keeps callers from being known.
+        # An own thread, so that slow requests do not delay authentication.
         self._threads = anyio.CapacityLimiter(1)
         self._problem: str | None = None
         try:
@@ -90,7 +90,7 @@ class TokenAuthentication:
         self._checked_at_s = monotonic()
 
     async def principal(self, bearer: str | None) -> Principal:
-        """Return the principal behind a token."""
+        """Return the principal of a token."""
         if not bearer:
             raise Unauthenticated("no bearer token; send one of the service's token file")
         if self._monotonic() - self._checked_at_s >= _CHECK_INTERVAL_S:
@@ -157,7 +157,7 @@ def _load(path: Path) -> _TokenTable:
     try:
         entries = _File.model_validate_json(text).principals
     except pydantic.ValidationError as exc:
-        # Neither the input nor the context of an error is shown: both may hold a token.
+        # The input and the context of an error are left out: both may contain a token.
         problems = "; ".join(
             f"{'.'.join(str(part) for part in error['loc']) or 'the file'}: {error['msg']}"
             for error in exc.errors(include_input=False, include_context=False, include_url=False)
@@ -171,9 +171,9 @@ def _load(path: Path) -> _TokenTable:
 
 
 def _reject_duplicates(path: Path, principals: Sequence[Principal]) -> None:
-    """Let pass several tokens of one principal, as while one is replaced, but not two principals.
+    """Reject two principals with one name; one principal may have several tokens.
 
-    A repeat of one would get the answer that the other was given with more rights.
+    Otherwise a repeated request of one could get the stored answer of the other.
     """
     first: dict[str, Principal] = {}
     for principal in principals:

@@ -1,7 +1,7 @@
-"""Asks an OpenAI-compatible endpoint for vectors.
+"""Requests embeddings from an OpenAI-compatible endpoint.
 
-A recall never fails because of it: what does not come in time, or is not what was asked for, is
-None, and is logged when that begins and when it ends.
+A failing endpoint never fails a recall: late and invalid responses become None. The start and the
+end of an outage are logged.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 import httpx
 
 _log = logging.getLogger(__name__)
-# A recall waits for its question's vector no longer than this.
+# A recall waits for the vector of its query no longer than this.
 _TIMEOUT_S = 2.0
-# After a failure nobody asks for so long: an endpoint that hangs would hold up every recall.
+# No requests for this long after a failure: a hanging endpoint would delay every recall.
 _BACKOFF_S = 5.0
-# 64 vectors of 8,192 numbers, as text.
+# 64 vectors of 8,192 numbers as text.
 _MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 
 class EndpointEmbedder:
-    """The `Embedder` port. `url` is the base that `/embeddings` is below."""
+    """Implements the `Embedder` port. `url` is the base URL, without `/embeddings`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class EndpointEmbedder:
         return self._model
 
     def embed(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Ask for a vector for each text; None also for some seconds after a failure."""
+        """Return a vector for each text; None on failure and for some seconds after one."""
         if self._monotonic() < self._retry_at_s:
             return None
         try:
@@ -72,11 +72,11 @@ class EndpointEmbedder:
         return vectors
 
     def _request(self, texts: Sequence[str]) -> bytes:
-        """Read the answer; a bound on each piece of it is none on the whole.
+        """Return the response body, with a deadline for the whole and not for each chunk alone.
 
         Raises:
-            httpx.HTTPError: it does not come, or is a refusal.
-            ValueError: it does not come in time, or is too large.
+            httpx.HTTPError: no response, or an error status.
+            ValueError: the response is late or too large.
         """
         deadline_s = time.monotonic() + self._timeout_s
         body = {"model": self._model, "input": list(texts)}
@@ -97,10 +97,10 @@ class EndpointEmbedder:
 
 
 def _parse_vectors(body: Any, count: int) -> list[list[float]]:
-    """Read the vectors out of an answer, in the order of the texts.
+    """Return the vectors of a response, in the order of the texts.
 
     Raises:
-        ValueError: there are not so many, or one is no list of finite numbers.
+        ValueError: the number of vectors is wrong, or one is not a list of finite numbers.
     """
     try:
         rows = sorted(body["data"], key=lambda row: row["index"])

@@ -1,4 +1,4 @@
-"""What the environment says about embeddings; nothing means that there are none."""
+"""Settings of embeddings from the environment; without a URL there are no embeddings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge_service.errors import StartupError
 
 @dataclass(frozen=True)
 class Embeddings:
-    """An OpenAI-compatible endpoint: its base URL, the model, and the key if it wants one."""
+    """An OpenAI-compatible endpoint: base URL, model, and an optional key."""
 
     url: str
     model: str
@@ -24,7 +24,7 @@ def read(environment: Mapping[str, str] | None = None) -> Embeddings | None:
     """Read KAIS_EMBEDDINGS_URL, _MODEL and _KEY_FILE; None without a URL.
 
     Raises:
-        StartupError: the URL is none, the model is missing, or the key cannot be read.
+        StartupError: the URL is invalid, the model is missing, or the key cannot be read.
     """
     env = os.environ if environment is None else environment
     url = env.get("KAIS_EMBEDDINGS_URL", "").strip()

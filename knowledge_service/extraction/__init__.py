@@ -1,1 +1,1 @@
-"""The durable job that turns the record of a run into facts."""
+"""The durable job that extracts facts from the episodes of a run."""

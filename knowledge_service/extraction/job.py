@@ -1,4 +1,4 @@
-"""One extraction from its gathered record to its stored facts."""
+"""One extraction, from the episodes of a run to its stored facts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 ACTOR = Actor("kais-extraction", "system", for_agents=True)
 
-# A run remembers few facts, and it has just ended.
+# A run that has just ended has few facts, and they are among the newest.
 _MAX_LISTED_FACTS = 500
 
 
 def run_extraction(store: Store, key: RunKey) -> Extraction:
-    """Gather, extract and store; the outcome of the run is read and never changed.
+    """Read the episodes, extract facts and store them; the outcome of the run stays unchanged.
 
     Raises:
-        NotFound: the run is gone, as when its realm was made anew.
+        NotFound: the run no longer exists, for example after its realm was recreated.
     """
     store.begin_extraction(key)
     mission_run = store.run(key, EVERYTHING)
@@ -50,7 +50,7 @@ def run_extraction(store: Store, key: RunKey) -> Extraction:
 
 
 def _facts_of_run(store: Store, run: Run) -> list[Fact]:
-    """Return what the run itself left in its scope; it is among the newest there."""
+    """Return the facts that the run itself remembered in its scope."""
     newest = store.list_facts(
         Listing(EVERYTHING, _MAX_LISTED_FACTS, scopes=(run.scope,), lifecycle="live")
     )

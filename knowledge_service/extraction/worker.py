@@ -1,9 +1,9 @@
-"""The worker of the durable job: it takes what is accepted and not finished, oldest first.
+"""The background worker of extractions: it runs those accepted and unfinished, oldest first.
 
     accept (route, committed) -> wake -> gather -> extract (pure) -> facts and `done` in one commit
 
-A process that dies anywhere leaves the job open; the next one takes it up at its start. The last
-step is one transaction that looks at the state first, so every fact is stored once.
+When the process dies, the job stays open, and the next process runs it at its start. The last step
+is one transaction that checks the state first, so every fact is stored once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _BATCH_SIZE = 50
-# The rules are pure and the store is local: what fails three times fails for good.
+# The rules are pure and the store is local: a third failure is permanent.
 _MAX_ATTEMPTS = 3
 
 
 class ExtractionWorker(BackgroundWorker):
-    """Runs extractions one after the other, beginning with what an earlier process left.
+    """Runs extractions one after the other, first those that an earlier process left open.
 
     `on_end` is called with the state of each that ended and the seconds of its last attempt.
     """

@@ -25,7 +25,7 @@ def correct(
     Raises:
         NotFound: no such fact.
         Conflict: it is closed already, or the replacement says the same.
-        RetractedBefore: what the replacement says was retracted in the scope.
+        PreviouslyRetracted: what the replacement says was retracted in the scope.
     """
     if replacement is None:
         withdrawal = _retract(uow, fact_id, order)

@@ -24,7 +24,7 @@ def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Pro
         NotFound: no such fact.
         Conflict: it is not live, waits for a review, is at the top, or the scope above says
             otherwise about the same subject and predicate.
-        RetractedBefore: an equal fact was retracted above.
+        PreviouslyRetracted: an equal fact was retracted above.
     """
     uow.begin()
     fact = require_fact(uow, fact_id)

@@ -22,7 +22,7 @@ def remember_fact(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered
     """Store one fact, or confirm its equal.
 
     Raises:
-        RetractedBefore: its equal was retracted, rejected or replaced in review there, and the
+        PreviouslyRetracted: its equal was retracted, rejected or replaced in review there, and the
             fact is not forced.
     """
     uow.begin()
@@ -60,7 +60,7 @@ def _as_draft(decision: Decision, new: NewFact) -> NewFact:
     """Return a fact as a draft, because a reviewer rejected or replaced its equal.
 
     Raises:
-        RetractedBefore: it is not forced.
+        PreviouslyRetracted: it is not forced.
     """
     if not new.force:
         raise PreviouslyRetracted(

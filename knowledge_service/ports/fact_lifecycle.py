@@ -41,7 +41,7 @@ class FactLifecycleStore(Protocol):
         """Copy a fact one level up, or confirm its equal there.
 
         Raises:
-            RetractedBefore: an equal fact was retracted there.
+            PreviouslyRetracted: an equal fact was retracted there.
         """
         ...
 

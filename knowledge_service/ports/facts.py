@@ -37,7 +37,7 @@ class FactStore(Protocol):
         """Store all facts or none; an equal live one in the scope is confirmed instead.
 
         Raises:
-            RetractedBefore: an equal fact was retracted there.
+            PreviouslyRetracted: an equal fact was retracted there.
             IdempotencyConflict: the key came with another body.
         """
         ...
@@ -46,7 +46,7 @@ class FactStore(Protocol):
         """Return what `remember` would answer, and keep nothing; ids of new facts mean nothing.
 
         Raises:
-            RetractedBefore: an equal fact was retracted there.
+            PreviouslyRetracted: an equal fact was retracted there.
         """
         ...
 
@@ -80,7 +80,7 @@ class FactStore(Protocol):
         Raises:
             NotFound: no such fact.
             Conflict: the fact is closed already, or the replacement says the same.
-            RetractedBefore: what the replacement says was retracted in the scope.
+            PreviouslyRetracted: what the replacement says was retracted in the scope.
         """
         ...
 

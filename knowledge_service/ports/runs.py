@@ -33,7 +33,7 @@ class RunStore(Protocol):
         """Open, merge or close a run. Closing credits the facts that were in front of it, once.
 
         Raises:
-            RunClosedOtherwise: it is closed with another outcome.
+            RunOutcomeConflict: it is closed with another outcome.
             Conflict: it belongs to another namespace or scope.
         """
         ...

@@ -1,4 +1,4 @@
-"""The routes that clients of the reference implementation call, with its bodies."""
+"""Compatibility routes: `/remember`, `/recall` and `/correct` with the bodies of older clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ router = APIRouter(tags=["reference"], route_class=CompatEndpoint)
 
 
 class RecallBody(WireModel):
-    """A recall as the reference's clients send it. `graph_id` is a scope path, or ignored."""
+    """A recall as older clients send it. `graph_id` is a scope path, or ignored."""
 
     query: str = Field(max_length=8192)
     scope: WireScope | str | None = None
@@ -43,7 +43,7 @@ class RecallBody(WireModel):
 
 
 class RememberBody(WireModel):
-    """A fact as the reference's clients send it."""
+    """A fact as older clients send it."""
 
     content: str = Field(min_length=1, max_length=8192)
     scope: WireScope | str | None = None
@@ -53,7 +53,7 @@ class RememberBody(WireModel):
 
 
 class CorrectBody(WireModel):
-    """A correction as the reference's clients send it; `replacement` is ours."""
+    """A correction as older clients send it; `replacement` is an addition."""
 
     fact_id: str
     reason: Reason
@@ -61,10 +61,10 @@ class CorrectBody(WireModel):
 
 
 class ReferenceFact(RecalledFact):
-    """A recalled fact as the reference's clients read it, with all other fields of a fact.
+    """A recalled fact as older clients read it, with all other fields of a fact.
 
     `scope` is `{level, realm_id?, formation_id?, cell_id?}`. `source` names the mission or the
-    experiment beside its references. `valid_from` is when it was recorded unless it says more.
+    experiment beside its references. `valid_from` defaults to the time of recording.
     """
 
     scope: dict[str, str]  # type: ignore[assignment]
@@ -73,9 +73,9 @@ class ReferenceFact(RecalledFact):
 
 
 def to_reference_fact(fact: RecalledFact) -> ReferenceFact:
-    """Say a recalled fact as the reference does."""
+    """Convert a recalled fact to the response of older clients."""
     source = fact.source.model_dump(mode="json")
-    for ref in reversed(fact.source.refs):  # so that the first of a kind is the one
+    for ref in reversed(fact.source.refs):  # reversed, so that the first reference of a type wins
         if ref.type in ("mission", "experiment"):
             source[f"{ref.type}_id"] = ref.id
     return base_model.construct_unchecked(
@@ -90,7 +90,7 @@ def to_reference_fact(fact: RecalledFact) -> ReferenceFact:
 
 
 def to_fact_in(body: RememberBody) -> FactIn:
-    """Say it as our own routes do."""
+    """Convert the body of an older client."""
     return FactIn(
         content=body.content,
         scope=body.scope,
@@ -104,7 +104,7 @@ def to_fact_in(body: RememberBody) -> FactIn:
 def recall(
     body: RecallBody, services: ServicesDep, principal: CallerDep, response: Response
 ) -> list[ReferenceFact]:
-    """Return facts of the scope and those above it, as far as the caller sees them."""
+    """Return visible facts of the scope and the scopes above it."""
     scope = body.scope
     paths = () if scope is None else authorization.authorize_read_lineage(scope, principal)
     question = RecallIn(
@@ -136,7 +136,7 @@ async def remember(
 def correct(
     body: CorrectBody, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> dict[str, str]:
-    """Close a fact's validity; 404 for an unknown id."""
+    """Close a fact; 404 for an unknown id."""
     correction = CorrectIn(reason=body.reason, replacement=body.replacement)
     repeat = idempotency.bind_key(key, principal, "correct", body)
     fact_lifecycle.correct(services.store, principal, body.fact_id, correction, repeat)

@@ -1,4 +1,4 @@
-"""What routes are given: the service's parts, the caller, the key of a repeat."""
+"""What routes depend on: the services, the caller, and what a request costs of a quota."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from knowledge_service.use_cases import concurrency_limits, rate_limits
 from knowledge_service.use_cases.services import Services
 
 T = TypeVar("T")
-# What a body counts that does not say how long it is: as much as one may be (`middleware`).
+# The length of a body without Content-Length counts as the maximum (`middleware`).
 _ASSUMED_BODY_BYTES = 8 * 1024 * 1024
-_MAX_LENGTH_DIGITS = 15  # more than any body that is let through
+_MAX_LENGTH_DIGITS = 15  # more than the largest body has
 _RECALL_PATHS = frozenset({"/v1/recall", "/recall"})
-# Each request of these brings one fact; how many a batch has is known when its body is read.
+# A request to these has one fact; the facts of a batch are counted when its body is read.
 _SINGLE_FACT_PATHS = frozenset({"/v1/facts", "/remember"})
-# What asks a recall's question again costs what a recall does.
+# Rerunning a recorded query costs as much as a recall.
 _RERUN_PATHS = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODILESS_METHODS = _READ_METHODS | {"DELETE"}
@@ -48,7 +48,7 @@ class Offload:
 
 
 def offload(request: Request) -> Offload:
-    """Stand for what `Endpoint` provides to a coroutine function."""
+    """Mark a parameter; `Endpoint` passes the `Offload` of the request to coroutine functions."""
     raise NotImplementedError(request)
 
 
@@ -56,7 +56,7 @@ OffloadDep = Annotated[Offload, Depends(offload)]
 
 
 def services(request: Request) -> Services:
-    """Stand for the parts that `create_app` put together; `Endpoint` provides them."""
+    """Mark a parameter; `Endpoint` passes the `Services` of the app."""
     raise NotImplementedError(request)
 
 
@@ -64,7 +64,7 @@ ServicesDep = Annotated[Services, Depends(services)]
 
 
 def caller(request: Request) -> Principal:
-    """Stand for the caller, whom `Endpoint` finds by the bearer token and nothing else."""
+    """Mark a parameter; `Endpoint` passes the caller, authenticated by the bearer token alone."""
     raise NotImplementedError(request)
 
 
@@ -74,7 +74,7 @@ CallerDep = Annotated[Principal, Depends(caller)]
 async def authenticate(
     services: Services, authorization: str, request_line: tuple[str, str, str | None]
 ) -> Principal:
-    """Find out who calls, and take what the request (method, path, length) costs of its share."""
+    """Authenticate the caller, and charge its quota for the request (method, path, length)."""
     principal = await services.authenticator.principal(bearer_token_of(authorization))
     costs = quota_cost(*request_line)
     if costs:
@@ -89,7 +89,7 @@ def bearer_token_of(authorization: str) -> str | None:
 
 
 def quota_cost(method: str, path: str, length: str | None) -> dict[rate_limits.QuotaName, int]:
-    """Tell what a request takes from its caller's share."""
+    """Return what a request costs of its caller's quotas."""
     if path in _RECALL_PATHS or (method == "GET" and _RERUN_PATHS.fullmatch(path)):
         return {"recalls": 1}
     if method in _READ_METHODS or path == "/v1/stats:batch":
@@ -101,7 +101,7 @@ def quota_cost(method: str, path: str, length: str | None) -> dict[rate_limits.Q
 
 
 def body_bytes(method: str, length: str | None) -> int:
-    """Return how many bytes a request's body may have, by its `Content-Length`."""
+    """Return the size of a request's body by its `Content-Length`, or the maximum."""
     if length is None:
         return 0 if method in _BODILESS_METHODS else _ASSUMED_BODY_BYTES
     is_number = length.isdecimal() and len(length) <= _MAX_LENGTH_DIGITS
@@ -114,9 +114,9 @@ _Flag = Annotated[bool, BeforeValidator(lambda said: True if said == "" else sai
 def is_dry_run(
     *, dry_run: _Flag = False, dry_run_camel_case: Annotated[_Flag, Query(alias="dryRun")] = False
 ) -> bool:
-    """Tell whether nothing is to be kept: `?dry_run`, with or without a value, in both spellings.
+    """Return whether this is a dry run: `?dry_run` or `?dryRun`, with or without a value.
 
-    What asks for nothing to be kept must never be overheard.
+    Both spellings count, since a dry run that is overlooked stores facts.
     """
     return dry_run or dry_run_camel_case
 
@@ -124,6 +124,6 @@ def is_dry_run(
 DryRunDep = Annotated[bool, Depends(is_dry_run)]
 Namespace = Annotated[
     str | None,
-    Query(max_length=63, description="the run's, where several realms have one of this id"),
+    Query(max_length=63, description="of the run, when several realms have one with this id"),
 ]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key")]

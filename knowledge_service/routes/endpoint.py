@@ -1,14 +1,13 @@
-"""How a route answers: the one way from a request's bytes to the bytes of its response.
+"""The route class of every endpoint: from the bytes of a request to the bytes of its response.
 
-FastAPI declares the routes and describes them in the OpenAPI. It does not run them: its way from
-the socket to a function costs three threads and more than a millisecond. `Endpoint` reads what
-FastAPI understood of a signature once, and then:
+FastAPI declares the routes and generates the OpenAPI document. It does not run them: its path from
+the socket to a function takes three threads and more than a millisecond. `Endpoint` reads FastAPI's
+analysis of each signature once, and then handles requests itself:
 
 authenticate -> count the request -> read the body -> (in a thread) validate, call, serialise
 
-JSON is read as its standard has it, and a field or parameter that the route does not have is
-refused. Python's own reader lets half surrogates, NaN and nesting of any depth through, each of
-which fails later, where it looks like a fault of ours.
+JSON is parsed strictly, and unknown fields and parameters are rejected. Python's own parser accepts
+lone surrogates, NaN and nesting of any depth, which fail later and look like errors of the service.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from knowledge_service.routes.dependencies import Offload
 from knowledge_service.use_cases import concurrency_limits
 from knowledge_service.use_cases.services import Services
 
-# A body of at most this many bytes is validated faster than a thread starts.
+# Validating a body of this size takes less time than starting a thread.
 _INLINE_BYTES = 16 * 1024
-# Clients that always send JSON send one of these where there is nothing to send.
+# What clients that always send JSON send when there is nothing to send.
 _EMPTY = (b"", b"{}", b"null")
-_MAX_VIOLATIONS = 50  # of one request; more than anybody mends at once
+_MAX_VIOLATIONS = 50  # of one request; more than anyone fixes at once
 _NO_CONTENT = 204
 _NOT_SENT_AS_JSON = ProblemViolation(
     path="", message="send the body as JSON, with the header Content-Type: application/json"
@@ -81,18 +80,18 @@ class Endpoint(APIRoute):
             response = await self._respond_async(call)
         else:
             limit = middleware.max_body_bytes(scope["path"])
-            # Of a header that comes twice the first counts, as in Starlette.
+            # The first of repeated headers counts, as in Starlette.
             headers = dict(reversed(scope["headers"]))
             length = _text(headers.get(b"content-length"))
             if length is not None and not middleware.is_within(length, limit):
                 raise _too_large(limit)
-            # A body costs memory and time: nobody unknown has one read.
+            # A body costs memory and time, so only those of authenticated callers are read.
             authorization = _text(headers.get(b"authorization")) or ""
             request_line = (scope["method"], scope["path"], length)
             principal = await dependencies.authenticate(services, authorization, request_line)
             size = dependencies.body_bytes(scope["method"], length)
             with services.concurrency_limiter.count_call(principal, size):
-                # Before a slot is taken: a slow sender delays no other caller.
+                # Before waiting for a slot, so that a slow sender delays no other caller.
                 body = await _read_body(receive, limit)
                 offload = Offload(services, principal, body)
                 call = _Call(request, services, offload, body, headers)
@@ -129,7 +128,7 @@ class Endpoint(APIRoute):
         """Validate the request.
 
         Raises:
-            InvalidBody: it has what the route does not take; all of that at once, up to a bound.
+            InvalidBody: with all violations, up to `_MAX_VIOLATIONS`.
         """
         inputs = self._inputs
         value = _json(call.body) if inputs.body_model and call.body else None
@@ -160,19 +159,19 @@ class Endpoint(APIRoute):
 
 
 class CompatEndpoint(Endpoint):
-    """A route of the reference's clients, which send fields that this service does not have."""
+    """A route for older clients, which send fields that this service does not have."""
 
     refuses_unknown = False
 
 
 class ProbeEndpoint(Endpoint):
-    """A route of probes: monitors add parameters of their own, such as one against caches."""
+    """A route for probes: monitors add parameters of their own, for example to bypass caches."""
 
     refuses_unknown = False
 
 
 class _Call:
-    """One request whose body was read; `offload` is None where the caller does not matter."""
+    """A request with its body; `offload` is None for routes without authentication."""
 
     def __init__(
         self, request: Request, services: Services, offload: Offload | None, body: bytes,
@@ -186,7 +185,7 @@ class _Call:
         self.response: Response | None = None
 
     def make_response(self) -> Response:
-        """Return where a function sets the status and headers of its response."""
+        """Return a draft on which the function sets the status and headers of its response."""
         self.response = Response(status_code=0)
         del self.response.headers["content-length"]
         return self.response
@@ -206,11 +205,11 @@ class _Location:
     name: str
     model: type[BaseModel]
     fields: tuple[tuple[str, bool], ...]
-    """How each is spelt in a request, and whether it may come several times."""
+    """The name of each in a request, and whether it may be repeated."""
     argument: str | None
-    """The argument that takes the whole model; None when each field is an argument."""
+    """The argument that receives the whole model; None when each field is an argument."""
     defaults: Mapping[str, Any] | None
-    """The arguments of a request that has none of the fields; None when they must be validated."""
+    """The arguments when a request has none of the fields; None when validation is needed."""
 
     @classmethod
     def of(cls, name: str, fields: Sequence[Any]) -> Iterator[_Location]:
@@ -262,7 +261,7 @@ class _Location:
 
 
 class _Inputs:
-    """What a route's function takes, by where it comes from."""
+    """The inputs of a route's function, by their source."""
 
     def __init__(self, dependant: Dependant) -> None:
         self.body_name, self.body_model = _body_of(dependant)
@@ -294,7 +293,7 @@ class _Inputs:
         )
 
     def parameters(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
-        """Validate all but the body; mistakes are added to `violations`."""
+        """Validate the parameters; errors are appended to `violations`."""
         arguments: dict[str, Any] = {}
         for name, factory, locations in self.factories:
             values: dict[str, Any] = {}
@@ -310,7 +309,7 @@ class _Inputs:
     def body(
         self, call: _Call, value: Any, violations: list[ProblemViolation]
     ) -> dict[str, BaseModel]:
-        """Validate the body, which was read as JSON; mistakes are added to `violations`."""
+        """Validate the parsed body; errors are appended to `violations`."""
         if self.body_model is None:
             return {}
         if value is None:
@@ -369,15 +368,15 @@ async def _read_body(receive: Receive, limit: int) -> bytes:
     """Read a body.
 
     Raises:
-        HTTPException: the connection ended before the body did.
-        TooLarge: it has more bytes than the limit, whatever its length is said to be.
+        HTTPException: the client disconnected before it sent the whole body.
+        TooLarge: the body exceeds the limit, whatever Content-Length says.
     """
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HTTPException(400, "the connection ended before the body did")
+            raise HTTPException(400, "the client disconnected before it sent the whole body")
         part = message.get("body", b"")
         size += len(part)
         if size > limit:

@@ -1,4 +1,4 @@
-"""The stream of changes as server-sent events, and the audit."""
+"""The event stream as server-sent events, and the audit log."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import event_stream
 from knowledge_service.use_cases.services import Services
 
-# A change is told within this; one look at the end of the log takes some microseconds.
+# The delay of an event at most; reading the end of the log takes some microseconds.
 _POLL_INTERVAL_S = 0.25
 _KEEPALIVE_S = 15.0
-# A caller is looked at anew so often: a token that was taken away ends its stream.
+# How often the token of a stream is checked again: a revoked one ends its stream.
 _REAUTHENTICATION_S = 10.0
-# An arbitrary number; who listens asks again with the id of the last event.
+# An arbitrary number; clients reconnect with the id of the last event.
 _MAX_STREAM_S = 300.0
 
-# A client that takes nothing for so long reads no more.
+# A client that accepts no data for this long has stopped reading.
 _SEND_TIMEOUT_S = 20.0
 
 _EVENT_STREAM_RESPONSE = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -52,7 +52,7 @@ async def events(
     offload: OffloadDep,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=512)] = None,
 ) -> StreamingResponse:
-    """Tell visible changes as they happen; `Last-Event-ID` goes on after one, 410 if too old."""
+    """Stream visible changes; `Last-Event-ID` resumes after an event, 410 when it is too old."""
     open_reader = functools.partial(
         event_stream.EventReader, services.store, principal, last_event_id
     )
@@ -75,16 +75,16 @@ def audit(
     cursor: Annotated[str | None, Query(max_length=512)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> AuditPage:
-    """List acts, reads among them, in the scopes that the caller administers; newest first."""
+    """List operations, including reads, in scopes that the caller administers, newest first."""
     return event_stream.list_audit_entries(
         services.store, principal, scope=scope, cursor=cursor, limit=limit
     )
 
 
 class _EventStream(StreamingResponse):
-    """An answer that gives its seat back however it ends, also before its first line.
+    """A response that releases its subscription however it ends, even before its first line.
 
-    It ends when its client takes nothing for a while: who never reads would keep the seat for ever.
+    It ends when the client stops reading: otherwise such a client would hold its subscription.
     """
 
     subscription: event_stream.Subscription
@@ -103,7 +103,7 @@ class _EventStream(StreamingResponse):
 
 
 class _CallerGuard:
-    """Who listens, as long as that is who it was when the stream began."""
+    """Checks that the token of a stream still belongs to the same principal."""
 
     def __init__(self, services: Services, request: Request, principal: Principal) -> None:
         self._authenticator = services.authenticator
@@ -112,7 +112,7 @@ class _CallerGuard:
         self._checked_at_s = time.monotonic()
 
     async def has_changed(self, now_s: float) -> bool:
-        """Tell whether the token is none any more, or means somebody else or other rights."""
+        """Return whether the token is invalid now, or stands for other rights or another caller."""
         if now_s - self._checked_at_s < _REAUTHENTICATION_S:
             return False
         self._checked_at_s = now_s

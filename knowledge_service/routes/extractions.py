@@ -1,4 +1,4 @@
-"""Extraction: asked for once per run, done by the worker."""
+"""Extractions: requested once per run, done by a background worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1", tags=["extractions"], route_class=Endpoint)
 
 @router.post("/extractions", status_code=202)
 def start_extraction(body: ExtractionIn, services: ServicesDep, principal: CallerDep) -> Extraction:
-    """Accept the extraction of a closed run; durable when answered, unique per run."""
+    """Request the extraction of a closed run; durable once accepted, one per run."""
     accepted = extractions.start_extraction(services.store, principal, body)
     services.wake_extractor()
     return accepted
@@ -24,5 +24,5 @@ def start_extraction(body: ExtractionIn, services: ServicesDep, principal: Calle
 def get_extraction(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
 ) -> Extraction:
-    """Read the state of a run's extraction."""
+    """Read the state of the extraction of a run."""
     return extractions.get_visible_extraction(services.store, principal, run_id, namespace)

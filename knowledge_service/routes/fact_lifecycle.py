@@ -1,4 +1,4 @@
-"""What is done to facts after they were remembered, their history, and the review queue."""
+"""The lifecycle of facts, their history, and the review queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def confirm(
     fact_id: str, body: ConfirmIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
-    """Confirm a fact; one by a person puts a flagged fact back into injection."""
+    """Confirm a fact; a confirmation by a person returns a flagged fact to injection."""
     repeat = idempotency.bind_key(key, principal, f"confirm/{fact_id}", body)
     return fact_lifecycle.confirm(services.store, principal, fact_id, body, repeat)
 
@@ -40,7 +40,7 @@ def retract(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
-    """Close a fact as wrong; its promoted copies go too, unless others confirmed them."""
+    """Retract a fact; its promoted copies are retracted too, unless others confirmed them."""
     repeat = idempotency.bind_key(key, principal, f"retract/{fact_id}", body)
     return fact_lifecycle.retract(services.store, principal, fact_id, body.reason, repeat)
 
@@ -50,7 +50,7 @@ def restore(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
-    """Make a closed fact live again."""
+    """Restore a closed fact."""
     repeat = idempotency.bind_key(key, principal, f"restore/{fact_id}", body)
     return fact_lifecycle.restore(services.store, principal, fact_id, body.reason, repeat)
 
@@ -60,7 +60,7 @@ def promote(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> PromotionResult:  # fmt: skip
-    """Copy a fact one level up, or confirm its equal there."""
+    """Copy a fact to the next wider scope, or confirm an equal fact there."""
     repeat = idempotency.bind_key(key, principal, f"promote/{fact_id}", body)
     return fact_lifecycle.promote(services.store, principal, fact_id, body.reason, repeat)
 
@@ -70,7 +70,7 @@ def approve(
     fact_id: str, body: ApproveIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> ApprovalResult:  # fmt: skip
-    """Approve a fact; with other words, approve a successor that has them."""
+    """Approve a fact, or an edited version that supersedes it."""
     repeat = idempotency.bind_key(key, principal, f"approve/{fact_id}", body)
     return fact_lifecycle.approve(services.store, principal, fact_id, body, repeat)
 
@@ -80,7 +80,7 @@ def reject(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> Fact:  # fmt: skip
-    """Reject a fact: archived, and restorable."""
+    """Reject a fact: it is archived and can be restored."""
     repeat = idempotency.bind_key(key, principal, f"reject/{fact_id}", body)
     return fact_lifecycle.reject(services.store, principal, fact_id, body.reason, repeat)
 
@@ -90,7 +90,7 @@ def undo(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> UndoResult:  # fmt: skip
-    """Append the inverse of the last thing that was done to a fact."""
+    """Undo the last operation on a fact by appending its inverse."""
     repeat = idempotency.bind_key(key, principal, f"undo/{fact_id}", body)
     return fact_lifecycle.undo(services.store, principal, fact_id, body.reason, repeat)
 
@@ -100,14 +100,14 @@ def erase(
     fact_id: str, body: ReasonIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> ErasureResult:  # fmt: skip
-    """Delete a fact's text for good, with its promoted copies."""
+    """Permanently delete the text of a fact and of its promoted copies."""
     repeat = idempotency.bind_key(key, principal, f"erase/{fact_id}", body)
     return fact_lifecycle.erase(services.store, principal, fact_id, body.reason, repeat)
 
 
 @router.get("/facts/{fact_id}/history")
 def history(fact_id: str, services: ServicesDep, principal: CallerDep) -> History:
-    """Read a fact's versions and what was done to it."""
+    """Read the versions of a fact and the operations on it."""
     return fact_lifecycle.get_history(services.store, principal, fact_id)
 
 
@@ -118,5 +118,5 @@ def reviews(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> ReviewPage:
-    """List live drafts and flagged facts in scopes that the caller reviews, newest first."""
+    """List live drafts and flagged facts in scopes that the caller may review, newest first."""
     return fact_lifecycle.list_reviews(services.store, principal, cursor=cursor, limit=limit)

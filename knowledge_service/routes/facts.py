@@ -32,7 +32,7 @@ from knowledge_service.use_cases import fact_lifecycle, fact_queries, idempotenc
 from knowledge_service.use_cases import remember as remember_use_case
 from knowledge_service.use_cases.fact_queries import FactFilters
 
-# A fact of at most this many bytes is judged by the gates faster than a thread starts.
+# Detecting secrets and injections in a fact of this size is faster than starting a thread.
 _INLINE_BYTES = 1024
 
 router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
@@ -45,7 +45,7 @@ async def remember(
 ) -> Remembered:  # fmt: skip
     """Remember a fact: 201 when it is new, 200 when it confirms an equal one.
 
-    With `dry_run` nothing is kept: 200, and a fact that would be new has no id.
+    With `dry_run`, nothing is stored: the status is 200, and a fact that would be new has no id.
     """
     if dry_run:
         response.status_code = 200
@@ -57,7 +57,7 @@ async def remember(
 
 
 async def remember_one(body: FactIn, offload: Offload, key: str | None) -> Remembered:
-    """Store a fact that came alone."""
+    """Store a single fact."""
 
     def submit() -> Awaitable[tuple[Remembered, ...]]:
         repeat = idempotency.bind_key(key, principal, "facts", body)
@@ -76,7 +76,7 @@ async def remember_batch(
     body: FactsIn, offload: OffloadDep, response: Response, dry_run: DryRunDep,
     key: KeyHeader = None,
 ) -> RememberedBatch:  # fmt: skip
-    """Remember facts together, all or none; with `dry_run` nothing is kept (200)."""
+    """Remember facts, all or none; with `dry_run`, nothing is stored and the status is 200."""
     services, principal = offload.services, offload.principal
     services.rate_limiter.take(principal, {"facts": len(body.facts)})
     if dry_run:
@@ -89,7 +89,7 @@ async def remember_batch(
             services.store, principal, body.facts, repeat, analyse=services.analyse_texts
         )
 
-    # No thread waits for the commit: recalls have the same threads.
+    # No thread waits for the commit: recalls need the same threads.
     return RememberedBatch(results=await (await offload.run(submit)))
 
 
@@ -106,7 +106,7 @@ def list_facts(
     principal: CallerDep,
     filters: Annotated[FactFilters, Query()],
 ) -> FactPage:
-    """List visible facts, newest first, whatever their lifecycle unless one is named."""
+    """List visible facts, newest first; closed ones too, unless `lifecycle` is set."""
     return fact_queries.list_facts(services.store, principal, filters)
 
 
@@ -114,7 +114,7 @@ def list_facts(
 def get_fact(
     fact_id: str, services: ServicesDep, principal: CallerDep, known_at: UtcDatetime | None = None
 ) -> Fact:
-    """Read one visible fact, as it is or as it was known at a moment."""
+    """Read one visible fact, as it is now or, with `known_at`, as it was known then."""
     return fact_queries.get_visible_fact(services.store, principal, fact_id, known_at=known_at)
 
 
@@ -123,6 +123,6 @@ def correct(
     fact_id: str, body: CorrectIn, services: ServicesDep, principal: CallerDep,
     key: KeyHeader = None,
 ) -> CorrectionResult:  # fmt: skip
-    """Close a fact's validity, with a successor when the body has a replacement."""
+    """Close a fact; a `replacement` becomes its successor."""
     repeat = idempotency.bind_key(key, principal, f"correct/{fact_id}", body)
     return fact_lifecycle.correct(services.store, principal, fact_id, body, repeat)

@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether the store answers."""
+"""Liveness of the process and readiness of the store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ router = APIRouter(tags=["health"], route_class=ProbeEndpoint)
 
 @router.get("/healthz", responses={503: {"model": Health}})
 async def healthz(services: ServicesDep, response: Response) -> Health:
-    """Say `ok` unless only a restart can help; whether the store answers is `/readyz`."""
+    """Return `ok` unless only a restart can help; `/readyz` checks the store."""
     return _health(services.readiness.check_alive, response)
 
 
 @router.get("/readyz", responses={503: {"model": Health}})
 @router.get("/health", responses={503: {"model": Health}})
 async def readyz(services: ServicesDep, response: Response) -> Health:
-    """Say `ok` only when the store answers; 503 with the reason otherwise. Writes nothing."""
+    """Return `ok` when the store answers, else 503 with the reason. Writes nothing."""
     check = functools.partial(_health, services.readiness.check, response)
     return await anyio.to_thread.run_sync(check, limiter=services.probes)
 

@@ -1,4 +1,4 @@
-"""Links, what is near a fact, where it comes from, what it has touched."""
+"""Links and neighbours of facts, their provenance and their impact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def link(
     body: LinkIn, services: ServicesDep, principal: CallerDep, response: Response,
     key: KeyHeader = None,
 ) -> Linked:  # fmt: skip
-    """Link two facts: 201 when it is new, 200 when it is there or links a fact to itself."""
+    """Link two facts: 201 for a new link, 200 for an existing one or a link to itself."""
     linked = links.create_link(
         services.store, principal, body, idempotency.bind_key(key, principal, "links", body)
     )
@@ -39,7 +39,7 @@ def unlink(
     to: End,
     kind: Annotated[str, Query(alias="type", max_length=64)] = "related",
 ) -> None:
-    """Take a link back; its history stays."""
+    """Remove a link; its history stays."""
     links.delete_link(services.store, principal, from_, to, kind)
 
 
@@ -52,7 +52,7 @@ def list_links(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> LinkPage:
-    """List a fact's links in both directions, newest first; closed ones are kept and shown."""
+    """List the links of a fact in both directions, closed ones too, newest first."""
     return links.list_links(
         services.store, principal, fact_id, types=types, cursor=cursor, limit=limit
     )
@@ -75,7 +75,7 @@ def neighbors(
 
 @router.get("/facts/{fact_id}/why")
 def why(fact_id: str, services: ServicesDep, principal: CallerDep) -> FactProvenance:
-    """Tell where a fact comes from."""
+    """Show where a fact comes from."""
     return provenance.get_provenance(services.store, principal, fact_id)
 
 
@@ -86,5 +86,5 @@ def impact(
     principal: CallerDep,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
 ) -> Impact:
-    """Tell each recall that returned a fact, and what came of it."""
+    """List the recalls that returned a fact, and the outcomes of their runs."""
     return provenance.get_impact(services.store, principal, fact_id, limit=limit)

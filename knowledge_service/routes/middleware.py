@@ -1,4 +1,4 @@
-"""What happens around every request: errors become responses, counters, one log line."""
+"""Middleware of every request: error responses, metrics and one log line."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from knowledge_service.metrics import Metrics
 
 _log = logging.getLogger("knowledge_service.access")
-# 200 facts of 8,192 characters and the JSON around them, with room for escapes.
+# 200 facts of 8,192 characters with the JSON around them and room for escapes.
 MAX_BODY_BYTES = 8 * 1024 * 1024
 _BATCH_PATHS = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
-# One fact with all that it may have, each character of it escaped.
+# One fact of maximum size with each character escaped.
 _MAX_SINGLE_BODY_BYTES = 1024 * 1024
 _LEVEL_HEADER = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
-# Callers may make methods up; a label of each would fill the memory.
+# Callers may invent methods; a label for each would fill the memory.
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
 def max_body_bytes(path: str) -> int:
-    """Return how many bytes the body of a request may have."""
+    """Return the maximum size of the body of a request."""
     return MAX_BODY_BYTES if path in _BATCH_PATHS else _MAX_SINGLE_BODY_BYTES
 
 
 def is_within(length: str, limit: int) -> bool:
-    """Tell whether a `Content-Length` is a number up to a limit; digits may be many."""
+    """Return whether a `Content-Length` is a number up to a limit, however many digits it has."""
     digits = length.lstrip("0") or "0"
     is_number = length.isascii() and length.isdigit() and len(digits) <= len(str(limit))
     return is_number and int(digits) <= limit
 
 
 class ErrorResponses:
-    """Answers every exception with a problem, unless the response has begun."""
+    """Turns exceptions into problem responses, unless the response has started."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Turn an exception into a response: the server must neither log it again nor hang up."""
+        """Answer an exception, so that the server neither logs it again nor disconnects."""
         has_begun = False
 
         async def send_and_note(message: Message) -> None:
@@ -61,14 +61,14 @@ class ErrorResponses:
 
 
 class RequestMetrics:
-    """Counts and logs each request by its route's template, never by its path."""
+    """Counts and logs each request by the template of its route, never by its path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Time a request and note its status; every response names the level of the interface."""
+        """Measure a request, and add the API level to its response."""
         started, status = time.perf_counter(), 500
 
         async def send_and_note(message: Message) -> None:
@@ -96,5 +96,5 @@ def record_request(
     if _log.isEnabledFor(level):
         fields = {"route": template, "method": method, "status": status}
         extra = {"fields": {**fields, "ms": round(seconds * 1000, 2)}}
-        # Every request comes through here; to find out from which line is no use and has its cost.
+        # Looking up the calling line would cost time in every request and tell nothing.
         _log.handle(_log.makeRecord(_log.name, level, "", 0, "request", (), None, extra=extra))

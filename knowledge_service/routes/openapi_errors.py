@@ -1,6 +1,6 @@
-"""What the OpenAPI says of refusals: each is a problem, with the codes of its status.
+"""The error responses in the OpenAPI document: problems, with the codes of each status.
 
-It is made of the errors themselves, so that a new one is described as soon as it exists.
+They are generated from the classes of errors, so a new class is documented at once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from knowledge_service import errors
 from knowledge_service.routes.problems import MEDIA_TYPE
 
 _REF_TEMPLATE = "#/components/schemas/{model}"
-# What the framework would say of a body that does not fit; ours is a problem like any other.
+# FastAPI's own schemas of validation errors; ours are problems like all others.
 _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
-# These answer without asking who calls, and never with a problem.
+# These routes need no authentication and never answer with a problem.
 _HEALTH_TAG = "health"
 
 
 def add_error_responses(document: dict[str, Any]) -> dict[str, Any]:
-    """Add every refusal to every operation that may refuse; returns the same document."""
+    """Add the error responses to every operation; returns the same document."""
     schemas = document["components"]["schemas"]
     for name in _FRAMEWORK_SCHEMAS:
         schemas.pop(name, None)

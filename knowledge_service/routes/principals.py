@@ -1,4 +1,4 @@
-"""Principals: registered by who administers their home, and what a caller is told about itself."""
+"""Registrations of principals, and the identity of the caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1", tags=["principals"], route_class=Endpoint)
 
 @router.put("/principals")
 def put_principal(body: PrincipalIn, services: ServicesDep, principal: CallerDep) -> PrincipalIn:
-    """Register a caller; repeating it is harmless. Nobody grants what it has not itself."""
+    """Register a principal (idempotent). Callers can grant only the rights that they have."""
     return principals.put_principal(services.store, principal, body)
 
 
@@ -26,11 +26,11 @@ def list_principals(services: ServicesDep, principal: CallerDep) -> PrincipalPag
 
 @router.delete("/principals", status_code=204)
 def delete_principal(username: str, services: ServicesDep, principal: CallerDep) -> None:
-    """Forget a registration."""
+    """Remove a registration."""
     principals.delete_principal(services.store, principal, username)
 
 
 @router.get("/whoami")
 def whoami(services: ServicesDep, principal: CallerDep) -> WhoAmI:
-    """Tell the caller who it is, and which store it talks to."""
+    """Show who the caller is, and which store it talks to."""
     return principals.describe_caller(services.store, principal, services.authenticator)

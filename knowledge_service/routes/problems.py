@@ -1,4 +1,4 @@
-"""Every refusal as RFC 9457 `application/problem+json`; the one place that builds such a body."""
+"""Errors as RFC 9457 `application/problem+json`; the only place that builds such a body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def response_to(scope: Scope, exc: Exception) -> Response:
-    """Return the response to a request that raised."""
+    """Return the response to a request that raised an exception."""
     if isinstance(exc, ServiceError):
         return _refusal_response(scope["path"], exc)
     if isinstance(exc, HTTPException):
@@ -27,7 +27,7 @@ def response_to(scope: Scope, exc: Exception) -> Response:
 
 
 def problem_response(error: ServiceError) -> Response:
-    """Return a refusal as a response."""
+    """Return an error as a response."""
     headers = {"Retry-After": str(error.retry_after_s)} if error.retry_after_s else {}
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="kais-knowledge"'
@@ -35,9 +35,9 @@ def problem_response(error: ServiceError) -> Response:
 
 
 def _refusal_response(path: str, exc: ServiceError) -> Response:
-    """Log what is not the caller's doing, and return the refusal as a response."""
+    """Log an error of the service itself, and return it as a response."""
     if exc.status >= ServiceError.status:
-        # Not the caller's doing: who looks after the service must find it in the log.
+        # Not caused by the caller: operators of the service must find it in the log.
         fields = {"path": path, "code": exc.code, "why": exc.detail}
         cause = exc.__cause__
         fields |= {"cause": f"{type(cause).__name__}: {cause}"} if cause else {}

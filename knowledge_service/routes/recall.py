@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1", tags=["recall"], route_class=Endpoint)
 def recall(
     body: RecallIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> Recalled:
-    """Return ranked facts that the caller may see, and the receipt of it."""
+    """Return ranked facts that the caller may see, and the id of the receipt."""
     repeat = idempotency.bind_key(key, principal, "recall", body)
     now = services.now()
     return recall_use_case.recall(services.store, principal, body, now=now, idempotency_key=repeat)
@@ -26,13 +26,13 @@ def recall(
 
 @router.get("/receipts/{receipt_id}:replay")
 def replay(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
-    """Ask a recall's question again, of what was known then, and say whether it is equal."""
+    """Repeat a recall on what was known then, and compare the results."""
     return replay_use_case.replay(services.store, principal, receipt_id)
 
 
 @router.get("/receipts/{receipt_id}:diff")
 def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> ReplayResult:
-    """Ask a recall's question again, of what is known now, and say what is different."""
+    """Repeat a recall on what is known now, and list the differences."""
     return replay_use_case.diff(services.store, principal, receipt_id, now=services.now())
 
 
@@ -40,11 +40,11 @@ def diff(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Replay
 def explain(
     receipt_id: str, fact: str, services: ServicesDep, principal: CallerDep
 ) -> FactExplanation:
-    """Tell what became of a fact in a recall: why it was returned, or was not."""
+    """Explain why a recall returned a fact, or did not."""
     return replay_use_case.explain(services.store, principal, receipt_id, fact)
 
 
 @router.get("/receipts/{receipt_id}")
 def get_receipt(receipt_id: str, services: ServicesDep, principal: CallerDep) -> Receipt:
-    """Read a receipt of one's own, or of a scope that one was granted to read."""
+    """Read your own receipt, or one of a scope that you were granted to read."""
     return provenance.get_visible_receipt(services.store, principal, receipt_id).receipt

@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["runs"], route_class=Endpoint)
 def add_episodes(
     body: EpisodesIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> EpisodesAccepted:
-    """Append episodes to a run that the caller works in; equal ones count as duplicates."""
+    """Append episodes to a run of the caller; equal ones count as duplicates."""
     repeat = idempotency.bind_key(key, principal, "episodes", body)
     return runs.add_episodes(services.store, principal, body, repeat)
 
@@ -45,7 +45,7 @@ def list_episodes(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 200,
 ) -> EpisodePage:
-    """Read a run's record by `seq`."""
+    """List the episodes of a run by `seq`."""
     return runs.list_episodes(
         services.store, principal, run_id, namespace=namespace, cursor=cursor, limit=limit
     )
@@ -53,7 +53,7 @@ def list_episodes(
 
 @router.put("/runs/{run_id}")
 def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: CallerDep) -> Run:
-    """Open a run, add to it, or close it with its outcome."""
+    """Open a run, update it, or close it with its outcome."""
     return runs.put_run(services.store, principal, run_id, body)
 
 
@@ -74,7 +74,7 @@ def list_runs(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
-    """List visible runs, the one opened last first."""
+    """List visible runs, the most recently opened first."""
     return runs.list_runs(
         services.store,
         principal,
@@ -89,12 +89,12 @@ def list_runs(
 def blueprint_stats(
     namespace: str, name: str, services: ServicesDep, principal: CallerDep
 ) -> BlueprintStats:
-    """Count the visible runs of one Blueprint; all zero for one that was never seen."""
+    """Count the visible runs of one Blueprint; zeros for an unknown one."""
     blueprint = BlueprintName(namespace=namespace, name=name)
     return runs.blueprint_stats(services.store, principal, blueprint)
 
 
 @router.post("/stats:batch")
 def stats_batch(body: StatsIn, services: ServicesDep, principal: CallerDep) -> Stats:
-    """Answer many questions at once, in their order."""
+    """Read statistics of several Blueprints and scopes, in the order of the request."""
     return runs.batch_stats(services.store, principal, body)

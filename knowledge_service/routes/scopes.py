@@ -1,4 +1,4 @@
-"""Scopes: declared, read, deleted."""
+"""Scopes: declare, read, reset, adopt and delete them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def list_scopes(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> ScopePage:
-    """List the visible scopes that exist, declared or only written to, by path."""
+    """List visible scopes by path, whether declared or only written to."""
     return scopes.list_scopes(services.store, principal, cursor=cursor, limit=limit)
 
 
 @router.get("/scopes/{path:path}")
 def get_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOut:
-    """Read a scope; one that nobody declared has the defaults."""
+    """Read a scope; an undeclared one has the defaults."""
     return scopes.get_scope(services.store, principal, path)
 
 
 @router.post("/scopes/{path:path}:reset")
 def reset_scope(path: str, services: ServicesDep, principal: CallerDep) -> ScopeOut:
-    """Take a scope's settings back to the defaults; its facts stay. Repeating it is harmless."""
+    """Reset the settings of a scope to the defaults (idempotent); its facts stay."""
     return scopes.reset_scope(services.store, principal, path)
 
 
 @router.post("/scopes/{path:path}:adopt")
 def adopt_scope(path: str, services: ServicesDep, principal: CallerDep) -> AdoptionResult:
-    """Join what the last scope of the same path knew, as after a namespace was made again."""
+    """Take over the facts of the deleted scope that had this path, as of a recreated namespace."""
     return scopes.adopt_scope(services.store, principal, path)
 
 
@@ -55,10 +55,10 @@ def put_scope(
 def delete_scope(
     path: str, services: ServicesDep, principal: CallerDep, *, erase: bool = False
 ) -> None:
-    """Retire exactly that scope with its configuration and facts; those below it stay.
+    """Delete a scope with its configuration and facts; the scopes below it stay.
 
-    It is no longer served, and a scope of the same path can adopt it. With `erase` it
-    cannot: the text of its facts and of their promoted copies is deleted for good, as by `:erase`,
-    beside other writes.
+    Its facts are no longer served; a new scope of the same path can adopt them. With `erase`, it
+    cannot: the text of the facts and of their promoted copies is deleted permanently in the
+    background, as by `:erase`.
     """
     scopes.delete_scope(services.store, principal, path, erase=erase)

@@ -1,8 +1,8 @@
-"""Fields of a body and parameters of a query that a route does not have, with what was meant.
+"""Unknown body fields and query parameters, each with the name that was probably meant.
 
-What is ignored silently is answered wrongly: a misspelt filter lists everything, and a misspelt
-scope stores at home. The models themselves ignore what they do not know, because the same models
-read the answers of newer services.
+Ignoring them would give wrong results: a misspelt filter lists everything, and a misspelt scope
+stores in the home scope. The models ignore unknown fields, because clients use the same models to
+read responses of newer services.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pydantic import BaseModel
 from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
 
-# Callers choose the names: what is shown and compared of one is bounded.
+# Callers choose the names, so only a bounded part of each is compared and shown.
 _MAX_NAME = 64
 _MAX_ITEMS = 1000
 
 NO_BODY = ProblemViolation(
     path="body", message="this route takes no body; its parameters are in the query"
 )
-"""What is wrong with any body that is sent to a route without one."""
+"""The violation of any body that is sent to a route without one."""
 
 
 def unknown_parameters(
     names: Iterable[str], known_names: frozenset[str]
 ) -> Iterator[ProblemViolation]:
-    """Find the parameters that a route does not have, each once."""
+    """Yield a violation for each unknown parameter, once."""
     for name in dict.fromkeys(names):
         if name not in known_names:
             yield _violation((), name, known_names, "unknown parameter of this route")
@@ -39,9 +39,9 @@ def unknown_parameters(
 def unknown_body_fields(
     model: type[BaseModel], value: Any, path: tuple[str, ...] = ()
 ) -> Iterator[ProblemViolation]:
-    """Find the keys of a JSON body that its model does not have, at any depth.
+    """Yield a violation for each unknown key of a JSON body, at any depth.
 
-    Values of free form, such as `data`, are not looked into.
+    Free-form values, such as `data`, are not checked.
     """
     if not isinstance(value, dict):
         return
@@ -55,7 +55,7 @@ def unknown_body_fields(
             continue
         nested, max_items = fields[name]
         if nested and isinstance(item, list):
-            # A list beyond its bound is refused anyway.
+            # Validation rejects a list beyond its bound anyway.
             for number, item_ in enumerate(item[:max_items]):
                 yield from unknown_body_fields(nested, item_, (*path, key, str(number)))
         elif nested:

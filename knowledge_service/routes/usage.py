@@ -1,4 +1,4 @@
-"""What callers did with facts."""
+"""Usage of facts, reported by callers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1", tags=["usage"], route_class=Endpoint)
 def count_usage(
     body: UsageIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
 ) -> UsageCounted:
-    """Count uses of facts, for the caller's home as the observer."""
+    """Count uses of facts, with the caller's home as the observer."""
     return usage.count_usage(
         services.store, principal, body, idempotency.bind_key(key, principal, "usage", body)
     )

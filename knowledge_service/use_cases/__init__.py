@@ -1,1 +1,1 @@
-"""What a route does, told without HTTP: checks the caller's rights, then asks the store."""
+"""What the service does, without HTTP: authorize the caller, then read or write the store."""

@@ -1,9 +1,7 @@
-"""Whether a caller may do what it asks for.
+"""Authorization: which scopes, runs and writes a caller is allowed.
 
-Named scopes, runs, writes. Raises what the caller reads.
-
-A scope outside of the caller's reach is refused by name alone, so that the answer is the same
-whether it exists or not. A run that the caller may not touch is one that does not exist.
+A scope out of reach is refused by its name alone, so the answer is the same whether it exists or
+not. A run that the caller may not access is refused like one that does not exist.
 """
 
 from __future__ import annotations
@@ -35,10 +33,10 @@ def actor_of(principal: Principal) -> Actor:
 
 
 def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
-    """Return the canonical path of a scope on the wire; missing ids come from the caller's home.
+    """Return the canonical path of a scope; ids that it leaves out come from the caller's home.
 
     Raises:
-        InvalidBody: it names no scope.
+        InvalidBody: the scope is malformed.
     """
     try:
         if isinstance(ref, str):
@@ -51,14 +49,14 @@ def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") ->
         ) from exc
 
 
-# Callers name few paths again and again; 4,096 of them is an arbitrary number.
+# Callers repeat few paths; 4,096 is an arbitrary number.
 @functools.lru_cache(maxsize=4096)
 def _canonical(path: str) -> str:
     return str(scopes.Scope.parse(path))
 
 
 def authorize_read(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str, ...]:
-    """Return the paths of named scopes, all of which the caller may read.
+    """Return the paths of scopes after checking that the caller may read all of them.
 
     Raises:
         ScopeForbidden: one is out of reach.
@@ -72,7 +70,7 @@ def authorize_read(refs: Sequence[ScopeRef], principal: Principal) -> tuple[str,
 
 
 def authorize_read_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ...]:
-    """Return a named scope and those above it that the caller may read, nearest first.
+    """Return a scope and those above it that the caller may read, nearest first.
 
     Raises:
         ScopeForbidden: the named scope is out of reach.
@@ -82,12 +80,12 @@ def authorize_read_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ..
 
 
 def authorize_write(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
-    """Return the path that the caller writes to: its home unless it names another.
+    """Return the path to write to, by default the caller's home.
 
     Raises:
         ScopeForbidden: the scope is out of reach.
-        Forbidden: it may be read, not written.
-        ScopeReadOnly: it takes no writes.
+        Forbidden: the caller may read the scope but not write to it.
+        ScopeReadOnly: the configuration of the scope allows no writes.
     """
     path = principal.home if ref is None else canonical_path(ref, principal)
     require_verb(principal, "write", path)
@@ -98,11 +96,11 @@ def authorize_write(store: Store, ref: ScopeRef | None, principal: Principal) ->
 
 
 def require_verb(principal: Principal, verb: Verb, path: str) -> None:
-    """Let pass who has the verb there.
+    """Require that the caller has a verb on a scope.
 
     Raises:
         ScopeForbidden: the scope is out of reach.
-        Forbidden: it may be read, but the verb is missing.
+        Forbidden: the caller may read the scope but lacks the verb.
     """
     if principal.has_verb(verb, path):
         return
@@ -119,15 +117,15 @@ def authorized_run(
     namespace: str | None = None,
     nearby_scope: str | None = None,
 ) -> Run:
-    """Return a run that the caller works in: its scope is the caller's home or above that.
+    """Return a run that the caller may write about.
 
-    A cell may so speak about the runs of its own Formation and no other. Whoever may write to the
-    run's scope, as the operator may, needs no such home. `namespace` and `near` are those of
-    `one_run`.
+    The scope of the run is the caller's home or above it, or the caller may write to the scope. So
+    a cell can write about the runs of its own Formation only. `namespace` and `nearby_scope` are
+    those of `choose_run`.
 
     Raises:
-        NotFound: there is none, or it is another's.
-        Conflict: the id is that of a run in several realms.
+        NotFound: the run does not exist or is not accessible.
+        Conflict: several realms have a run with this id.
     """
     writable_in = (g for g in principal.grants if "write" in g.verbs or "admin" in g.verbs)
     view = View(principal.home, tuple(ScopeRange(g.scope, g.subtree) for g in writable_in))
@@ -140,14 +138,14 @@ def authorized_run(
 def choose_run(
     run_id: str, runs: Sequence[Run], *, namespace: str | None, nearby_scope: str
 ) -> Run:
-    """Choose the run that an id means among those that the caller reaches.
+    """Choose the run with an id among those that the caller can access.
 
-    With `namespace` only its runs count. Without, the realm that the scope `near` lies in comes
-    first, then missions: agents cannot open these, so no session of an agent hides one.
+    With `namespace`, only its runs count. Without, runs in the realm of `nearby_scope` come first,
+    then missions: agents cannot open missions, so an agent's session never hides one.
 
     Raises:
-        NotFound: there is none.
-        Conflict: several realms have one.
+        NotFound: no run has this id.
+        Conflict: several realms have a run with this id.
     """
     realm = realm_of(nearby_scope) if namespace is None else f"realm:{namespace}"
     if namespace is not None:
@@ -163,9 +161,9 @@ def choose_run(
 
 
 def run_not_found(run_id: str) -> NotFound:
-    """Return the one refusal for runs that are not there and runs that are another's."""
+    """Return the refusal for a run that does not exist or is not accessible."""
     return NotFound(f"run {run_id} does not exist or is not yours")
 
 
 def _scope_forbidden(path: str) -> ScopeForbidden:
-    return ScopeForbidden(f"scope {path} is outside of what you may reach")
+    return ScopeForbidden(f"scope {path} is not accessible to you")

@@ -1,9 +1,9 @@
-"""Concurrency limits: how many calls of one principal may be under way, and who runs next.
+"""Concurrency limits: how many calls a principal may have in flight, and which runs next.
 
-A call is counted from the moment its caller is known; beyond its bound a principal gets 429. Calls
-that need a thread or a reader of the database then wait for a slot of their kind. A freed slot goes
-to the group (a realm) and the principal whose last turn is longest ago, so no caller waits
-behind the queue of another. Used from one event loop only.
+A call counts from the moment its caller is authenticated; beyond the limit, the caller gets 429.
+Calls that need a thread or a read connection then wait for a slot of their kind. A free slot goes
+to the group (a realm) and the principal that were served least recently, so no caller waits behind
+the queue of another. Use it from one event loop only.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from knowledge_service.domain.access_control import PLATFORM, Principal, realm_o
 from knowledge_service.errors import QuotaExceeded, StoreUnavailable
 
 SlotKind = Literal["lists", "lookups", "recalls", "writes"]
-# Slots of each kind; there is a thread for each. "lists" are as many as readers that may browse.
-# "recalls" also prepare facts: more than these wait for each other, since both are half Python.
+# Slots of each kind, each with a thread. "lists" has as many as there are connections for lists.
+# "recalls" also validates facts; more would compete for the interpreter.
 SLOTS: Mapping[SlotKind, int] = {"lists": 3, "lookups": 8, "recalls": 4, "writes": 16}
 # A client gives up after 10 s.
 _SLOT_TIMEOUT_S = 8.0
-# Principals and groups whose last turn is remembered; an arbitrary number.
+# Principals and groups with a recorded last turn; an arbitrary number.
 _MAX_REMEMBERED_TURNS = 10_000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Calls of one principal: all under way, their bodies, and those that run at once, by kind."""
+    """Limits of one principal: calls and bytes in flight, and slots of each kind."""
 
     in_flight: int
     bytes_in_flight: int
     running: Mapping[SlotKind, int]
 
 
-# With one list and two recalls an agent leaves slots of each kind to others, also in its realm.
+# One list and two recalls leave slots to other agents, also of the same realm.
 AGENTS = Limits(64, 16 << 20, {"lists": 1, "lookups": 2, "recalls": 2, "writes": 4})
 PEOPLE = Limits(256, 32 << 20, {"lists": 1, "lookups": 4, "recalls": 4, "writes": 8})
-# The operator acts for everybody.
+# The operator acts for all teams.
 SYSTEM = Limits(512, 64 << 20, {"lists": 2, "lookups": 8, "recalls": 4, "writes": 16})
 _LIMITS = {"agent": AGENTS, "human": PEOPLE, "system": SYSTEM}
 
-# Bodies in memory, parsed ones are several times larger; a realm may have half of that.
+# Bytes of bodies in memory (parsed, they are several times larger); half of it for one realm.
 _MAX_BYTES_IN_FLIGHT = 128 << 20
 
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Reads of one row or a few; every other read may go through many.
+# Reads of few rows; every other read may scan many.
 _LOOKUPS = re.compile(
     r"/v1/(?:whoami|events|(?:facts|runs|receipts|extractions|principals)/[^/:]+)", re.DOTALL
 )
@@ -68,7 +68,7 @@ def slot_kind_of(method: str, path: str) -> SlotKind:
 
 @dataclass(frozen=True)
 class Client:
-    """Whom a slot is for: a principal in its group, which may hold `most` slots at once."""
+    """The holder of slots: a principal, its group, and how many slots it may hold at once."""
 
     principal: str
     group: str
@@ -76,15 +76,15 @@ class Client:
 
     @property
     def is_alone(self) -> bool:
-        """Tell whether the group is that of one principal."""
+        """Return whether the group consists of this principal alone."""
         return self.group.startswith(f"{PLATFORM}\n")
 
 
 class FairSemaphore:
-    """Slots that are shared fairly: the group that waited longest for its turn comes first.
+    """A semaphore that serves the group first that was served least recently.
 
-    Within a group it is the principal, within a principal the order of arrival. A group of several
-    principals leaves one slot to others.
+    Within a group, the same holds for principals; within a principal, calls keep their order. A
+    group of several principals leaves one slot to others.
     """
 
     def __init__(self, slots: int) -> None:
@@ -162,14 +162,14 @@ class FairSemaphore:
 
 @dataclass(slots=True)
 class _Load:
-    """What a principal or a group has under way."""
+    """The calls and bytes that a principal or a group has in flight."""
 
     calls: int = 0
     size: int = 0
 
 
 class _Call:
-    """One call under way, counted for its principal and its group until the block ends."""
+    """A call in flight, counted for its principal and its group until the block ends."""
 
     __slots__ = ("_concurrency", "_keys", "_size")
 
@@ -179,14 +179,14 @@ class _Call:
         self._size = size
 
     def __enter__(self) -> None:
-        """Begin: it is counted already."""
+        """Do nothing: the call is already counted."""
 
     def __exit__(self, *_: object) -> None:
         self._concurrency.end_call(self._keys, self._size)
 
 
 class ConcurrencyLimiter:
-    """What is under way, for each principal."""
+    """Counts calls in flight by principal, and hands out slots."""
 
     def __init__(self) -> None:
         self._loads: dict[str, _Load] = {}
@@ -197,8 +197,8 @@ class ConcurrencyLimiter:
         """Count a call and the bytes of its body until the block ends.
 
         Raises:
-            QuotaExceeded: the principal has as much under way as it may.
-            StoreUnavailable: everybody together has.
+            QuotaExceeded: the principal reached its limit.
+            StoreUnavailable: all callers together, or a realm, reached the limit of bytes.
         """
         identity = principal.identity
         keys = (identity, _group_of(principal, identity))
@@ -219,7 +219,7 @@ class ConcurrencyLimiter:
         return _Call(self, keys, size)
 
     def end_call(self, keys: tuple[str, str], size: int) -> None:
-        """Count a call no longer."""
+        """Stop counting a call."""
         self._size -= size
         for key in keys:
             load = self._loads[key]
@@ -233,7 +233,7 @@ class ConcurrencyLimiter:
         """Wait for a slot and hold it while the call runs.
 
         Raises:
-            StoreUnavailable: none became free in time.
+            StoreUnavailable: no slot became free in time.
         """
         max_slots = _LIMITS[principal.type].running[kind]
         identity = principal.identity
@@ -254,7 +254,7 @@ class ConcurrencyLimiter:
 
 
 def _group_of(principal: Principal, identity: str) -> str:
-    """Return the realm of a principal; one at home on the platform is a group of its own."""
+    """Return the realm of a principal; each principal of the platform is its own group."""
     realm = realm_of(principal.home)
     return f"{PLATFORM}\n{identity}" if realm == PLATFORM else realm
 

@@ -1,4 +1,4 @@
-"""The stream of changes and the audit: positions sealed, and only what the caller may see."""
+"""The event stream and the audit log: encrypted positions, and only what the caller may see."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 _FROM_START = "start"
-_RECEIPT_ID_LENGTH = 36  # characters of a receipt's id
+_RECEIPT_ID_LENGTH = 36  # characters
 
-# Each stream costs a look at the log a few times a second.
+# Each stream polls the log a few times a second.
 _MAX_STREAMS = 256
 _MAX_STREAMS_PER_PRINCIPAL = 8
 
 
 class Subscription:
-    """One listener's seat; `is_over` once another listener has it."""
+    """One open stream; `is_over` once another one replaced it."""
 
     def __init__(self, subscriptions: dict[Subscription, None], principal: Principal) -> None:
         self._subscriptions = subscriptions
@@ -36,16 +36,16 @@ class Subscription:
         self.is_over = False
 
     def release(self) -> None:
-        """Release the seat."""
+        """End the subscription."""
         self.is_over = True
         self._subscriptions.pop(self, None)
 
 
 class SubscriptionLimiter:
-    """Who listens now: bounded, in all and for each caller. Used from one event loop only.
+    """Limits open streams, in total and for each caller. Use it from one event loop only.
 
-    When all seats are taken a newcomer gets the oldest one of the caller with the most in the realm
-    with the most. That stream ends, and its caller may go on from the last event.
+    At the total limit, a new stream replaces the oldest one of the caller with the most streams in
+    the realm with the most. The client of that stream can resume from its last event.
     """
 
     def __init__(self) -> None:
@@ -53,11 +53,11 @@ class SubscriptionLimiter:
         self.is_closing = False
 
     def subscribe(self, principal: Principal) -> Subscription:
-        """Take a seat.
+        """Open a subscription.
 
         Raises:
-            QuotaExceeded: the caller has its maximum of streams, or all seats are taken and no
-                caller has more than it.
+            QuotaExceeded: the caller has its maximum of streams, or the total limit is reached
+                and no caller has more than it.
         """
         subscription = Subscription(self._subscriptions, principal)
         if (
@@ -68,8 +68,8 @@ class SubscriptionLimiter:
             >= _MAX_STREAMS_PER_PRINCIPAL
         ):
             raise QuotaExceeded(
-                f"{principal.name} listens {_MAX_STREAMS_PER_PRINCIPAL} times already;"
-                " end one stream first",
+                f"{principal.name} already has {_MAX_STREAMS_PER_PRINCIPAL} open streams;"
+                " close one first",
                 5,
             )
         if len(self._subscriptions) >= _MAX_STREAMS:
@@ -103,14 +103,14 @@ class SubscriptionLimiter:
 
 
 class EventReader:
-    """One caller's place in the log."""
+    """Reads the log for one caller, from a position on."""
 
     def __init__(self, store: Store, principal: Principal, token: str | None) -> None:
-        """Begin now, after a token, or at the first event that is kept.
+        """Start now, after the event of a token, or at the first stored event.
 
         Raises:
-            InvalidToken: the token was made up, or is another's.
-            Compacted: what followed it is not kept any more.
+            InvalidToken: the token was not issued to this caller.
+            Compacted: the events after the token are no longer stored.
         """
         self._store = store
         self._principal = principal
@@ -124,7 +124,7 @@ class EventReader:
             self._position = self._position_of(token, first, last)
 
     def read(self, limit: int = 200) -> tuple[Event, ...]:
-        """Return what happened since the last call, as far as the caller may see; moves on."""
+        """Return the visible events since the last call."""
         position = self._position
         changes = self._store.changes(position, self._principal.view, limit=limit)
         self._position = changes.position
@@ -132,7 +132,7 @@ class EventReader:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there may be more to read at once."""
+        """Whether the log has events to read."""
         return self._position < self._store.bounds()[1]
 
     def _position_of(self, token: str, first: int, last: int) -> int:
@@ -166,12 +166,12 @@ class EventReader:
 def list_audit_entries(
     store: Store, principal: Principal, *, scope: str | None, cursor: str | None, limit: int
 ) -> AuditPage:
-    """Return acts in the scopes that the caller administers, or in one of them.
+    """Return operations in the scopes that the caller administers, or in one of them.
 
     Raises:
-        Forbidden: it administers none.
+        Forbidden: the caller administers no scope.
         ScopeForbidden: the named scope is out of reach.
-        InvalidToken: the cursor was made up, or is another's.
+        InvalidToken: the cursor was not issued to this caller.
     """
     reaches = tuple(
         ScopeRange(grant.scope, grant.subtree)
@@ -197,7 +197,7 @@ def list_audit_entries(
 def _hide_invisible_facts(
     store: Store, view: View, entries: tuple[AuditEntry, ...]
 ) -> tuple[AuditEntry, ...]:
-    """Leave out, uncounted, what recalls gave of scopes that the caller does not see."""
+    """Remove the facts of invisible scopes from the entries of recalls."""
     if view.can_read_subtree(PLATFORM):
         return entries
 
@@ -214,12 +214,12 @@ def _hide_invisible_facts(
 
 
 def _format_position(position: int) -> str:
-    """Write a position so that its length does not tell how many events others made."""
+    """Format a position at a fixed length, which reveals nothing of the number of events."""
     return f"{position:020d}"
 
 
 def _format_audit_cursor(position: AuditCursor) -> str:
-    """Write a place as long with a receipt, which may be of others, as without one."""
+    """Format a position at a fixed length, with a receipt or without."""
     receipt = position.receipt.ljust(_RECEIPT_ID_LENGTH)
     return f"{_format_position(position.event)}:{_format_position(position.at_us)}:{receipt}"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> Extraction:
-    """Accept the extraction of a closed run; a repeat returns the state of the first.
+    """Request the extraction of a closed run; a repeat returns the state of the first request.
 
     Raises:
         Conflict: the run is still open.
@@ -36,7 +36,7 @@ def get_visible_extraction(
     """Return the state of an extraction whose run the caller may read.
 
     Raises:
-        NotFound: nobody asked for one, or the run is another's.
+        NotFound: no extraction was requested, or the run is not accessible.
         Conflict: several realms have a run of that id.
     """
     candidates = store.runs_named(run_id, principal.view)

@@ -1,8 +1,8 @@
-"""The verbs on a fact: who may do what to which, then the store does it.
+"""The lifecycle of a fact: authorize an operation, then have the store do it.
 
-Confirming, retracting, restoring and undoing take the verb `write` in the fact's scope, promoting
-takes `promote`, a review takes `review`, erasing takes `admin`. What a reviewer decided is not an
-agent's to change, and an agent reviews nothing.
+Correcting, confirming, retracting, restoring and undoing need the verb `write` in the scope of the
+fact, promoting needs `promote`, reviewing `review`, erasing `admin`. Agents may not review, nor
+change a fact that a reviewer approved or rejected.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def correct(
     body: CorrectIn,
     idempotency_key: IdempotencyKey | None,
 ) -> CorrectionResult:
-    """Close a fact that the caller may write to.
+    """Close a fact; a replacement becomes its successor.
 
     Raises:
-        NotFound: there is none that the caller may see.
-        Forbidden: it may be seen, not corrected.
+        NotFound: the fact does not exist or is not visible.
+        Forbidden: the caller may read the fact but not correct it.
     """
     fact = fact_queries.get_changeable_fact(store, principal, fact_id)
     if not principal.has_verb("write", fact.scope):
@@ -73,10 +73,10 @@ def confirm(
     body: ConfirmIn,
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
-    """Add a confirmation.
+    """Confirm a fact.
 
     Raises:
-        NotFound, Forbidden, ScopeReadOnly, Conflict: as every verb here.
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
     """
     fact = _get_writable_fact(store, principal, fact_id, "confirm")
     order = _order_of(principal, body.reason or "", idempotency_key)
@@ -91,7 +91,7 @@ def retract(
     reason: str,
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
-    """Say that a fact is wrong."""
+    """Retract a fact."""
     fact = _get_writable_fact(store, principal, fact_id, "retract")
     _protect_reviewed_fact(principal, fact, "retract")
     return store.retract(fact.id, _order_of(principal, reason, idempotency_key))
@@ -104,7 +104,7 @@ def restore(
     reason: str,
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
-    """Make a closed fact live again."""
+    """Restore a closed fact."""
     fact = _get_writable_fact(store, principal, fact_id, "restore")
     _protect_reviewed_fact(principal, fact, "restore")
     return store.restore(fact.id, _order_of(principal, reason, idempotency_key))
@@ -117,7 +117,7 @@ def undo(
     reason: str,
     idempotency_key: IdempotencyKey | None,
 ) -> UndoResult:
-    """Take the last operation on a fact back."""
+    """Undo the last operation on a fact."""
     fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
     _protect_reviewed_fact(principal, fact, "undo changes of")
     result = store.undo(fact.id, _order_of(principal, reason, idempotency_key))
@@ -134,11 +134,11 @@ def promote(
     reason: str,
     idempotency_key: IdempotencyKey | None,
 ) -> PromotionResult:
-    """Copy a fact one level up; to the platform only a reviewer does."""
+    """Copy a fact to the next wider scope; only reviewers promote to the platform."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="promote", activity="promote")
     wider_scopes = lineage(fact.scope)[1:]
     if wider_scopes:
-        # What is there already decides the answer, so whoever does not see it gets none.
+        # The answer depends on the facts there, so the caller must be able to read them.
         authorization.authorize_read(wider_scopes[:1], principal)
     if wider_scopes and wider_scopes[0] == PLATFORM:
         _reject_agents(principal, "promote facts to the platform")
@@ -153,7 +153,7 @@ def approve(
     body: ApproveIn,
     idempotency_key: IdempotencyKey | None,
 ) -> ApprovalResult:
-    """Approve a fact, or edited words in its place."""
+    """Approve a fact, or an edited version of it."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="review", activity="review")
     _reject_agents(principal, "review facts")
     for text in (body.content, body.title, *(body.tags or ())):
@@ -186,7 +186,7 @@ def erase(
     """Erase a fact and its copies."""
     fact = _get_fact_with_verb(store, principal, fact_id, verb="admin", activity="erase")
     result = store.erase(fact.id, _order_of(principal, reason, idempotency_key))
-    # Each level up has at most one copy.
+    # Each wider scope has at most one copy.
     widest = lineage(fact.scope)[: len(result.copies) + 1][-1]
     if principal.view.can_read_subtree(widest):
         return result
@@ -197,7 +197,7 @@ def erase(
 
 
 def get_history(store: Store, principal: Principal, fact_id: str) -> History:
-    """Return what became of a visible fact."""
+    """Return the history of a visible fact."""
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
     versions = store.history(fact.id, principal.view)
     if versions is None:
@@ -233,7 +233,7 @@ def _get_writable_fact(store: Store, principal: Principal, fact_id: str, activit
 def _get_fact_with_verb(
     store: Store, principal: Principal, fact_id: str, *, verb: Verb, activity: str
 ) -> Fact:
-    # Who would review in vain is told so: the refusal says no more than that there is a draft.
+    # A caller without the verb `review` gets Forbidden, which reveals only that a draft exists.
     fact = fact_queries.get_changeable_fact(store, principal, fact_id, drafts=verb == "review")
     if not principal.has_verb(verb, fact.scope):
         raise Forbidden(f"{principal.name} may read fact {fact_id} but not {activity} it")
@@ -254,7 +254,7 @@ def _order_of(
 def _visible_copies(
     store: Store, principal: Principal, result: CorrectionResult | ApprovalResult
 ) -> dict[str, tuple[str, ...]]:
-    """Return the copies that an answer names, without those that the caller may not read."""
+    """Return the copies in a result that the caller may read."""
     copies = {"copies_retracted": result.copies_retracted, "copies_flagged": result.copies_flagged}
     return {
         name: tuple(copy_id for copy_id in ids if store.fact(copy_id, principal.view))
@@ -263,10 +263,10 @@ def _visible_copies(
 
 
 def _protect_reviewed_fact(principal: Principal, fact: Fact, activity: str) -> None:
-    """Let pass unless an agent touches what a reviewer decided.
+    """Require that no agent changes a fact that a reviewer decided on.
 
     Raises:
-        Forbidden: it does.
+        Forbidden: an agent would change a reviewed fact.
     """
     if principal.type == "agent" and fact.review in _REVIEWED_STATES:
         raise Forbidden(

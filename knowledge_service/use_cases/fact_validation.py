@@ -1,4 +1,4 @@
-"""From a fact as it was sent to one that may be stored: scope, run, source, gates, limits."""
+"""Validate sent facts: rights, limits, secrets, and defaults for scope, source and confidence."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def prepare_fact(store: Store, principal: Principal, body: FactIn) -> NewFact:
-    """Check rights and limits, and settle scope, source and confidence.
+    """Validate one fact, and complete its scope, source and confidence.
 
     Raises:
         ScopeForbidden, Forbidden, ScopeReadOnly: the caller may not write there.
-        NotFound: the run is not one that the caller works in.
-        InvalidBody, TooLarge: a limit is passed.
+        NotFound: the run does not exist or is not accessible.
+        InvalidBody, TooLarge: the fact exceeds a limit.
     """
     return prepare_facts(store, principal, [body])[0]
 
@@ -39,13 +39,13 @@ def prepare_facts(
     bodies: Sequence[FactIn],
     analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
 ) -> list[NewFact]:
-    """Prepare facts of one call; what they have in common is found out once.
+    """Validate the facts of one call, sharing lookups and the analysis of their texts.
 
-    Texts are analysed together. A fact to whose text a gate might object, or that says more than
-    text, is prepared alone.
+    A fact whose text may hold a secret or an injection, or that has more than a text, is validated
+    on its own.
 
     Raises:
-        What `prepare` raises, for the first fact that earns it.
+        What `prepare_fact` raises, for the first invalid fact.
     """
     preparer = _FactPreparer(store, principal)
     texts = [facts.text_of(body) for body in bodies]
@@ -67,7 +67,7 @@ def prepare_facts(
 
 
 class _FactPreparer:
-    """What the facts of one call have in common."""
+    """Validates facts of one call, and remembers what they have in common."""
 
     def __init__(self, store: Store, principal: Principal) -> None:
         self._store = store
@@ -77,7 +77,7 @@ class _FactPreparer:
         self._templates: dict[ScopeRef | None, NewFact] = {}
 
     def prepare(self, body: FactIn) -> NewFact:
-        """Prepare a fact."""
+        """Validate a fact."""
         scope = self._writable_path(body.scope)
         source = self._complete_source(body.source, body.run, scope)
         if body.about and aliases.is_alias(body.about):
@@ -93,7 +93,7 @@ class _FactPreparer:
         return fact
 
     def template_for_scope(self, scope: ScopeRef | None) -> NewFact:
-        """Return a fact that is as any text for a scope, but for the text."""
+        """Return the fact that any plain text for a scope becomes, but for its text."""
         template = self._templates.get(scope)
         if template is None:
             similar_template = next(iter(self._templates.values()), None)
@@ -105,7 +105,7 @@ class _FactPreparer:
         return template
 
     def prefetch_scope_settings(self, scopes: Collection[ScopeRef | None]) -> None:
-        """Have settings of many scopes read at once; who may not write there learns it later."""
+        """Read the settings of many scopes at once; rights are checked later."""
         if len(scopes) > 1:
             with suppress(InvalidBody):
                 paths = [
@@ -152,18 +152,18 @@ def _has_mask(tags: Sequence[str]) -> bool:
 
 
 def reject_secret_aliases(body: FactIn) -> None:
-    """Let pass names that are none: a masked one would find nothing, so it is refused anywhere."""
+    """Reject secrets in aliases everywhere: a masked alias could never be looked up."""
     for alias in body.aliases:
         name = alias.value or alias.prefix or ""
         if redaction.mask_known_formats(name) != name:
             raise SecretRefused(
                 f"a name of the fact in {alias.namespace!r} looks like a secret;"
-                " names are kept as they are, give another"
+                " aliases are stored unmasked; choose another"
             )
 
 
 def _with_references(sent_source: Source | None, run: Run | None, principal: Principal) -> Source:
-    """Take the caller's word for the type and other references, never for the actor."""
+    """Complete a source; its type and references come from the caller, its actor never does."""
     kind = "explicit_remember" if principal.type == "agent" else "user_input"
     if sent_source is None and run is None:
         return _source_without_refs(kind, principal.name)
@@ -183,27 +183,27 @@ def _source_without_refs(kind: Any, actor: str) -> Source:
 
 
 def reject_secrets(store: Store, scope: str, text: str | None = None) -> None:
-    """Let pass where secrets are masked; with a text, also one that has none.
+    """Reject a secret in a scope that refuses secrets; without `text`, the secret was masked.
 
     Raises:
-        SecretRefused: the scope wants what has secrets refused.
+        SecretRefused: the scope refuses secrets, and there is one.
     """
     if text is not None and redaction.mask(text) == text:
         return
     config = store.scope_configs([scope]).get(scope)
     if config and config.secrets == "Refuse":
         raise SecretRefused(
-            f"scope {scope} refuses text that looks like a secret, and this does;"
-            " say where the secret is kept instead of what it is"
+            f"scope {scope} refuses text that looks like a secret;"
+            " store where the secret is kept, not the secret itself"
         )
 
 
 def reject_violations(violation_texts: Sequence[str]) -> None:
-    """Let pass what breaks no limit.
+    """Reject a fact that exceeds limits.
 
     Raises:
         TooLarge: the data is too large.
-        InvalidBody: anything else, all violations at once.
+        InvalidBody: with all other violations.
     """
     if any(violation.startswith("data has") for violation in violation_texts):
         raise TooLarge("; ".join(violation_texts))
@@ -216,7 +216,7 @@ def reject_violations(violation_texts: Sequence[str]) -> None:
 
 
 def refs_to_run(run: Run) -> tuple[Ref, ...]:
-    """Return what a fact from a run points to: its mission, when it has one, and the run."""
+    """Return the references of a fact from a run: its mission, if any, and the run."""
     mission = Ref(type="mission", id=f"{run.namespace}/{run.mission}") if run.mission else None
     run_ref = Ref(type="run", id=run.run_id)
     return (mission, run_ref) if mission else (run_ref,)

@@ -1,7 +1,7 @@
-"""Links between facts: who may make and take them back, and what a reader finds near a fact.
+"""Links between facts: create, delete and list them, and find the neighbours of a fact.
 
-Both ends must be visible; an end that is not is refused as one that does not exist. A link is a
-statement about the fact it starts from, so it takes the right to write there.
+Both ends must be visible; an invisible end is refused like one that does not exist. A link is a
+statement about the fact it starts from, so it needs the right to write there.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MAX_DATA_BYTES = 8 * 1024
 def create_link(
     store: Store, principal: Principal, body: LinkIn, idempotency_key: IdempotencyKey | None
 ) -> Linked:
-    """Link two visible facts; a link to itself is ignored, and said.
+    """Link two visible facts; a link from a fact to itself is ignored and reported.
 
     Raises:
         NotFound: an end does not exist or is not visible.
-        Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
-        InvalidBody, TooLarge: the type is the service's own, times are in disorder, too much data.
+        Forbidden, ScopeReadOnly: the caller may not write in the scope of the first fact.
+        InvalidBody, TooLarge: a reserved type, an end before the start, or too much data.
     """
     start = fact_queries.get_visible_fact(store, principal, body.from_)
     end = fact_queries.get_visible_fact(store, principal, body.to)
@@ -59,12 +59,12 @@ def create_link(
 
 
 def delete_link(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
-    """Take a link back; nothing happens when there is none.
+    """Delete a link, if it exists.
 
     Raises:
         NotFound: an end does not exist or is not visible.
-        Forbidden, ScopeReadOnly: the fact it starts from may be read, not written about.
-        InvalidBody: the type is the service's own.
+        Forbidden, ScopeReadOnly: the caller may not write in the scope of the first fact.
+        InvalidBody: the type is reserved.
     """
     start = fact_queries.get_visible_fact(store, principal, from_)
     end = fact_queries.get_visible_fact(store, principal, to)
@@ -120,7 +120,7 @@ def _validate_link(body: LinkIn) -> None:
         raise _reserved_type_error(body.type)
     if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
         violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
-        raise InvalidBody("the link ends before it begins", (violation,))
+        raise InvalidBody("the link ends before it starts", (violation,))
     if body.data is not None and len(json.dumps(body.data).encode()) > _MAX_DATA_BYTES:
         raise TooLarge(f"data of a link may have {_MAX_DATA_BYTES} bytes")
 

@@ -1,4 +1,4 @@
-"""Why a fact is there and what it has touched, as far as the caller may see."""
+"""Provenance, impact and receipts, as far as the caller may see them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def get_provenance(store: Store, principal: Principal, fact_id: str) -> FactProvenance:
-    """Return where a visible fact comes from.
+    """Return the provenance of a visible fact.
 
     Raises:
-        NotFound: there is none, or it is invisible.
+        NotFound: the fact does not exist or is not visible.
     """
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
     provenance = store.why(fact.id, reader_of(principal))
@@ -30,10 +30,10 @@ def get_provenance(store: Store, principal: Principal, fact_id: str) -> FactProv
 
 
 def get_impact(store: Store, principal: Principal, fact_id: str, *, limit: int) -> Impact:
-    """Return what a visible fact has touched.
+    """Return the recalls that returned a visible fact, and the outcomes of their runs.
 
     Raises:
-        NotFound: there is none, or it is invisible.
+        NotFound: the fact does not exist or is not visible.
     """
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
     impact_report = store.impact(fact.id, reader_of(principal), limit=limit)
@@ -43,10 +43,10 @@ def get_impact(store: Store, principal: Principal, fact_id: str, *, limit: int) 
 
 
 def get_visible_receipt(store: Store, principal: Principal, receipt_id: str) -> NewReceipt:
-    """Return a receipt of one's own, or what one sees of one of a scope that one was granted.
+    """Return a receipt of the caller, or the visible part of one in a scope granted to it.
 
     Raises:
-        NotFound: there is none, or it is another's.
+        NotFound: the receipt does not exist or is not visible.
     """
     stored = store.receipt(receipt_id)
     audit_reader = reader_of(principal)
@@ -60,7 +60,7 @@ def get_visible_receipt(store: Store, principal: Principal, receipt_id: str) -> 
 
 
 def _redact_receipt(store: Store, principal: Principal, receipt: Receipt) -> Receipt:
-    """Leave out, uncounted, what of another's recall lies where the caller does not see."""
+    """Remove what lies in scopes that the caller may not read, without a count."""
     view = principal.view
     visible_indexes = [index for index, fact in enumerate(receipt.facts) if store.fact(fact, view)]
     query = receipt.asked
@@ -78,5 +78,5 @@ def _redact_receipt(store: Store, principal: Principal, receipt: Receipt) -> Rec
 
 
 def reader_of(principal: Principal) -> AuditReader:
-    """Return who asks, as a store is told."""
+    """Return the caller as the store expects it."""
     return AuditReader(principal.view, principal.name)

@@ -1,7 +1,7 @@
-"""Who has used up its share: one set of buckets per principal, in memory.
+"""Rate limits: one set of token buckets for each principal, in memory.
 
-A restart fills every bucket. Beyond a share a caller gets 429 with `Retry-After`; nobody else
-notices.
+A restart refills every bucket. Beyond its quota, a caller gets 429 with `Retry-After`; other
+callers are not affected.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
 
 QuotaName = Literal["writes", "facts", "bytes", "recalls", "reads"]
-# The principals that were quiet longest start anew with full buckets.
+# Beyond these, the least recently active principals start again with full buckets.
 _MAX_PRINCIPALS = 10_000
 
 
 class RateLimiter:
-    """Takes from the share of a principal. Thread-safe."""
+    """Charges the quotas of principals. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -31,10 +31,10 @@ class RateLimiter:
         self._buckets: OrderedDict[str, dict[str, token_bucket.TokenBucket]] = OrderedDict()
 
     def take(self, principal: Principal, amounts: Mapping[QuotaName, int]) -> None:
-        """Take every amount, or none of them.
+        """Charge every amount, or none of them.
 
         Raises:
-            QuotaExceeded: one share is used up; it says which and for how long.
+            QuotaExceeded: a quota is used up; with the quota and the time to wait.
         """
         quota = token_bucket.effective_quota(principal.quota, is_agent=principal.type == "agent")
         limited = {
@@ -55,7 +55,7 @@ class RateLimiter:
                 bucket_or_wait = bucket.take(amount, now_s)
                 if isinstance(bucket_or_wait, float):
                     raise QuotaExceeded(
-                        f"{principal.name} may have {limit} {name} a minute and used them up; "
+                        f"{principal.name} may have {limit} {name} a minute and has used them up; "
                         "try again later or have its quota raised",
                         retry_after_s=max(1, math.ceil(bucket_or_wait)),
                     )

@@ -1,4 +1,4 @@
-"""Whether the store answers, checked at most once per interval. Thread-safe."""
+"""Readiness of the store, checked at most once per interval. Thread-safe."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from knowledge_service.errors import StoreUnavailable
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-# A kubelet probes every 5 s; other probes within this time get the same answer.
+# A kubelet probes every 5 s; more frequent probes get the same result.
 _MAX_AGE_S = 1.0
 
 
 class Readiness:
-    """The newest look at a store. An answer is `fresh_s` old at most."""
+    """The result of the last check of a store, at most `fresh_s` old."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.fresh_s = _MAX_AGE_S
@@ -28,10 +28,10 @@ class Readiness:
         self._problem: StoreUnavailable | None = None
 
     def check(self) -> None:
-        """Let pass while the store answers; one caller looks, the others wait for its answer.
+        """Return when the store answers; one caller checks, the others wait for its result.
 
         Raises:
-            StoreUnavailable: it does not.
+            StoreUnavailable: the store does not answer.
         """
         with self._lock:
             checked_at_s = self._checked_at_s

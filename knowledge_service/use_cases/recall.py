@@ -1,4 +1,4 @@
-"""One recall: whose view, which scopes, what fills the answer, and the receipt of it.
+"""Recall: choose the reader and scopes, search, fit the token budget, and store a receipt.
 
 search -> fill up (runs only) -> token budget -> receipt -> answer
 """
@@ -50,7 +50,7 @@ _USERNAME = "system:serviceaccount:{}:{}"
 
 @dataclass(frozen=True)
 class RecallPlan:
-    """What is asked of the store, after the scope's own settings."""
+    """The search of a recall, after the settings of the scope are applied."""
 
     search: Search
     max_tokens: int | None
@@ -67,16 +67,16 @@ def recall(
 ) -> Recalled:
     """Return ranked facts and leave a receipt.
 
-    With `run`, the injection settings of the nearest declared scope between reader and run hold,
-    and fewer than `limit` matches are filled up with the best facts of the nearest visible scopes
-    (score 0, part `recent`): a scope that knows only little serves it to its own missions even
-    when no word of the objective matches. The receipt of a run is durable before the answer;
-    when the disk takes no writes the answer has none.
+    With `run`, the injection settings of the nearest declared scope between reader and run apply,
+    and fewer than `limit` matches are completed with the best facts of the nearest visible scopes
+    (score 0, part `recent`): a scope with few facts serves them to its missions even when no term
+    of the objective matches. The receipt of a run is durable before the answer; without a writable
+    disk, the answer has no receipt.
 
     Raises:
-        Forbidden: `act_as` without the admin verb there.
+        Forbidden: the caller may not use `act_as` for this reader.
         ScopeForbidden: a named scope is out of reach.
-        NotFound: the run is not one that the caller works in.
+        NotFound: the run does not exist or is not accessible.
     """
     body = _with_masked_query(body)
     reader = _impersonated_principal(store, principal, body.act_as) if body.act_as else principal
@@ -153,10 +153,11 @@ def rerun_query(
     *,
     known_at: datetime | None,
 ) -> tuple[RecalledFact, ...]:
-    """Ask a receipt's question once more, in those of its scopes that are in the view.
+    """Repeat the query of a receipt, in those of its scopes that are in the view.
 
-    As of `known_at`, or of what is known now. The age of facts is counted from the moment of the
-    receipt either way, so that what differs is what is known. Leaves no receipt.
+    Searches what was known at `known_at`, or what is known now. The age of facts counts from the
+    time of the receipt in both cases, so only changes of knowledge make a difference. Stores no
+    receipt.
     """
     plan = _plan_rerun(view, receipt, query, known_at)
     result = _search(store, plan, fill_up=query.filled_up)
@@ -183,7 +184,7 @@ def _plan_rerun(
 def explain_fact(
     store: Store, view: View, receipt: Receipt, query: RecordedQuery, fact_id: str
 ) -> FactExplanation:
-    """Ask a receipt's question once more as of then, and tell what becomes of one fact."""
+    """Repeat the query of a receipt as of then, and explain the result for one fact."""
     plan = _plan_rerun(view, receipt, query, receipt.known_at)
     result = _search(store, plan, fill_up=query.filled_up, why_not=(fact_id,))
     served = [hit.fact.id for hit in _fit_token_budget(result.hits, plan.max_tokens)]
@@ -203,9 +204,9 @@ def _explain_facts(
         is_visible = store.fact(fact_id, plan.search.view) is not None
         explanation = result.explanations.get(fact_id) if is_visible else None
         if explanation is None:
-            stage, reason = "invisible", "it does not exist, or is in no scope that was searched"
+            stage, reason = "invisible", "it does not exist, or is in no searched scope"
         elif not plan.is_enabled:
-            stage, reason = "off", "the scope's settings inject nothing"
+            stage, reason = "off", "the settings of the scope disable injection"
         elif fact_id in served:
             stage, reason = "returned", f"it is at position {served.index(fact_id) + 1}"
         elif fact_id in hits:
@@ -239,11 +240,11 @@ def _recorded_query(plan: RecallPlan, *, filled_up: bool) -> RecordedQuery:
 def _impersonated_principal(store: Store, principal: Principal, act_as: ActAs) -> Principal:
     realm = f"realm:{act_as.namespace}"
     if not principal.administers_all_below(realm):
-        raise Forbidden(f"{principal.name} may not act for others in {realm}")
+        raise Forbidden(f"{principal.name} may not impersonate principals of {realm}")
     username = _USERNAME.format(act_as.namespace, act_as.service_account)
     registration = store.principal(username)
     if registration is None:
-        raise NotFound(f"{username} is not registered; register it before acting for it")
+        raise NotFound(f"{username} is not registered; register it before you impersonate it")
     reader = Principal(
         registration.name,
         registration.type,
@@ -298,7 +299,7 @@ def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | Non
 def _search(
     store: Store, plan: RecallPlan, *, fill_up: bool, why_not: tuple[str, ...] = ()
 ) -> SearchResult:
-    """Search, and fill up from the reader's own scopes; no hits where the settings inject none."""
+    """Search, and complete the hits from the reader's own scopes; none if injection is off."""
     search = replace(plan.search, why_not=why_not)
     if not plan.is_enabled:
         if why_not:
@@ -308,7 +309,7 @@ def _search(
     missing = search.limit - len(result.hits)
     if not fill_up or missing <= 0:
         return result
-    # The own scopes of the run first; granted ones beside the path are not filled up from.
+    # Only scopes on the reader's own path, nearest first; no granted ones.
     nearest_scopes = nearest_first(lineage(search.view.home))
     own_scopes = tuple(
         path for path in nearest_scopes if search.scopes is None or path in search.scopes
@@ -320,7 +321,7 @@ def _search(
 
 
 def _fit_token_budget(hits: Sequence[Hit], max_tokens: int | None) -> list[Hit]:
-    """Keep, in order, what fits into the budget; one that does not fit makes room for a later."""
+    """Return the hits that fit the budget, in order; a smaller one may follow one that does not."""
     remaining_tokens = max_tokens
     fitting_hits = []
     for hit in hits:

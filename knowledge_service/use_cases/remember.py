@@ -30,7 +30,7 @@ def submit(
     for the commit takes no thread.
 
     Raises:
-        What `fact_validation.prepare_all` raises. Awaiting raises what `FactStore.remember` does.
+        What `fact_validation.prepare_facts` raises. Awaiting raises what `FactStore.remember` does.
     """
     facts = fact_validation.prepare_facts(store, principal, bodies, analyse)
     return store.remembered(
@@ -42,8 +42,8 @@ def dry_run(store: Store, principal: Principal, bodies: Sequence[FactIn]) -> tup
     """Return what `submit` would do, and store nothing; a fact that would be new has no id.
 
     Raises:
-        What `fact_validation.prepare_all` raises.
-        RetractedBefore: an equal fact was retracted there.
+        What `fact_validation.prepare_facts` raises.
+        PreviouslyRetracted: an equal fact was retracted there.
     """
     facts = fact_validation.prepare_facts(store, principal, bodies)
     results = store.rehearse(facts, actor=authorization.actor_of(principal))

@@ -1,7 +1,7 @@
-"""A recall's question asked again: of what was known then, or of what is known now.
+"""Repeat the query of a receipt, on what was known then or on what is known now.
 
-Both really compute, through the same search, filters and budget, with the scopes that the recall
-had as far as the caller sees them. Neither leaves a receipt nor counts a use.
+Both search again, with the same filters and budget, in those scopes of the recall that the caller
+may read. Neither stores a receipt or counts a use.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 
 def replay(store: Store, principal: Principal, receipt_id: str) -> ReplayResult:
-    """Ask again as of then, and say whether the answer is equal.
+    """Repeat a recall as of then, and return whether the results are equal.
 
     Raises:
-        NotFound: there is no such receipt, or it is another's.
-        Conflict: the receipt is from before questions were kept.
+        NotFound: the receipt does not exist or is not visible.
+        Conflict: the receipt is older than the recording of queries.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     return _compare(store, principal, stored, stored.receipt.known_at, is_replay=True)
 
 
 def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> ReplayResult:
-    """Ask again as of now, and say what is different.
+    """Repeat a recall as of now, and return the differences.
 
     Raises:
-        NotFound: there is no such receipt, or it is another's.
-        Conflict: the receipt is from before questions were kept.
+        NotFound: the receipt does not exist or is not visible.
+        Conflict: the receipt is older than the recording of queries.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     return _compare(store, principal, stored, now, is_replay=False)
 
 
 def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> FactExplanation:
-    """Ask again as of then, and tell what becomes of one fact: why it was not recalled.
+    """Repeat a recall as of then, and explain why it returned one fact or did not.
 
     Raises:
-        NotFound: there is no such receipt, or it is another's.
-        Conflict: the receipt is from before questions were kept.
+        NotFound: the receipt does not exist or is not visible.
+        Conflict: the receipt is older than the recording of queries.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     query = _recorded_query(stored.receipt)
@@ -66,7 +66,7 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
 
 
 def _visible_receipt(principal: Principal, stored: NewReceipt) -> tuple[View, Receipt]:
-    """Return the recall's view and receipt, as far as the caller sees its scopes."""
+    """Return the view and receipt of a recall, limited to scopes that the caller may read."""
     scopes = tuple(path for path in stored.receipt.scopes if principal.view.can_read(path))
     reaches = tuple(ScopeRange(path, subtree=False) for path in scopes)
     view = View(stored.observer, reaches, drafts=principal.view.drafts)
@@ -129,7 +129,7 @@ def _rank_changes(
 
 
 def _version_changes(receipt: Receipt) -> Iterator[str]:
-    """Name what computes otherwise today, also when it comes to the same."""
+    """Yield a reason for each changed version, even if the results are equal."""
     if receipt.ranker != ranker_version.RANKER:
         yield f"the ranker was {receipt.ranker} and is now {ranker_version.RANKER}"
     if receipt.analyser != analyser.VERSION:
@@ -137,8 +137,8 @@ def _version_changes(receipt: Receipt) -> Iterator[str]:
 
 
 def _changed_facts(store: Store, principal: Principal, receipt: Receipt) -> Iterator[str]:
-    """Count facts of which there is a newer version, also when they stand where they stood."""
-    recorded = zip(receipt.facts, receipt.versions, strict=False)  # an old receipt has no versions
+    """Yield the number of facts with a newer version, even if their ranks are equal."""
+    recorded = zip(receipt.facts, receipt.versions, strict=False)  # old receipts have no versions
     versions = [(store.fact(fact_id, principal.view), version) for fact_id, version in recorded]
     count = sum(fact is not None and fact.version != version for fact, version in versions)
     if count:

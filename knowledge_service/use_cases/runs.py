@@ -29,7 +29,7 @@ from knowledge_service.use_cases import authorization, pagination
 if TYPE_CHECKING:
     from knowledge_service.ports import IdempotencyKey, Store
 
-# What the operator sends comes from annotations, which have this many bytes at most.
+# The operator sends values of annotations, which have at most this many bytes.
 _MAX_PARAMETERS_BYTES = 256 * 1024
 
 
@@ -37,11 +37,11 @@ def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run
     """Open, merge or close a run in a scope that the caller may write to.
 
     Raises:
-        Forbidden: an agent would decide what becomes of a mission.
-        NotFound: the realm has a run of that id that is another's, of which nothing is told.
-        InvalidBody: the scope lies in another realm than the namespace, or there are too many
-            counters, or one with too long a name.
-        RunClosedOtherwise: it has another outcome already.
+        Forbidden: an agent tries to open or close a mission.
+        NotFound: the realm has an inaccessible run with this id.
+        InvalidBody: the scope is not in the realm of the namespace, or there are too many counters
+            or one with too long a name.
+        RunOutcomeConflict: the run already has another outcome.
     """
     path = authorization.canonical_path(body.scope, principal)
     authorization.require_verb(principal, "write", path)
@@ -85,11 +85,11 @@ def _check_parameters_size(parameters: Mapping[str, Any]) -> None:
 def get_visible_run(
     store: Store, principal: Principal, run_id: str, namespace: str | None = None
 ) -> Run:
-    """Return a run whose scope the caller may read, in its own realm unless it names another's.
+    """Return a run that the caller may read, in its own realm unless `namespace` names another.
 
     Raises:
-        NotFound: there is none, or it is another's.
-        Conflict: several realms have one; the namespace says which is meant.
+        NotFound: the run does not exist or is not accessible.
+        Conflict: several realms have a run with this id; pass the namespace.
     """
     runs = store.runs_named(run_id, principal.view)
     return authorization.choose_run(run_id, runs, namespace=namespace, nearby_scope=principal.home)
@@ -98,7 +98,7 @@ def get_visible_run(
 def add_episodes(
     store: Store, principal: Principal, body: EpisodesIn, idempotency_key: IdempotencyKey | None
 ) -> EpisodesAccepted:
-    """Append to the record of a run that the caller works in."""
+    """Append episodes to a run that the caller may write about."""
     run = authorization.authorized_run(store, body.run_id, principal, namespace=body.namespace)
     episodes = [
         episode.model_copy(update={"refs": facts.masked_refs(episode.refs)})
@@ -123,10 +123,10 @@ def list_episodes(
     cursor: str | None,
     limit: int,
 ) -> EpisodePage:
-    """Return a page of a run's record, by `seq`.
+    """Return a page of the episodes of a run, by `seq`.
 
     Raises:
-        NotFound, Conflict: as `visible_run`.
+        NotFound, Conflict: as `get_visible_run`.
         InvalidBody: the cursor is malformed.
     """
     run = get_visible_run(store, principal, run_id, namespace)
@@ -145,10 +145,10 @@ def list_runs(
     cursor: str | None,
     limit: int,
 ) -> RunPage:
-    """Return a page of visible runs, the one opened last first.
+    """Return a page of visible runs, the most recently opened first.
 
     Raises:
-        InvalidBody: the cursor is malformed, or names a run that the caller does not see.
+        InvalidBody: the cursor is malformed, or names an invisible run.
     """
     position = pagination.decode(cursor)
     last_run = RunKey(*position.partition(" ")[::2]) if position else None
@@ -162,7 +162,7 @@ def list_runs(
 
 
 def blueprint_stats(store: Store, principal: Principal, blueprint: BlueprintName) -> BlueprintStats:
-    """Count the visible runs of one Blueprint, by parameter too; zeros for an unknown one."""
+    """Count the visible runs of one Blueprint, in total and by parameter value."""
     stats = store.blueprint_stats([blueprint], principal.view)[0]
     parameters = store.parameter_stats(blueprint, principal.view)
     return stats.model_copy(update={"parameters": parameters})

@@ -29,8 +29,8 @@ def _threads() -> ThreadPoolExecutor:
 class Services:
     """Everything that an endpoint needs.
 
-    Endpoints hand `store` to use cases and never call it. `wake_extractor` announces a new
-    extraction to its worker; `look` analyses the texts of a batch of facts.
+    Endpoints pass `store` to use cases and never call it. `wake_extractor` tells the worker of a
+    new extraction; `analyse_texts` analyses the texts of a batch of facts.
     """
 
     store: Store

@@ -1,4 +1,4 @@
-"""What callers say they did with facts, counted for their own home as the observer."""
+"""Usage of facts that callers report, counted with their home as the observer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge_service.use_cases import fact_queries
 if TYPE_CHECKING:
     from knowledge_service.ports import IdempotencyKey, Store
 
-# What the service counts itself: by recalls, and by the outcomes of runs.
+# The service counts these itself, by recalls and by outcomes of runs.
 _COUNTED_BY_SERVICE = frozenset({"recalled", "injected", "succeeded", "failed"})
 
 
@@ -24,7 +24,7 @@ def count_usage(
 
     Raises:
         NotFound: a fact does not exist or is not visible.
-        Forbidden: an agent would say that it was recalled, or how a run ended.
+        Forbidden: an agent reports a kind that the service counts itself.
     """
     for use in body.uses:
         if principal.type == "agent" and use.kind in _COUNTED_BY_SERVICE:

@@ -1,1 +1,1 @@
-"""What the service does beside its requests: threads that are started and stopped together."""
+"""Background workers: threads that start and stop with the service."""

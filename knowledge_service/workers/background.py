@@ -1,4 +1,4 @@
-"""One kind of background thread: it repeats its tasks, and no failure of a task ends it."""
+"""The background worker: a thread that repeats its tasks and survives their failures."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from knowledge_service.errors import StoreUnavailable
 _log = logging.getLogger(__name__)
 
 Task = Callable[[], float | None]
-"""Returns after how many seconds it is to run again; None when the worker is woken."""
+"""Returns the seconds until its next run; None to run when the worker is woken."""
 OnRun = Callable[[str, bool], None]
 """Called with the name of a task after each run, and whether it succeeded."""
 
 
 class TaskFailed(Exception):
-    """A task could not do its work now, for a reason outside of it."""
+    """A task failed for an external reason; it is retried without a traceback in the log."""
 
 
 def _ignore_run(_task: str, _succeeded: bool) -> None:
-    """Count nothing."""
+    """Ignore the result of a run."""
 
 
 class BackgroundWorker:
@@ -40,7 +40,7 @@ class BackgroundWorker:
         delay_s: float | None = 0.0,
         on_run: OnRun = _ignore_run,
     ) -> None:
-        """Prepare the thread; its first round begins after `delay_s`, or when it is woken."""
+        """Create the thread; its tasks first run after `delay_s`, or when it is woken."""
         self._tasks = tasks
         self._retry_s = retry_s
         self._delay_s = delay_s
@@ -51,37 +51,37 @@ class BackgroundWorker:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the worker was told to stop: a long task ends early."""
+        """Whether the worker should stop: long tasks check this and end early."""
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Run the tasks now, or once more after the round at hand."""
+        """Run the tasks now, or once more after the current round."""
         self._wake.set()
 
     def request_stop(self) -> None:
-        """Say that the task at hand is the last one, and do not wait for its end."""
+        """Ask the worker to stop after the current task, without waiting for it."""
         self._stopping.set()
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the task at hand and end."""
+        """Stop after the current task, and wait for the thread."""
         self.request_stop()
         if self._thread.is_alive():
             self._thread.join()
 
     def pause(self, seconds: float) -> None:
-        """Wait inside a task, unless the worker is stopped."""
+        """Wait inside a task; returns early when the worker stops."""
         self._stopping.wait(seconds)
 
     def _loop(self) -> None:
         delay_s = self._delay_s
         while not self._stopping.is_set():
             self._wake.wait(delay_s)
-            self._wake.clear()  # before the tasks: what wakes during a round begins another
+            self._wake.clear()  # before the tasks, so that a wake-up during a round starts another
             delays = [self._run(*item) for item in self._tasks.items() if not self.is_stopping]
             delay_s = min((item for item in delays if item is not None), default=None)
 
@@ -104,7 +104,7 @@ class BackgroundWorker:
 
 @contextmanager
 def run_workers(workers: Sequence[BackgroundWorker]) -> Iterator[None]:
-    """Start workers, and stop them in the end: all are told to before any is waited for."""
+    """Run workers during the block; at its end, request all stops before waiting for any."""
     try:
         for worker in workers:
             worker.start()

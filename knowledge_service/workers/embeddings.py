@@ -1,4 +1,4 @@
-"""Gives every fact its vector, the oldest first; recall does not wait for it."""
+"""The backfill of embeddings: stores the vector of every fact, oldest first."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from knowledge_service.workers.background import BackgroundWorker, OnRun, TaskFa
 if TYPE_CHECKING:
     from knowledge_service.ports.embeddings import Embedder, VectorStore
 
-# One request holds so many texts; new facts are looked for this often.
+# Texts in one request, and the interval at which new facts are looked up.
 _BATCH_SIZE = 64
 _EVERY_S = 1.0
 _RETRY_S = 30.0
 
 
 class EmbeddingBackfill(BackgroundWorker):
-    """Begins with the facts that have no vector of this model yet."""
+    """Starts with facts that have no vector of this model yet; recall does not wait for it."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class EmbeddingBackfill(BackgroundWorker):
         self._after = 0
 
     def step(self) -> float:
-        """Give the next facts their vectors; return after how many seconds to go on.
+        """Store the vectors of the next facts; return the seconds until the next step.
 
         Raises:
-            TaskFailed: the endpoint gave none.
+            TaskFailed: the endpoint returned no vectors.
         """
         model = self._embedder.model
         facts = self._store.facts_without_vector(model, self._after, _BATCH_SIZE)

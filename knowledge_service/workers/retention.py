@@ -1,4 +1,4 @@
-"""Keeps scopes within their bounds, erases deleted scopes and deletes old receipts."""
+"""The retention worker: archives, erases deleted scopes and deletes old receipts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
 _log = logging.getLogger(__name__)
-# A scope may hold more than its bound for this long; asking costs one query while none does.
+# A scope may exceed its limit for this long; a check without such scopes is one query.
 _EVERY_S = 30.0
 
 
 class RetentionWorker(BackgroundWorker):
     """Runs its tasks every `every_s` seconds.
 
-    Receipts older than `receipts_for` are deleted, and with them the audit's entries of those
-    recalls.
+    Receipts older than `receipts_for` are deleted, and with them their entries in the audit log.
     """
 
     def __init__(

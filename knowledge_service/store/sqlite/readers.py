@@ -80,7 +80,7 @@ class Readers:
 
         Raises:
             StoreUnavailable: the database cannot be read, or not by one more caller.
-            TookTooLong: what was read took longer than it may.
+            ReadTimeout: what was read took longer than it may.
         """
         reader = self._borrowed()
         connection = reader.connection
@@ -120,7 +120,7 @@ class Readers:
         """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.
 
         Raises:
-            StoreUnavailable, TookTooLong: as `snapshot`.
+            StoreUnavailable, ReadTimeout: as `snapshot`.
         """
         return self._in_turn(self._searching)
 
@@ -128,7 +128,7 @@ class Readers:
         """Borrow as `snapshot` does for what may read much; other readers stay for the rest.
 
         Raises:
-            StoreUnavailable, TookTooLong: as `snapshot`.
+            StoreUnavailable, ReadTimeout: as `snapshot`.
         """
         return self._in_turn(self._browsing)
 

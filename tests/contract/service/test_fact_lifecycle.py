@@ -246,7 +246,9 @@ class TestGate:
             lambda: client.correct(fact_id, CorrectIn(reason="r", replacement=f"key {KEY}")),
             lambda: client.approve(fact_id, ApproveIn(reason="r", content=f"key {KEY}")),
         ):
-            with pytest.raises(errors.InvalidRequest, match="say where the secret is kept") as said:
+            with pytest.raises(
+                errors.InvalidRequest, match="store where the secret is kept"
+            ) as said:
                 await call()
             assert said.value.code == errors.ErrorCode.SECRET_REFUSED
             assert KEY not in str(said.value)

@@ -125,7 +125,7 @@ class TestRefusals:
             told.append(await world.ask("POST", path, {"reason": "x"}, caller="mover"))
         assert {answer.status_code for answer in told} == {403}
         assert len({answer.text for answer in told}) == 1
-        assert told[0].json()["detail"] == f"scope {TEAM} is outside of what you may reach"
+        assert told[0].json()["detail"] == f"scope {TEAM} is not accessible to you"
 
     @pytest.mark.parametrize("verb", ["facts", "recall"])
     async def test_key_that_another_used_is_new_to_everybody_else(

@@ -39,7 +39,7 @@ async def test_scope_outside_is_refused_alike_whether_it_exists_or_not(connect: 
     lead = connect("lead")
     nowhere = "realm:nowhere"
     for path in (OTHER, nowhere, PEER):
-        wanted = f"scope {path} is outside of what you may reach"
+        wanted = f"scope {path} is not accessible to you"
         fact = FactIn(content="x", scope=path)
         assert await refused(lead.remember(fact), CODE.SCOPE_FORBIDDEN) == wanted
         question = RecallIn(query="x", scopes=(path,))
@@ -200,12 +200,12 @@ class TestActAs:
 
     async def test_is_for_administrators(self, connect: Connect) -> None:
         said = await refused(connect("lead").recall(self.question), CODE.FORBIDDEN)
-        assert said == "demo/lead-0 may not act for others in realm:demo"
+        assert said == "demo/lead-0 may not impersonate principals of realm:demo"
 
     async def test_needs_rights_over_all_that_the_cell_sees(self, connect: Connect) -> None:
         await connect("operator").put_principal(registration())
         said = await refused(connect("warden").recall(self.question), CODE.FORBIDDEN)
-        assert said == "warden may not act for others in realm:demo"
+        assert said == "warden may not impersonate principals of realm:demo"
         assert (await connect("keeper").recall(self.question)).scopes
         elsewhere = Grant(scope=OTHER, verbs=("read",))
         await connect("operator").put_principal(registration(LEAD, elsewhere))

@@ -30,7 +30,7 @@ async def test_recall_says_what_became_of_facts_that_are_asked_about(connect: Co
     assert words[0] == "it is at position 1"
     assert words[1] == "it does not fit into 50 tokens"
     assert words[2] == "it shares no word with the question"
-    assert words[3] == words[4] == "it does not exist, or is in no scope that was searched"
+    assert words[3] == words[4] == "it does not exist, or is in no searched scope"
 
 
 async def test_words_of_the_question_are_weighed_when_asked_for(connect: Connect) -> None:

@@ -132,7 +132,7 @@ async def test_token_that_is_not_for_us_is_refused(
     authentication: KubernetesAuthentication, server: ApiServer, status: dict[str, Any]
 ) -> None:
     server.status = status
-    with pytest.raises(Unauthenticated, match="does not take this token for audience"):
+    with pytest.raises(Unauthenticated, match="rejects this token for the audience"):
         await authentication.principal("t")
 
 
@@ -258,7 +258,7 @@ class TestFloods:
         refused = [call.exception() for call in made_up if call.done()]
         assert len(refused) == 600 - 64
         assert {str(each) for each in refused} == {
-            "too many unknown tokens are being looked at; try again"
+            "too many unknown tokens are waiting for review; try again"
         }
         good = asyncio.create_task(slow.principal(token_of(USERNAME)))
         await self.settle()

@@ -132,7 +132,7 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
     """Store a fact or confirm what the scope knows of its key.
 
     Raises:
-        RetractedBefore: that was retracted, or its equal was.
+        PreviouslyRetracted: that was retracted, or its equal was.
         QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = base.ensure_scope(tx, fact.scope, actor.name)

@@ -134,7 +134,7 @@ def remember_all(
     `worked_out` is what `work_out` gives for the facts, when that is known.
 
     Raises:
-        RetractedBefore: an equal was retracted in the scope.
+        PreviouslyRetracted: an equal was retracted in the scope.
     """
     scopes = _scopes(tx, facts, actor)
     existing = _existing_equals(tx, facts, scopes)
