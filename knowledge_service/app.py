@@ -45,7 +45,7 @@ def create_app(
     clock: clocks.Clock = clocks.now,
     metrics: Metrics | None = None,
     extraction: BackgroundWorker | None = None,
-    analyse_texts: AnalyseTexts = batch_analysis.look,
+    analyse_texts: AnalyseTexts = batch_analysis.analyse_batch,
 ) -> FastAPI:
     """Create the ASGI app; the caller opens and closes the store and the extraction worker.
 

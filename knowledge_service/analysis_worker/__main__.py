@@ -33,7 +33,7 @@ def main() -> None:
 
 def answer(message: bytes) -> bytes:
     """Analyse the texts of a message."""
-    return msgspec.msgpack.encode(batch_analysis.look(_TEXTS.decode(message)))
+    return msgspec.msgpack.encode(batch_analysis.analyse_batch(_TEXTS.decode(message)))
 
 
 _TEXTS = msgspec.msgpack.Decoder(tuple[FactText, ...])

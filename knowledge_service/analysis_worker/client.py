@@ -21,11 +21,11 @@ import msgspec
 from knowledge_service.analysis_worker import messages, version
 from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import batch_analysis
-from knowledge_service.search.text.batch_analysis import Looked
+from knowledge_service.search.text.batch_analysis import AnalysedBatch
 
 _log = logging.getLogger(__name__)
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Looked)
+_DECODER = msgspec.msgpack.Decoder(AnalysedBatch)
 # Facts of a batch; for fewer, the transfer costs more than it saves.
 _MIN_FACTS = 32
 # So many batches within this time are an import. A single one is done before a worker is ready.
@@ -65,11 +65,11 @@ class AnalysisWorker:
         self._window_start_s, self._batch_count = float("-inf"), 0
         self._is_stopped = False
 
-    def analyse(self, texts: Sequence[FactText]) -> Looked:
+    def analyse(self, texts: Sequence[FactText]) -> AnalysedBatch:
         """Analyse texts, in the worker or in this process; the result is the same."""
         found = self._request(_ENCODER.encode(texts)) if len(texts) >= _MIN_FACTS else None
         if found is None or not len(found.hashes) == len(found.terms) == len(texts):
-            return batch_analysis.look(texts)
+            return batch_analysis.analyse_batch(texts)
         return found
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ class AnalysisWorker:
         if thread:
             thread.join()
 
-    def _request(self, message: bytes) -> Looked | None:
+    def _request(self, message: bytes) -> AnalysedBatch | None:
         if not self._lock.acquire(timeout=self._patience_s):
             return None
         try:

@@ -26,16 +26,16 @@ from knowledge_service.search.ranking import ranking
 from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions
-from knowledge_service.search.ranking.conversations.sessions import Session
-from knowledge_service.search.ranking.near_duplicates import Folder
-from knowledge_service.search.ranking.ranking import Evidence, Ranked, Uses
+from knowledge_service.search.ranking.conversations.sessions import Conversation
+from knowledge_service.search.ranking.near_duplicates import Deduplicator
+from knowledge_service.search.ranking.ranking import Evidence, OutcomeCounts, Ranked
 
 # Rows of so many of the best matches are read at once, at least twice the limit; more are read
 # when the filters leave too few of them.
 _BATCH, _MAX_MATCHES = 48, 20_000
 # Neighbours: up to `_REACH` places from each of the best `_WIDENED` matches, and of all of these
 # the ones that match best together with what stands beside them.
-_WIDENED, _REACH, _MAX_NEIGHBOURS = 32, 3, 48
+_NEIGHBOURS_OF, _REACH, _MAX_NEIGHBOURS = 32, 3, 48
 _LINKS_OF = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -75,7 +75,7 @@ class RowRequest:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBatch:
     """The answer to a `RowRequest`.
 
     `links` are pairs of a requested fact and a visible one. `same_key` holds live facts of all
@@ -87,7 +87,7 @@ class Rows:
     candidates: Sequence[Candidate]
     links: Sequence[tuple[int, int]] = ()
     same_key: Sequence[tuple[bytes, Candidate]] = ()
-    outcomes: Mapping[int, Uses] = field(default_factory=dict)
+    outcomes: Mapping[int, OutcomeCounts] = field(default_factory=dict)
     success_rates: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ class Snapshot(Protocol):
         """Score every document of the searched scopes by weighted terms."""
         ...
 
-    def rows(self, request: RowRequest) -> Rows:
+    def rows(self, request: RowRequest) -> RowBatch:
         """Read rows of facts, in any order, with what the request asks for beside them."""
         ...
 
@@ -118,8 +118,8 @@ class Selection:
 
     rows: Mapping[int, Candidate]
     text: Mapping[int, float]
-    places: Mapping[int, int]
-    nearest: Mapping[int, Candidate]
+    ordinals: Mapping[int, int]
+    similar: Mapping[int, Candidate]
     rejected: Mapping[int, str]
     match_count: int
 
@@ -139,7 +139,7 @@ class Retrieval:
     results: Sequence[Ranked]
     ranked: Sequence[Ranked]
     left_out: Mapping[int, Outcome]
-    deduplicator: Folder
+    deduplicator: Deduplicator
     candidates: Mapping[int, Candidate]
     matches: Matches
     selection: Selection
@@ -153,25 +153,25 @@ class Retrieval:
         """Say what became of a fact."""
         if number in self.left_out:
             return self.left_out[number]
-        for place, each in enumerate(self.results, 1):
-            if each.number == number:
-                return Outcome("returned", f"it is at position {place}")
-        for place, each in enumerate(self.ranked, 1):
-            if each.number == number:
-                return self._explain_cut(place, self.candidates[number])
+        for rank, result in enumerate(self.results, 1):
+            if result.number == number:
+                return Outcome("returned", f"it is at position {rank}")
+        for rank, result in enumerate(self.ranked, 1):
+            if result.number == number:
+                return self._explain_cut(rank, self.candidates[number])
         return self._explain_unranked(number)
 
-    def _explain_cut(self, place: int, row: Candidate) -> Outcome:
+    def _explain_cut(self, rank: int, row: Candidate) -> Outcome:
         if self.deduplicator.overridden_by(row) is not None:
             return _OVERRIDDEN
-        return Outcome("limit", f"it is at position {place}, after the limit")
+        return Outcome("limit", f"it is at position {rank}, after the limit")
 
     def _explain_unranked(self, number: int) -> Outcome:
         if number in self.selection.rejected:
             return Outcome("filters", self.selection.rejected[number])
         scores = self.matches.scores
-        place = None if number in self.selection.rows else scores.place(number)
-        if place is not None and scores.values[place] > 0:
+        ordinal = None if number in self.selection.rows else scores.ordinal_of(number)
+        if ordinal is not None and scores.values[ordinal] > 0:
             count = self.selection.match_count
             return Outcome("candidates", f"its words match less than those of {count} others")
         return Outcome("no-match", "it shares no word with the question")
@@ -185,51 +185,55 @@ def retrieve(snapshot: Snapshot, query: SearchQuery) -> Retrieval:
     """Run the pipeline over a snapshot."""
     filters = query.filters
     now = filters.valid_at or filters.known_at or query.now or _EPOCH
-    question = parser.parse(query.text, now)
-    matches = snapshot.match(question.terms)
+    parsed_query = parser.parse(query.text, now)
+    matches = snapshot.match(parsed_query.terms)
     selection = select(snapshot, matches, query)
     neighbours = find_neighbours(matches.scores, selection)
-    known = {**selection.nearest, **selection.rows}
-    request = widening(selection, neighbours, known)
+    candidates = {**selection.similar, **selection.rows}
+    request = request_related(selection, neighbours, candidates)
     rows = snapshot.rows(request)
-    evidence = collect(matches, selection, neighbours, rows, filters)
-    ranked = ranking.rank(question, evidence, now, size=max(_BATCH, 2 * query.limit))
+    evidence = gather_evidence(matches, selection, neighbours, rows, filters)
+    ranked = ranking.rank(parsed_query, evidence, now, size=max(_BATCH, 2 * query.limit))
     if rows.outcomes:
-        ranked = ranking.with_use(ranked, evidence)
-    deduplicator = Folder(snapshot.paths)
+        ranked = ranking.apply_usefulness(ranked, evidence)
+    deduplicator = Deduplicator(snapshot.paths)
     if rows.same_key and len(snapshot.paths) > 1:
-        best = [evidence.rows[each.number] for each in ranked[: 2 * query.limit]]
-        deduplicator.know(_rivals(best, rows.same_key, filters))
-    results, left_out = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
-    return Retrieval(results, ranked, left_out, deduplicator, evidence.rows, matches, selection)
+        best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
+        deduplicator.register_keys(_facts_with_keys(best, rows.same_key, filters))
+    results, excluded = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
+    return Retrieval(results, ranked, excluded, deduplicator, evidence.rows, matches, selection)
 
 
 def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selection:
     """Read the best matches until enough pass the filters, and the facts nearest in meaning."""
     rows: dict[int, Candidate] = {}
     text: dict[int, float] = {}
-    places: dict[int, int] = {}
-    nearest: dict[int, Candidate] = {}
+    ordinals: dict[int, int] = {}
+    similar: dict[int, Candidate] = {}
     rejected: dict[int, str] = {}
     count, size = 0, max(_BATCH, 2 * query.limit)
     while True:
-        best_numbers, best_places = matches.scores.best(size)
+        best_numbers, best_ordinals = matches.scores.best(size)
         numbers = best_numbers[count:size].tolist()
-        by_meaning = () if count else [n for n in matches.similarities if n not in set(numbers)]
-        batch = snapshot.rows(RowRequest([*numbers, *by_meaning])).candidates
-        passing = _passing(batch, query.filters, rejected)
-        for number, place in zip(numbers, best_places[count:size].tolist(), strict=True):
+        similar_numbers = (
+            ()
+            if count
+            else [number for number in matches.similarities if number not in set(numbers)]
+        )
+        batch = snapshot.rows(RowRequest([*numbers, *similar_numbers])).candidates
+        passing = _apply_filters(batch, query.filters, rejected)
+        for number, ordinal in zip(numbers, best_ordinals[count:size].tolist(), strict=True):
             if number in passing:
-                rows[number], places[number] = passing[number], place
-                text[number] = float(matches.scores.values[place])
-        nearest |= {number: passing[number] for number in by_meaning if number in passing}
+                rows[number], ordinals[number] = passing[number], ordinal
+                text[number] = float(matches.scores.values[ordinal])
+        similar |= {number: passing[number] for number in similar_numbers if number in passing}
         count += len(numbers)
         if count < size or len(rows) >= query.limit or size >= _MAX_MATCHES:
-            return Selection(rows, text, places, nearest, rejected, count)
+            return Selection(rows, text, ordinals, similar, rejected, count)
         size = min(size * 4, _MAX_MATCHES)
 
 
-def _passing(
+def _apply_filters(
     rows: Iterable[Candidate], filters: Filters, rejected: dict[int, str]
 ) -> dict[int, Candidate]:
     """Return the rows that pass the filters; notes the reasons of the others in `rejected`."""
@@ -250,54 +254,58 @@ class Neighbours:
     `sessions` are those of the selected rows; a neighbour counts when it is of one in `names`.
     """
 
-    places: Mapping[int, int]
-    names: Collection[Session]
-    sessions: Mapping[int, Session]
+    ordinals: Mapping[int, int]
+    members_of: Collection[Conversation]
+    conversations: Mapping[int, Conversation]
 
 
 def find_neighbours(scores: Scores, selection: Selection) -> Neighbours:
     """Choose the places beside the best matches of conversations that are worth reading."""
-    best = _best_by_text(selection.text, _WIDENED)
-    tied = sessions.of_all(selection.rows.values())
-    near: set[int] = set()
-    names = set()
+    best = _best_by_text(selection.text, _NEIGHBOURS_OF)
+    conversations = sessions.group_by_conversation(selection.rows.values())
+    nearby: set[int] = set()
+    conversation_keys = set()
     for number in best:
-        name = tied.get(number)
-        if name is not None:
-            names.add(name)
-            place = selection.places[number]
-            near.update(range(place - _REACH, place + _REACH + 1))
+        conversation = conversations.get(number)
+        if conversation is not None:
+            conversation_keys.add(conversation)
+            ordinal = selection.ordinals[number]
+            nearby.update(range(ordinal - _REACH, ordinal + _REACH + 1))
     end = len(scores.values)
-    near.difference_update(selection.places.values(), range(-_REACH, 0), range(end, end + _REACH))
-    if not near:
-        return Neighbours({}, names, tied)
-    places = _likeliest(scores, sorted(near))
-    numbers = scores.numbers(places).tolist()
-    by_number = dict(zip(numbers, places.tolist(), strict=True))
-    fresh = {n: place for n, place in by_number.items() if n not in selection.rows}
-    return Neighbours(fresh, names, tied)
+    nearby.difference_update(
+        selection.ordinals.values(), range(-_REACH, 0), range(end, end + _REACH)
+    )
+    if not nearby:
+        return Neighbours({}, conversation_keys, conversations)
+    ordinals = _best_neighbours(scores, sorted(nearby))
+    numbers = scores.numbers(ordinals).tolist()
+    by_number = dict(zip(numbers, ordinals.tolist(), strict=True))
+    fresh = {
+        number: ordinal for number, ordinal in by_number.items() if number not in selection.rows
+    }
+    return Neighbours(fresh, conversation_keys, conversations)
 
 
 def _best_by_text(text: Mapping[int, float], count: int) -> list[int]:
     return sorted(text, key=lambda number: (-text[number], number))[:count]
 
 
-def _likeliest(scores: Scores, near: Sequence[int]) -> NDArray[np.intp]:
+def _best_neighbours(scores: Scores, nearby: Sequence[int]) -> NDArray[np.intp]:
     """Choose of some places those whose facts, with what stands beside them, match best."""
-    places = np.array(near, dtype=np.intp)
-    if len(places) <= _MAX_NEIGHBOURS:
-        return places
-    together = scores.values[places]
-    for step, weight in ranking.BESIDE:
-        beside = places + step
-        is_there = (beside >= 0) & (beside < len(scores.values))
-        together[is_there] += weight * scores.values[beside[is_there]]
-    places = places[np.lexsort((places, -together))[:_MAX_NEIGHBOURS]]
-    places.sort()
-    return places
+    ordinals = np.array(nearby, dtype=np.intp)
+    if len(ordinals) <= _MAX_NEIGHBOURS:
+        return ordinals
+    combined = scores.values[ordinals]
+    for step, weight in ranking.NEIGHBOUR_WEIGHTS:
+        neighbours = ordinals + step
+        is_valid = (neighbours >= 0) & (neighbours < len(scores.values))
+        combined[is_valid] += weight * scores.values[neighbours[is_valid]]
+    ordinals = ordinals[np.lexsort((ordinals, -combined))[:_MAX_NEIGHBOURS]]
+    ordinals.sort()
+    return ordinals
 
 
-def widening(
+def request_related(
     selection: Selection, neighbours: Neighbours, candidates: Mapping[int, Candidate]
 ) -> RowRequest:
     """Ask for the neighbours and links of the best matches, and about all candidates.
@@ -305,47 +313,53 @@ def widening(
     Where fewer matches than `_LINKS_OF` pass the filters, neighbours may be among the best, too.
     """
     best = _best_by_text(selection.text, _LINKS_OF)
-    links_of = best if len(best) == _LINKS_OF else [*best, *neighbours.places]
-    fresh = [number for number in neighbours.places if number not in candidates]
+    links_of = best if len(best) == _LINKS_OF else [*best, *neighbours.ordinals]
+    fresh = [number for number in neighbours.ordinals if number not in candidates]
     return RowRequest(fresh, links_of, candidates)
 
 
-def collect(
+def gather_evidence(
     matches: Matches,
     selection: Selection,
     neighbours: Neighbours,
-    rows: Rows,
+    rows: RowBatch,
     filters: Filters,
 ) -> Evidence:
     """Put together which rows are ranked, and what speaks for each of them."""
-    candidates, text, places = dict(selection.rows), dict(selection.text), dict(selection.places)
+    candidates, text, ordinals = (
+        dict(selection.rows),
+        dict(selection.text),
+        dict(selection.ordinals),
+    )
     fresh = {row.number: row for row in rows.candidates}
-    fresh = {n: row for n, row in fresh.items() if recall_filters.is_match(row, filters)}
-    for number, place in neighbours.places.items():
-        row = selection.nearest.get(number) or fresh.get(number)
-        if row is not None and sessions.may_be_of(row) in neighbours.names:
-            candidates[number], places[number] = row, place
-            text[number] = float(matches.scores.values[place])
-    candidates |= {n: row for n, row in selection.nearest.items() if n not in candidates}
+    fresh = {number: row for number, row in fresh.items() if recall_filters.is_match(row, filters)}
+    for number, ordinal in neighbours.ordinals.items():
+        row = selection.similar.get(number) or fresh.get(number)
+        if row is not None and sessions.possible_conversation(row) in neighbours.members_of:
+            candidates[number], ordinals[number] = row, ordinal
+            text[number] = float(matches.scores.values[ordinal])
+    candidates |= {
+        number: row for number, row in selection.similar.items() if number not in candidates
+    }
     best = set(_best_by_text(text, _LINKS_OF))
     linked: dict[int, list[int]] = {}
-    for number, other in rows.links:
-        if number in best and (other in candidates or other in fresh):
-            linked.setdefault(other, []).append(number)
-    candidates |= {n: fresh[n] for n in linked if n not in candidates}
+    for number, linked_number in rows.links:
+        if number in best and (linked_number in candidates or linked_number in fresh):
+            linked.setdefault(linked_number, []).append(number)
+    candidates |= {number: fresh[number] for number in linked if number not in candidates}
     return Evidence(
         candidates,
         text,
-        places,
+        ordinals,
         linked,
-        {n: value for n, value in matches.similarities.items() if n in candidates},
+        {number: value for number, value in matches.similarities.items() if number in candidates},
         rows.outcomes,
         rows.success_rates,
-        neighbours.sessions if len(candidates) == len(selection.rows) else None,
+        neighbours.conversations if len(candidates) == len(selection.rows) else None,
     )
 
 
-def _rivals(
+def _facts_with_keys(
     rows: Iterable[Candidate], same_key: Iterable[tuple[bytes, Candidate]], filters: Filters
 ) -> Iterator[Candidate]:
     """Yield the facts that pass the filters and have a key of some rows."""
@@ -358,20 +372,20 @@ def _rivals(
 def deduplicate(
     ranked: Iterable[Ranked],
     candidates: Mapping[int, Candidate],
-    deduplicator: Folder,
+    deduplicator: Deduplicator,
     limit: int,
 ) -> tuple[list[Ranked], dict[int, Outcome]]:
     """Return the results, at most `limit`, and what was left out before the limit was reached."""
     results: list[Ranked] = []
-    left_out: dict[int, Outcome] = {}
-    for each in ranked:
+    excluded: dict[int, Outcome] = {}
+    for result in ranked:
         if len(results) == limit:
             break
-        row = candidates[each.number]
+        row = candidates[result.number]
         if deduplicator.overridden_by(row) is not None:
-            left_out[each.number] = _OVERRIDDEN
-        elif deduplicator.same_as(row) is not None:
-            left_out[each.number] = _NEAR_DUPLICATE
+            excluded[result.number] = _OVERRIDDEN
+        elif deduplicator.duplicate_of(row) is not None:
+            excluded[result.number] = _NEAR_DUPLICATE
         else:
-            results.append(each)
-    return results, left_out
+            results.append(result)
+    return results, excluded

@@ -15,7 +15,7 @@ from knowledge_service.domain.access_control import Principal, realm_of
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import InvalidBody, SecretRefused, TooLarge
 from knowledge_service.search.text import batch_analysis
-from knowledge_service.search.text.batch_analysis import Looked
+from knowledge_service.search.text.batch_analysis import AnalysedBatch
 from knowledge_service.use_cases import authorization, fact_queries
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def prepare_facts(
     store: Store,
     principal: Principal,
     bodies: Sequence[FactIn],
-    analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
+    analyse: Callable[[Sequence[FactText]], AnalysedBatch] = batch_analysis.analyse_batch,
 ) -> list[NewFact]:
     """Validate the facts of one call, sharing lookups and the analysis of their texts.
 

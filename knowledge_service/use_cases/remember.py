@@ -9,7 +9,7 @@ from knowledge_client.models import FactIn, Remembered
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import batch_analysis
-from knowledge_service.search.text.batch_analysis import Looked
+from knowledge_service.search.text.batch_analysis import AnalysedBatch
 from knowledge_service.use_cases import authorization, fact_validation
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def submit(
     bodies: Sequence[FactIn],
     idempotency_key: IdempotencyKey | None,
     *,
-    analyse: Callable[[Sequence[FactText]], Looked] = batch_analysis.look,
+    analyse: Callable[[Sequence[FactText]], AnalysedBatch] = batch_analysis.analyse_batch,
 ) -> Awaitable[tuple[Remembered, ...]]:
     """Validate facts and queue their write, all or none; await the results.
 

@@ -14,11 +14,11 @@ from knowledge_service.domain.facts import FactText
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.search.text import batch_analysis
-from knowledge_service.search.text.batch_analysis import Looked
+from knowledge_service.search.text.batch_analysis import AnalysedBatch
 from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
 from knowledge_service.use_cases.readiness import Readiness
 
-AnalyseTexts = Callable[[Sequence[FactText]], Looked]
+AnalyseTexts = Callable[[Sequence[FactText]], AnalysedBatch]
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -46,7 +46,7 @@ class Services:
     subscription_limiter: event_stream.SubscriptionLimiter = field(
         default_factory=event_stream.SubscriptionLimiter
     )
-    analyse_texts: AnalyseTexts = batch_analysis.look
+    analyse_texts: AnalyseTexts = batch_analysis.analyse_batch
     threads: ThreadPoolExecutor = field(default_factory=_threads)
     """One thread for each slot of the concurrency limits."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))

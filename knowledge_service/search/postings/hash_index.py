@@ -24,23 +24,25 @@ TOMBSTONE = 0
 
 # What came last is kept apart, until it is so many or such a part of all. A scope that has no more
 # is kept as if it came last: arrays cost more than they save.
-_FEW, _PART = 32, 16
+_MIN_RECENT, _RECENT_SHARE = 32, 16
 
 Entries = NDArray[np.void]
-_NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)
+_NO_ENTRIES = np.empty(0, np.uint64), np.empty(0, np.uint32)
 
 
-def beginnings(hashes: Sequence[bytes]) -> list[int]:
+def hash_prefixes(hashes: Sequence[bytes]) -> list[int]:
     """Return of each hash what is kept of it."""
-    found: list[int] = np.frombuffer(b"".join([each[:8] for each in hashes]), "<u8").tolist()
-    return found
+    prefixes: list[int] = np.frombuffer(
+        b"".join([content_hash[:8] for content_hash in hashes]), "<u8"
+    ).tolist()
+    return prefixes
 
 
-def pack(begins: Sequence[int], numbers: Sequence[int]) -> bytes:
+def pack(prefixes: Sequence[int], numbers: Sequence[int]) -> bytes:
     """Pack entries."""
-    found = np.empty(len(begins), _ENTRY)
-    found["begin"], found["number"] = begins, numbers
-    return found.tobytes()
+    entries = np.empty(len(prefixes), _ENTRY)
+    entries["begin"], entries["number"] = prefixes, numbers
+    return entries.tobytes()
 
 
 def unpack(data: bytes) -> Entries:
@@ -50,7 +52,7 @@ def unpack(data: bytes) -> Entries:
 
 def blocks(data: bytes) -> Iterator[bytes]:
     """Cut packed entries into blocks; the last one may be shorter."""
-    return (data[at : at + BLOCK * SIZE] for at in range(0, len(data), BLOCK * SIZE))
+    return (data[offset : offset + BLOCK * SIZE] for offset in range(0, len(data), BLOCK * SIZE))
 
 
 def first_live(data: bytes) -> int | None:
@@ -60,26 +62,26 @@ def first_live(data: bytes) -> int | None:
     return int(live[0]) if len(live) else None
 
 
-def blank(data: bytes, begin: int, number: int) -> bytes | None:
+def erase_entry(data: bytes, prefix: int, number: int) -> bytes | None:
     """Put a tombstone in the place of a block's entry; None when the block has no such entry."""
     entries = unpack(data).copy()
-    (places,) = ((entries["begin"] == begin) & (entries["number"] == number)).nonzero()
-    if not len(places):
+    (positions,) = ((entries["begin"] == prefix) & (entries["number"] == number)).nonzero()
+    if not len(positions):
         return None
-    entries["begin"][places[0]] = TOMBSTONE
+    entries["begin"][positions[0]] = TOMBSTONE
     return entries.tobytes()
 
 
-class Known:
+class PrefixSet:
     """The entries of one scope, ready to be asked for."""
 
     def __init__(self, entries: Entries) -> None:
-        few = len(entries) <= _FEW
+        is_small = len(entries) <= _MIN_RECENT
         self._new_begins: list[int] = []
         self._new_numbers: list[int] = []
         self._new: dict[int, list[int]] = {}
-        self._begins, self._numbers = _NONE
-        if few:
+        self._begins, self._numbers = _NO_ENTRIES
+        if is_small:
             self.add(entries["begin"].tolist(), entries["number"].tolist())
         else:
             order = np.argsort(entries["begin"], kind="stable")
@@ -89,53 +91,53 @@ class Known:
         """Count the entries."""
         return len(self._begins) + len(self._new_begins)
 
-    def among(self, begins: Sequence[int]) -> set[int]:
+    def intersection(self, prefixes: Sequence[int]) -> set[int]:
         """Return which of these there are."""
-        found = self._new.keys() & begins
+        matches = self._new.keys() & prefixes
         if len(self._begins):
-            asked = np.array(begins, np.uint64)
-            at = self._begins.searchsorted(asked)
-            at[at == len(self._begins)] = 0
-            is_there = self._begins[at] == asked
-            if is_there.any():
-                found.update(asked[is_there].tolist())
-        return found
+            queried = np.array(prefixes, np.uint64)
+            positions = self._begins.searchsorted(queried)
+            positions[positions == len(self._begins)] = 0
+            is_match = self._begins[positions] == queried
+            if is_match.any():
+                matches.update(queried[is_match].tolist())
+        return matches
 
-    def numbers(self, begin: int) -> list[int]:
+    def numbers(self, prefix: int) -> list[int]:
         """Return the numbers of the facts whose hashes begin so."""
         low, high = (
-            self._begins.searchsorted(np.uint64(begin), side) for side in ("left", "right")
+            self._begins.searchsorted(np.uint64(prefix), side) for side in ("left", "right")
         )
-        found: list[int] = self._numbers[low:high].tolist()
-        return found + self._new.get(begin, [])
+        numbers: list[int] = self._numbers[low:high].tolist()
+        return numbers + self._new.get(prefix, [])
 
-    def add(self, begins: Sequence[int], numbers: Sequence[int]) -> None:
+    def add(self, prefixes: Sequence[int], numbers: Sequence[int]) -> None:
         """Add entries."""
-        for begin, number in zip(begins, numbers, strict=True):
-            if begin in self._new:
-                self._new[begin].append(number)
+        for prefix, number in zip(prefixes, numbers, strict=True):
+            if prefix in self._new:
+                self._new[prefix].append(number)
             else:
-                self._new[begin] = [number]  # one that is appended to has room for four
-        self._new_begins += begins
+                self._new[prefix] = [number]  # one that is appended to has room for four
+        self._new_begins += prefixes
         self._new_numbers += numbers
 
-    def take_back(self, count: int) -> None:
+    def undo_add(self, count: int) -> None:
         """Take the last entries away that were added since `settle`."""
-        for begin in self._new_begins[-count:]:
-            numbers = self._new[begin]
+        for prefix in self._new_begins[-count:]:
+            numbers = self._new[prefix]
             numbers.pop()
             if not numbers:
-                del self._new[begin]
+                del self._new[prefix]
         del self._new_begins[-count:], self._new_numbers[-count:]
 
-    def settle(self) -> None:
+    def merge(self) -> None:
         """Put what was added to the rest, once it is worth it; it cannot be taken back any more."""
-        if len(self._new_begins) < max(_FEW, len(self._begins) // _PART):
+        if len(self._new_begins) < max(_MIN_RECENT, len(self._begins) // _RECENT_SHARE):
             return
-        begins = np.array(self._new_begins, np.uint64)
-        order = np.argsort(begins, kind="stable")
-        begins, numbers = begins[order], np.array(self._new_numbers, np.uint32)[order]
-        at = self._begins.searchsorted(begins, "right")
-        self._begins = np.insert(self._begins, at, begins)
-        self._numbers = np.insert(self._numbers, at, numbers)
+        prefixes = np.array(self._new_begins, np.uint64)
+        order = np.argsort(prefixes, kind="stable")
+        prefixes, numbers = prefixes[order], np.array(self._new_numbers, np.uint32)[order]
+        positions = self._begins.searchsorted(prefixes, "right")
+        self._begins = np.insert(self._begins, positions, prefixes)
+        self._numbers = np.insert(self._numbers, positions, numbers)
         self._new, self._new_begins, self._new_numbers = {}, [], []

@@ -13,83 +13,89 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from knowledge_service.search.postings import segment, segment_codec
-from knowledge_service.search.postings.segment import Run
+from knowledge_service.search.postings.segment import Segment
 from knowledge_service.search.postings.segment_codec import Row
 
-SIZES = (segment_codec.SPLIT, 512, 64, 8, 1)
+SIZES = (segment_codec.SHARD_SIZE, 512, 64, 8, 1)
 
 
-def layout(documents: int, first: int = 0) -> list[tuple[int, int]]:
+def segment_sizes(documents: int, first: int = 0) -> list[tuple[int, int]]:
     """Cut so many documents into runs: (first, size), in order; from the run at `first` on."""
-    found = []
+    segments = []
     for size in SIZES:
         while documents - first >= size:
-            found.append((first, size))
+            segments.append((first, size))
             first += size
-    return found
+    return segments
 
 
-def kept(before: int, after: int) -> int:
+def unchanged_prefix(old_count: int, new_count: int) -> int:
     """Return how many documents stay in the runs that they are in when some are added."""
     for size in SIZES:
-        if before // size != after // size:
-            return before // size * size
-    return before
+        if old_count // size != new_count // size:
+            return old_count // size * size
+    return old_count
 
 
-def cut(run: Run, first: int) -> Iterator[Row]:
+def pack_tail(merged: Segment, first: int) -> Iterator[Row]:
     """Pack the last documents of a scope, which begin with the run at `first`."""
-    for start, size in layout(first + len(run.numbers), first):
+    for start, size in segment_sizes(first + len(merged.numbers), first):
         if size == 1:
-            yield segment_codec.pack_one(run, start - first, start)
+            yield segment_codec.pack_one(merged, start - first, start)
         else:
-            yield from segment_codec.pack(segment.part(run, start - first, size), start)
+            yield from segment_codec.pack(
+                segment.slice_documents(merged, start - first, size), start
+            )
 
 
-def extend(rows: Sequence[Row], new: Sequence[tuple[int, bytes]], first: int) -> Iterator[Row]:
+def extend(
+    rows: Sequence[Row], documents: Sequence[tuple[int, bytes]], first: int
+) -> Iterator[Row]:
     """Pack the last documents of a scope: those of rows, if any, from `first` on, then new ones.
 
     New ones are given by number as `runs.gather_packed` takes them. Each run is put together from
     what is in it: runs of rows lie in it whole.
     """
-    before = rows[-1].first + rows[-1].size if rows else first
-    place = 0
-    for start, size in layout(before + len(new), first):
+    old_count = rows[-1].first + rows[-1].size if rows else first
+    index = 0
+    for start, size in segment_sizes(old_count + len(documents), first):
         end = start + size
-        last = place
+        last = index
         while last < len(rows) and rows[last].first < end:
             last += 1
-        run = _put_together(rows[place:last], new[max(start - before, 0) : max(end - before, 0)])
-        place = last
+        merged = _merge(
+            rows[index:last], documents[max(start - old_count, 0) : max(end - old_count, 0)]
+        )
+        index = last
         if size == 1:
-            yield segment_codec.pack_one(run, 0, start)
+            yield segment_codec.pack_one(merged, 0, start)
         else:
-            yield from segment_codec.pack(run, start)
+            yield from segment_codec.pack(merged, start)
 
 
-def _put_together(rows: Sequence[Row], new: Sequence[tuple[int, bytes]]) -> Run:
+def _merge(rows: Sequence[Row], documents: Sequence[tuple[int, bytes]]) -> Segment:
     """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
-    alone = [segment_codec.packed_alone(row.data) for row in rows if row.size == 1]
-    known = [each for each in alone if each is not None]
-    if len(known) < len(alone):
-        known, larger = [], rows
+    unpacked = [segment_codec.unpack_single(row.data) for row in rows if row.size == 1]
+    singles = [row for row in unpacked if row is not None]
+    if len(singles) < len(unpacked):
+        singles, larger = [], rows
     else:
         larger = [row for row in rows if row.size > 1]
-    found = [segment_codec.unpack(row.data) for row in larger]
-    if known or new:
-        found.append(segment.gather_packed(*zip(*known, *new, strict=True)))
-    return segment.join(found) if len(found) > 1 else found[0]
+    parts = [segment_codec.unpack(row.data) for row in larger]
+    if singles or documents:
+        parts.append(segment.build_packed(*zip(*singles, *documents, strict=True)))
+    return segment.join(parts) if len(parts) > 1 else parts[0]
 
 
-def restore(rows: Sequence[Row]) -> Run:
+def unpack_rows(rows: Sequence[Row]) -> Segment:
     """Put the rows of the last documents of a scope together, those of postings included."""
-    found = []
+    segments = []
     for first in sorted({row.first for row in rows}):
         parts = [segment_codec.unpack(row.data) for row in rows if row.first == first]
         documents = next(part for part in parts if len(part.numbers))
         columns = [
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("terms", "places", "frequencies")
+            for name in ("terms", "ordinals", "frequencies")
         ]
-        found.append(Run(documents.numbers, documents.lengths, *columns))
-    return segment.join(found)
+        segments.append(Segment(documents.numbers, documents.lengths, *columns))
+    return segment.join(segments)

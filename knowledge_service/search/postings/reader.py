@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge_service.search.postings import segment, segment_codec
-from knowledge_service.search.postings.cache import Kept
-from knowledge_service.search.postings.segment_codec import SPLIT, WHOLE
+from knowledge_service.search.postings.cache import LruCache
+from knowledge_service.search.postings.segment_codec import DOCUMENTS, SHARD_SIZE
 
 # The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
-_ENDS = (512, 64, 1)
+_TAIL_SIZES = (512, 64, 1)
 _HEAD = struct.Struct("<III")
 _TERM = struct.Struct("<q")
 
@@ -57,21 +57,21 @@ class Source(Protocol):
 class Columns(NamedTuple):
     """Postings: the documents ascending, how often the term is in each, how long each is."""
 
-    places: NDArray[np.int32]
+    ordinals: NDArray[np.int32]
     frequencies: NDArray[np.uint8]
     lengths: NDArray[np.uint16]
 
-    def some(self, first: int, end: int) -> Columns:
+    def slice_(self, first: int, end: int) -> Columns:
         """Return those from one up to another."""
-        places, frequencies, lengths = self
-        return Columns(places[first:end], frequencies[first:end], lengths[first:end])
+        ordinals, frequencies, lengths = self
+        return Columns(ordinals[first:end], frequencies[first:end], lengths[first:end])
 
     def shifted(self, first: int) -> Columns:
         """Return them with places that count from so many documents before."""
-        return Columns(self.places + np.int32(first), self.frequencies, self.lengths)
+        return Columns(self.ordinals + np.int32(first), self.frequencies, self.lengths)
 
 
-class Found(NamedTuple):
+class TermPostings(NamedTuple):
     """What some documents have of a term, which is named by its place among the asked.
 
     The places of the postings count from document `first` of the scope.
@@ -83,7 +83,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Texts:
+class ScopePostings:
     """The documents of a scope in their order, and what they have of the asked terms.
 
     The numbers of their facts come in pieces. What is found of a document is ascending by term.
@@ -94,7 +94,7 @@ class Texts:
     live: int
     """How many of them are no tombstones."""
     total_length: int
-    found: Sequence[Found]
+    postings: Sequence[TermPostings]
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class _Documents:
     def size_bytes(self) -> int:
         return self.numbers.nbytes + self.lengths.nbytes
 
-    def without(self, place: int) -> _Documents:
+    def without(self, ordinal: int) -> _Documents:
         """Return them with a tombstone at a place."""
-        if place >= len(self.numbers):
+        if ordinal >= len(self.numbers):
             return self
         numbers, lengths = self.numbers.copy(), self.lengths.copy()
-        numbers[place], lengths[place] = segment.TOMBSTONE, 0
+        numbers[ordinal], lengths[ordinal] = segment.TOMBSTONE, 0
         return _documents_of(numbers, lengths)
 
 
@@ -127,22 +127,22 @@ class _Postings:
     def until(self, documents: int) -> Columns:
         if documents == self.documents:
             return self.columns
-        return self.columns.some(0, int(self.columns.places.searchsorted(documents)))
+        return self.columns.slice_(0, int(self.columns.ordinals.searchsorted(documents)))
 
-    def without(self, place: int) -> _Postings:
+    def without(self, ordinal: int) -> _Postings:
         """Return them without those of a document."""
-        spot = int(self.columns.places.searchsorted(place))
-        if spot == len(self.columns.places) or self.columns.places[spot] != place:
+        index = int(self.columns.ordinals.searchsorted(ordinal))
+        if index == len(self.columns.ordinals) or self.columns.ordinals[index] != ordinal:
             return self
-        places, frequencies, lengths = self.columns
+        ordinals, frequencies, lengths = self.columns
         columns = Columns(
-            np.delete(places, spot), np.delete(frequencies, spot), np.delete(lengths, spot)
+            np.delete(ordinals, index), np.delete(frequencies, index), np.delete(lengths, index)
         )
         return _Postings(self.documents, columns)
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _DecodedSegment:
     """A stretch with all its terms, ascending; the last stands twice, so that there is a next.
 
     The postings of term n are those from `spans[n][0]` up to `spans[n][1]`.
@@ -159,23 +159,23 @@ class _Whole:
         columns = (self.terms, self.spans, *self.columns)
         return self.documents.size_bytes + sum([column.nbytes for column in columns])
 
-    def without(self, place: int) -> _Whole | None:
+    def without(self, ordinal: int) -> _DecodedSegment | None:
         """Return it as it is, or None when it has that document: it is soon decoded again."""
-        is_here = self.first <= place < self.first + len(self.documents.numbers)
-        return None if is_here else self
+        is_inside = self.first <= ordinal < self.first + len(self.documents.numbers)
+        return None if is_inside else self
 
-    def is_of(self, first: int, end: int) -> bool:
+    def covers(self, first: int, end: int) -> bool:
         return self.first == first and len(self.documents.numbers) == end - first
 
-    def found(self, asked: NDArray[np.int64]) -> list[Found]:
+    def postings_of(self, terms: NDArray[np.int64]) -> list[TermPostings]:
         if not len(self.terms):
             return []
-        spots = self.terms[:-1].searchsorted(asked)
-        hits = (self.terms[spots] == asked).nonzero()[0]
-        spans = self.spans[spots[hits]].tolist()
+        positions = self.terms[:-1].searchsorted(terms)
+        hits = (self.terms[positions] == terms).nonzero()[0]
+        spans = self.spans[positions[hits]].tolist()
         return [
-            Found(place, self.first, self.columns.some(start, end))
-            for place, (start, end) in zip(hits.tolist(), spans, strict=True)
+            TermPostings(query_index, self.first, self.columns.slice_(start, end))
+            for query_index, (start, end) in zip(hits.tolist(), spans, strict=True)
         ]
 
 
@@ -184,12 +184,12 @@ class _Layout:
     """The runs of a scope: documents of those that are split, and the stretches behind them."""
 
     count: int
-    split: _Documents | None
-    wholes: Sequence[_Whole]
+    sharded: _Documents | None
+    segments: Sequence[_DecodedSegment]
 
     @property
-    def split_count(self) -> int:
-        return len(self.split.numbers) if self.split else 0
+    def sharded_count(self) -> int:
+        return len(self.sharded.numbers) if self.sharded else 0
 
     @functools.cached_property
     def numbers(self) -> Sequence[Numbers]:
@@ -205,208 +205,241 @@ class _Layout:
 
     @property
     def _pieces(self) -> Sequence[_Documents]:
-        behind = [whole.documents for whole in self.wholes]
-        return [self.split, *behind] if self.split else behind
+        tail = [decoded.documents for decoded in self.segments]
+        return [self.sharded, *tail] if self.sharded else tail
 
     @property
     def size_bytes(self) -> int:
-        split = self.split.size_bytes if self.split else 0
-        return split + sum([whole.size_bytes for whole in self.wholes])
+        sharded_bytes = self.sharded.size_bytes if self.sharded else 0
+        return sharded_bytes + sum([decoded.size_bytes for decoded in self.segments])
 
-    def without(self, place: int) -> _Layout:
+    def without(self, ordinal: int) -> _Layout:
         """Return it with a tombstone at a place; what held that document is soon decoded again."""
-        split = self.split.without(place) if self.split else None
-        wholes = [left for whole in self.wholes if (left := whole.without(place)) is not None]
-        count = self.count if len(wholes) == len(self.wholes) else -1
-        return _Layout(count, split, wholes)
+        sharded = self.sharded.without(ordinal) if self.sharded else None
+        segments = [
+            remaining
+            for decoded in self.segments
+            if (remaining := decoded.without(ordinal)) is not None
+        ]
+        count = self.count if len(segments) == len(self.segments) else -1
+        return _Layout(count, sharded, segments)
 
-    def whole_of(self, first: int, end: int) -> _Whole | None:
-        return next((whole for whole in self.wholes if whole.is_of(first, end)), None)
+    def segment_covering(self, first: int, end: int) -> _DecodedSegment | None:
+        return next((decoded for decoded in self.segments if decoded.covers(first, end)), None)
 
 
 _EMPTY = _Layout(-1, None, ())
 
 
 def read(
-    source: Source, kept: Kept, scope_nos: Sequence[int], asked: NDArray[np.int64]
-) -> list[Texts]:
+    source: Source, cache: LruCache, scope_nos: Sequence[int], query_terms: NDArray[np.int64]
+) -> list[ScopePostings]:
     """Read what scopes have of the asked terms, which are numbers in ascending order."""
-    layouts = _layouts(source, kept, scope_nos)
-    found = _together(source, kept, layouts, asked)
+    layouts = _layouts(source, cache, scope_nos)
+    postings = _read_terms(source, cache, layouts, query_terms)
     return [
-        Texts(each.numbers, each.count, each.live, each.total_length, found[scope_no])
-        for scope_no, each in layouts.items()
+        ScopePostings(
+            layout.numbers, layout.count, layout.live, layout.total_length, postings[scope_no]
+        )
+        for scope_no, layout in layouts.items()
     ]
 
 
-def _layouts(source: Source, kept: Kept, scope_nos: Sequence[int]) -> dict[int, _Layout]:
+def _layouts(source: Source, cache: LruCache, scope_nos: Sequence[int]) -> dict[int, _Layout]:
     counts = source.counts(scope_nos)
     layouts: dict[int, _Layout] = {}
-    held: list[_Layout | None] = kept.get_all([(number, "layout") for number in scope_nos])
-    for scope_no, layout in zip(scope_nos, held, strict=True):
+    cached_layouts: list[_Layout | None] = cache.get_all(
+        [(number, "layout") for number in scope_nos]
+    )
+    for scope_no, layout in zip(scope_nos, cached_layouts, strict=True):
         count = counts.get(scope_no, 0)
         if layout is None or layout.count != count:
-            before = layout or _EMPTY
-            layout = _layout(source, scope_no, count, before)  # noqa: PLW2901 - the current one
-            if count >= before.count:  # an older snapshot leaves what newer ones need
-                kept.put((scope_no, "layout"), layout, layout.size_bytes)
+            previous = layout or _EMPTY
+            layout = _layout(source, scope_no, count, previous)  # noqa: PLW2901 - the current one
+            if count >= previous.count:  # an older snapshot leaves what newer ones need
+                cache.put((scope_no, "layout"), layout, layout.size_bytes)
         layouts[scope_no] = layout
     return layouts
 
 
-def _layout(source: Source, scope_no: int, count: int, before: _Layout) -> _Layout:
+def _layout(source: Source, scope_no: int, count: int, previous: _Layout) -> _Layout:
     """Decode the runs of a scope; those that `before` has are taken from there."""
-    first = count // SPLIT * SPLIT
-    split = _documents(source, scope_no, first, before.split) if first else None
-    wholes = []
-    for size in _ENDS:
+    first = count // SHARD_SIZE * SHARD_SIZE
+    sharded = _documents(source, scope_no, first, previous.sharded) if first else None
+    segments = []
+    for size in _TAIL_SIZES:
         end = count // size * size
         if end > first:
-            wholes.append(before.whole_of(first, end) or _whole(source, scope_no, first, end))
+            segments.append(
+                previous.segment_covering(first, end) or _read_segment(source, scope_no, first, end)
+            )
         first = end
-    return _Layout(count, split, wholes)
+    return _Layout(count, sharded, segments)
 
 
-def _whole(source: Source, scope_no: int, first: int, end: int) -> _Whole:
-    rows = source.rows([RowRange(scope_no, WHOLE, first, end)])
-    whole = _decoded(first, [data for _, data in rows.get((scope_no, WHOLE), ())])
-    if not whole.is_of(first, end):
-        raise segment_codec.Unreadable("rows of the index are missing")
-    return whole
+def _read_segment(source: Source, scope_no: int, first: int, end: int) -> _DecodedSegment:
+    rows = source.rows([RowRange(scope_no, DOCUMENTS, first, end)])
+    decoded = _decoded(first, [data for _, data in rows.get((scope_no, DOCUMENTS), ())])
+    if not decoded.covers(first, end):
+        raise segment_codec.CorruptSegment("rows of the index are missing")
+    return decoded
 
 
-def _decoded(first: int, rows: Sequence[bytes]) -> _Whole:
+def _decoded(first: int, rows: Sequence[bytes]) -> _DecodedSegment:
     if not rows:
-        raise segment_codec.Unreadable("rows of the index are missing")
-    run = segment.join([segment_codec.unpack(data) for data in rows])
-    starts = np.flatnonzero(np.diff(run.terms, prepend=run.terms[:1] - 1))
-    ends = np.append(starts, len(run.terms))[1:]
-    return _Whole(
+        raise segment_codec.CorruptSegment("rows of the index are missing")
+    joined = segment.join([segment_codec.unpack(data) for data in rows])
+    starts = np.flatnonzero(np.diff(joined.terms, prepend=joined.terms[:1] - 1))
+    ends = np.append(starts, len(joined.terms))[1:]
+    return _DecodedSegment(
         first,
-        _documents_of(run.numbers, run.lengths),
-        np.append(run.terms[starts], run.terms[-1:]),
+        _documents_of(joined.numbers, joined.lengths),
+        np.append(joined.terms[starts], joined.terms[-1:]),
         np.column_stack((starts, ends)).astype(np.int32),
-        Columns(run.places.astype(np.int32), run.frequencies, run.lengths[run.places]),
+        Columns(
+            joined.ordinals.astype(np.int32), joined.frequencies, joined.lengths[joined.ordinals]
+        ),
     )
 
 
-Known = Mapping[int, list[_Postings | None]]
+CachedPostings = Mapping[int, list[_Postings | None]]
 """By scope, the postings of each asked term as far as the cache has them."""
 
 
-def _together(
-    source: Source, kept: Kept, layouts: Mapping[int, _Layout], asked: NDArray[np.int64]
-) -> dict[int, Sequence[Found]]:
+def _read_terms(
+    source: Source, cache: LruCache, layouts: Mapping[int, _Layout], query_terms: NDArray[np.int64]
+) -> dict[int, Sequence[TermPostings]]:
     """Find the postings of asked terms in the runs that are split and in those that are not."""
-    terms = asked.tolist()
-    split = [scope_no for scope_no, layout in layouts.items() if layout.split]
-    every: list[_Postings | None] = kept.get_all([(no, term) for no in split for term in terms])
+    terms = query_terms.tolist()
+    sharded = [scope_no for scope_no, layout in layouts.items() if layout.sharded]
+    cached: list[_Postings | None] = cache.get_all(
+        [(scope_no, term) for scope_no in sharded for term in terms]
+    )
     size = len(terms)
-    known = {no: every[n * size : (n + 1) * size] for n, no in enumerate(split)}
-    _complete(source, kept, layouts, asked, known)
-    found: dict[int, Sequence[Found]] = {}
+    postings = {
+        scope_no: cached[index * size : (index + 1) * size]
+        for index, scope_no in enumerate(sharded)
+    }
+    _read_missing(source, cache, layouts, query_terms, postings)
+    results: dict[int, Sequence[TermPostings]] = {}
     for scope_no, layout in layouts.items():
-        if layout.split:
-            cut = [(n, held.until(layout.count)) for n, held in enumerate(known[scope_no]) if held]
-            found[scope_no] = [Found(n, 0, columns) for n, columns in cut if len(columns.places)]
+        if layout.sharded:
+            current = [
+                (index, entry.until(layout.count))
+                for index, entry in enumerate(postings[scope_no])
+                if entry
+            ]
+            results[scope_no] = [
+                TermPostings(index, 0, columns)
+                for index, columns in current
+                if len(columns.ordinals)
+            ]
         else:
-            found[scope_no] = [each for whole in layout.wholes for each in whole.found(asked)]
-    return found
+            results[scope_no] = [
+                match for decoded in layout.segments for match in decoded.postings_of(query_terms)
+            ]
+    return results
 
 
-def _complete(
+def _read_missing(
     source: Source,
-    kept: Kept,
+    cache: LruCache,
     layouts: Mapping[int, _Layout],
-    asked: NDArray[np.int64],
-    known: Known,
+    query_terms: NDArray[np.int64],
+    postings: CachedPostings,
 ) -> None:
     """Read the postings that the cache lacks, for all scopes at once; changes `known`."""
-    terms = asked.tolist()
+    terms = query_terms.tolist()
     stale: dict[int, list[int]] = {}
-    for scope_no, own in known.items():
+    for scope_no, cached in postings.items():
         count = layouts[scope_no].count
-        missing = [n for n, held in enumerate(own) if held is None or held.documents < count]
+        missing = [n for n, entry in enumerate(cached) if entry is None or entry.documents < count]
         if missing:
             stale[scope_no] = missing
-    ranges = _ranges(layouts, terms, known, stale)
+    ranges = _ranges(layouts, terms, postings, stale)
     rows = source.rows(ranges) if ranges else {}
     for scope_no, missing in stale.items():
-        layout, own = layouts[scope_no], known[scope_no]
-        behind = _by_term(each for whole in layout.wholes for each in whole.found(asked[missing]))
-        for n, spot in enumerate(missing):
-            before = _split(terms[spot], own[spot], layout, rows, scope_no)
-            columns = _joined([before, *behind.get(n, ())])
-            own[spot] = held = _Postings(layout.count, columns)
-            kept.put((scope_no, terms[spot]), held, sum([column.nbytes for column in columns]))
+        layout, cached = layouts[scope_no], postings[scope_no]
+        tail = _by_term(
+            match
+            for decoded in layout.segments
+            for match in decoded.postings_of(query_terms[missing])
+        )
+        for n, index in enumerate(missing):
+            sharded = _read_sharded(terms[index], cached[index], layout, rows, scope_no)
+            columns = _join([sharded, *tail.get(n, ())])
+            cached[index] = entry = _Postings(layout.count, columns)
+            cache.put((scope_no, terms[index]), entry, sum([column.nbytes for column in columns]))
 
 
 def _ranges(
     layouts: Mapping[int, _Layout],
     terms: Sequence[int],
-    known: Known,
+    postings: CachedPostings,
     stale: Mapping[int, Sequence[int]],
 ) -> list[RowRange]:
     """Return the rows of split runs that stale terms need, each bucket of a scope once."""
     ranges: dict[tuple[int, int], RowRange] = {}
     for scope_no, missing in stale.items():
-        end = layouts[scope_no].split_count
-        for n in missing:
-            first = _known_until(known[scope_no][n], end)
-            key = scope_no, segment_codec.bucket(terms[n])
+        end = layouts[scope_no].sharded_count
+        for index in missing:
+            first = _cached_until(postings[scope_no][index], end)
+            key = scope_no, segment_codec.bucket(terms[index])
             if first < end and (key not in ranges or first < ranges[key].first):
                 ranges[key] = RowRange(*key, first, end)
     return list(ranges.values())
 
 
-def _by_term(found: Iterable[Found]) -> dict[int, list[Columns]]:
+def _by_term(matches: Iterable[TermPostings]) -> dict[int, list[Columns]]:
     terms: dict[int, list[Columns]] = {}
-    for term, first, postings in found:
+    for term, first, postings in matches:
         terms.setdefault(term, []).append(postings.shifted(first))
     return terms
 
 
-def _joined(parts: Sequence[Columns]) -> Columns:
-    filled = [part for part in parts if len(part.places)]
+def _join(parts: Sequence[Columns]) -> Columns:
+    filled = [part for part in parts if len(part.ordinals)]
     if len(filled) < 2:  # noqa: PLR2004 - nothing to join
         return filled[0] if filled else parts[0]
     parts = filled
     return Columns(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
 
-def _split(
-    term: int, held: _Postings | None, layout: _Layout, rows: Rows, scope_no: int
+def _read_sharded(
+    term: int, entry: _Postings | None, layout: _Layout, rows: Rows, scope_no: int
 ) -> Columns:
     """Return what the runs that are split have of a term, which may be known up to a document."""
-    end = layout.split_count
-    first = _known_until(held, end)
-    columns = [held.until(first)] if held else []
-    if first < end and layout.split:
-        own = rows.get((scope_no, segment_codec.bucket(term)), ())
-        new = [row for row in own if row[0] >= first]
-        columns.append(_postings(term, new, layout.split.lengths))
-    return _joined(columns)
+    end = layout.sharded_count
+    first = _cached_until(entry, end)
+    columns = [entry.until(first)] if entry else []
+    if first < end and layout.sharded:
+        shard_rows = rows.get((scope_no, segment_codec.bucket(term)), ())
+        unread = [row for row in shard_rows if row[0] >= first]
+        columns.append(_postings(term, unread, layout.sharded.lengths))
+    return _join(columns)
 
 
-def _known_until(held: _Postings | None, count: int) -> int:
+def _cached_until(entry: _Postings | None, count: int) -> int:
     """Return where the runs begin that are still to be read."""
-    return min(held.documents // SPLIT * SPLIT, count) if held else 0
+    return min(entry.documents // SHARD_SIZE * SHARD_SIZE, count) if entry else 0
 
 
-def _documents(source: Source, scope_no: int, count: int, held: _Documents | None) -> _Documents:
-    before = len(held.numbers) if held else 0
-    if held and before >= count:
+def _documents(source: Source, scope_no: int, count: int, cached: _Documents | None) -> _Documents:
+    cached_count = len(cached.numbers) if cached else 0
+    if cached and cached_count >= count:
         return (
-            held if before == count else _documents_of(held.numbers[:count], held.lengths[:count])
+            cached
+            if cached_count == count
+            else _documents_of(cached.numbers[:count], cached.lengths[:count])
         )
-    read = source.rows([RowRange(scope_no, WHOLE, before, count)])
-    rows = read.get((scope_no, WHOLE), ())
-    if sum([segment_codec.head(data)[0] for _, data in rows]) != count - before:
-        raise segment_codec.Unreadable("rows of the index are missing")
-    numbers = b"".join([data[-6 * SPLIT : -2 * SPLIT] for _, data in rows])
-    lengths = b"".join([data[-2 * SPLIT :] for _, data in rows])
-    if held:
-        numbers, lengths = held.numbers.tobytes() + numbers, held.lengths.tobytes() + lengths
+    answer = source.rows([RowRange(scope_no, DOCUMENTS, cached_count, count)])
+    rows = answer.get((scope_no, DOCUMENTS), ())
+    if sum([segment_codec.head(data)[0] for _, data in rows]) != count - cached_count:
+        raise segment_codec.CorruptSegment("rows of the index are missing")
+    numbers = b"".join([data[-6 * SHARD_SIZE : -2 * SHARD_SIZE] for _, data in rows])
+    lengths = b"".join([data[-2 * SHARD_SIZE :] for _, data in rows])
+    if cached:
+        numbers, lengths = cached.numbers.tobytes() + numbers, cached.lengths.tobytes() + lengths
     return _documents_of(np.frombuffer(numbers, "<u4"), np.frombuffer(lengths, "<u2"))
 
 
@@ -425,29 +458,37 @@ def _counts(number: int) -> struct.Struct:
 
 def _postings(term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.uint16]) -> Columns:
     """Find a term's postings in the rows of its bucket."""
-    firsts, sizes, places, frequencies = [], [], [], []
+    firsts, sizes, ordinals, frequencies = [], [], [], []
     needle = _TERM.pack(term)
     for first, data in rows:
         _, terms, postings = segment_codec.head(data)
         counts = _HEAD.size + 8 * terms
-        at = data.find(needle, _HEAD.size, counts)
-        while at >= 0 and (at - _HEAD.size) % 8:  # the end of one term and the start of the next
-            at = data.find(needle, at + 1, counts)
-        if at < 0:
+        offset = data.find(needle, _HEAD.size, counts)
+        while (
+            offset >= 0 and (offset - _HEAD.size) % 8
+        ):  # the end of one term and the start of the next
+            offset = data.find(needle, offset + 1, counts)
+        if offset < 0:
             continue
-        own = _counts((at - _HEAD.size) // 8 + 1).unpack_from(data, counts)
-        size = own[-1]
-        before = sum(own) - size
-        if before + size > postings:
-            raise segment_codec.Unreadable("a row of the index has not the postings that it says")
+        counts_before = _counts((offset - _HEAD.size) // 8 + 1).unpack_from(data, counts)
+        size = counts_before[-1]
+        skipped = sum(counts_before) - size
+        if skipped + size > postings:
+            raise segment_codec.CorruptSegment(
+                "a row of the index has not the postings that it says"
+            )
         start = counts + 2 * terms
-        places.append(data[start + 2 * before : start + 2 * (before + size)])
-        start += 2 * postings + before
+        ordinals.append(data[start + 2 * skipped : start + 2 * (skipped + size)])
+        start += 2 * postings + skipped
         frequencies.append(data[start : start + size])
         firsts.append(first)
         sizes.append(size)
     if not sizes:
         return _NO_POSTINGS
-    found = segment_codec.placed(np.frombuffer(b"".join(places), "<u2"), SPLIT).astype(np.int32)
-    found += np.repeat(np.array(firsts, dtype=np.int32), sizes)
-    return Columns(found, np.frombuffer(b"".join(frequencies), "u1"), lengths[found])
+    document_ordinals = segment_codec.check_ordinals(
+        np.frombuffer(b"".join(ordinals), "<u2"), SHARD_SIZE
+    ).astype(np.int32)
+    document_ordinals += np.repeat(np.array(firsts, dtype=np.int32), sizes)
+    return Columns(
+        document_ordinals, np.frombuffer(b"".join(frequencies), "u1"), lengths[document_ordinals]
+    )

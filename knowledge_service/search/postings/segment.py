@@ -31,7 +31,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Run:
+class Segment:
     """Documents with their postings, one entry a (term, document), ordered by term, then place.
 
     `places` count from the run's first document.
@@ -40,21 +40,23 @@ class Run:
     numbers: NDArray[np.uint32]
     lengths: NDArray[np.uint16]
     terms: NDArray[np.int64]
-    places: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
     frequencies: NDArray[np.uint8]
 
 
-def gather(documents: Sequence[Document]) -> Run:
+def build(documents: Sequence[Document]) -> Segment:
     """Make a run of new documents."""
     counts = [len(document.terms) for document in documents]
     total = sum(counts)
-    terms = np.fromiter(chain.from_iterable([d.terms for d in documents]), np.int64, total)
-    each = chain.from_iterable([d.frequencies for d in documents])
-    frequencies = np.fromiter(each, np.int64, total)
+    terms = np.fromiter(
+        chain.from_iterable([document.terms for document in documents]), np.int64, total
+    )
+    counted = chain.from_iterable([document.frequencies for document in documents])
+    frequencies = np.fromiter(counted, np.int64, total)
     return _ordered(
-        Run(
-            np.array([d.number for d in documents], dtype=np.uint32),
-            np.array([min(d.length, MAX_LENGTH) for d in documents], dtype=np.uint16),
+        Segment(
+            np.array([document.number for document in documents], dtype=np.uint32),
+            np.array([min(document.length, MAX_LENGTH) for document in documents], dtype=np.uint16),
             terms,
             np.repeat(np.arange(len(documents)), counts),
             np.minimum(frequencies, MAX_FREQUENCY).astype(np.uint8),
@@ -62,62 +64,68 @@ def gather(documents: Sequence[Document]) -> Run:
     )
 
 
-def gather_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Run:
+def build_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Segment:
     """Make a run of new documents from their numbers and those of their terms.
 
     What is packed is one term after the other in any order, as often as it comes, 8 bytes each.
     """
-    lengths = np.array([len(each) for each in packed], dtype=np.int64) >> 3
-    every = np.frombuffer(b"".join(packed), "<i8")
-    order = np.argsort(every, kind="stable")
-    terms, places = every[order], np.repeat(np.arange(len(packed)), lengths)[order]
+    lengths = np.array([len(terms_of) for terms_of in packed], dtype=np.int64) >> 3
+    all_terms = np.frombuffer(b"".join(packed), "<i8")
+    order = np.argsort(all_terms, kind="stable")
+    terms, ordinals = all_terms[order], np.repeat(np.arange(len(packed)), lengths)[order]
     is_first = np.ones(len(terms), dtype=bool)
-    is_first[1:] = (terms[1:] != terms[:-1]) | (places[1:] != places[:-1])
+    is_first[1:] = (terms[1:] != terms[:-1]) | (ordinals[1:] != ordinals[:-1])
     firsts = np.flatnonzero(is_first)
-    frequencies = distances(firsts, len(terms))
-    return Run(
+    frequencies = gaps(firsts, len(terms))
+    return Segment(
         np.array(numbers, dtype=np.uint32),
         np.minimum(lengths, MAX_LENGTH).astype(np.uint16),
         terms[firsts],
-        places[firsts],
+        ordinals[firsts],
         np.minimum(frequencies, MAX_FREQUENCY).astype(np.uint8),
     )
 
 
-def join(runs: Sequence[Run]) -> Run:
+def join(segments: Sequence[Segment]) -> Segment:
     """Put runs one after the other."""
-    firsts = np.cumsum([0, *(len(run.numbers) for run in runs[:-1])])
+    firsts = np.cumsum([0, *(len(source.numbers) for source in segments[:-1])])
     return _ordered(
-        Run(
-            np.concatenate([run.numbers for run in runs]),
-            np.concatenate([run.lengths for run in runs]),
-            np.concatenate([run.terms for run in runs]),
-            np.concatenate([r.places + first for r, first in zip(runs, firsts, strict=True)]),
-            np.concatenate([run.frequencies for run in runs]),
+        Segment(
+            np.concatenate([source.numbers for source in segments]),
+            np.concatenate([source.lengths for source in segments]),
+            np.concatenate([source.terms for source in segments]),
+            np.concatenate(
+                [source.ordinals + first for source, first in zip(segments, firsts, strict=True)]
+            ),
+            np.concatenate([source.frequencies for source in segments]),
         )
     )
 
 
-def blank(run: Run, place: int) -> Run:
+def erase_document(source: Segment, ordinal: int) -> Segment:
     """Put a tombstone in the place of a document; the others stay where they are."""
-    chosen = run.places != place
-    numbers, lengths = run.numbers.copy(), run.lengths.copy()
-    numbers[place : place + 1], lengths[place : place + 1] = TOMBSTONE, 0
-    columns = (run.terms[chosen], run.places[chosen], run.frequencies[chosen])
-    return Run(numbers, lengths, *columns)
+    is_kept = source.ordinals != ordinal
+    numbers, lengths = source.numbers.copy(), source.lengths.copy()
+    numbers[ordinal : ordinal + 1], lengths[ordinal : ordinal + 1] = TOMBSTONE, 0
+    columns = (source.terms[is_kept], source.ordinals[is_kept], source.frequencies[is_kept])
+    return Segment(numbers, lengths, *columns)
 
 
-def part(run: Run, start: int, size: int) -> Run:
+def slice_documents(source: Segment, start: int, size: int) -> Segment:
     """Take so many documents out of a run, from the place `start` on."""
-    if size == len(run.numbers):
-        return run
-    chosen = (run.places >= start) & (run.places < start + size)
+    if size == len(source.numbers):
+        return source
+    is_inside = (source.ordinals >= start) & (source.ordinals < start + size)
     end = start + size
-    columns = (run.terms[chosen], run.places[chosen] - start, run.frequencies[chosen])
-    return Run(run.numbers[start:end], run.lengths[start:end], *columns)
+    columns = (
+        source.terms[is_inside],
+        source.ordinals[is_inside] - start,
+        source.frequencies[is_inside],
+    )
+    return Segment(source.numbers[start:end], source.lengths[start:end], *columns)
 
 
-def distances(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
+def gaps(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
     """Return how far it is from each start to the next; as `diff`, at a third of its cost."""
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
@@ -125,7 +133,7 @@ def distances(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
     return ends - starts
 
 
-def _ordered(run: Run) -> Run:
-    order = np.argsort(run.terms, kind="stable")
-    columns = (run.terms[order], run.places[order], run.frequencies[order])
-    return Run(run.numbers, run.lengths, *columns)
+def _ordered(source: Segment) -> Segment:
+    order = np.argsort(source.terms, kind="stable")
+    columns = (source.terms[order], source.ordinals[order], source.frequencies[order])
+    return Segment(source.numbers, source.lengths, *columns)

@@ -27,22 +27,22 @@ from knowledge_service.search.postings.segment import (
     MAX_LENGTH,
     TOMBSTONE,
     Document,
-    Run,
-    distances,
+    Segment,
+    gaps,
 )
 
-SPLIT = 4096
+SHARD_SIZE = 4096
 BUCKETS = 1024
-WHOLE = -1
+DOCUMENTS = -1
 """The bucket of rows that hold documents."""
 _SHIFT = 54  # leaves the first 10 bits of a term's number
 _HEAD = struct.Struct("<III")
-_ONE = struct.Struct("<IH")
+_SINGLE = struct.Struct("<IH")
 _NUMBER, _LENGTH = struct.Struct("<I"), struct.Struct("<H")
-_NARROW = 64
+_MAX_BYTE_DOCUMENTS = 64
 
 
-class Unreadable(Exception):
+class CorruptSegment(Exception):
     """Bytes of the index are not what was packed: damage that the database does not notice."""
 
 
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     data: bytes
 
 
-def alone(document: Document, first: int) -> Row:
+def pack_single(document: Document, first: int) -> Row:
     """Pack a run of one document: what `pack` gives for it, at a tenth of the cost."""
     m, counts = len(document.terms), document.frequencies
     if m and max(counts) > MAX_FREQUENCY:
@@ -65,13 +65,13 @@ def alone(document: Document, first: int) -> Row:
             _HEAD.pack(1, m, m),
             struct.pack(f"<{m}q", *document.terms),
             bytes(counts),
-            _ONE.pack(document.number, min(document.length, MAX_LENGTH)),
+            _SINGLE.pack(document.number, min(document.length, MAX_LENGTH)),
         )
     )
-    return Row(WHOLE, first, 1, data)
+    return Row(DOCUMENTS, first, 1, data)
 
 
-def packed_alone(data: bytes) -> tuple[int, bytes] | None:
+def unpack_single(data: bytes) -> tuple[int, bytes] | None:
     """Read a run of one document as `runs.gather_packed` takes it; None where it was cut short.
 
     Raises:
@@ -79,51 +79,51 @@ def packed_alone(data: bytes) -> tuple[int, bytes] | None:
     """
     n, _, m = head(data)
     if n != 1:
-        raise Unreadable("a document of the index is malformed")
-    terms, at = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
-    frequencies = data[at : at + m]
-    number, length = _ONE.unpack_from(data, at + m)
+        raise CorruptSegment("a document of the index is malformed")
+    terms, offset = data[_HEAD.size : _HEAD.size + 8 * m], _HEAD.size + 8 * m
+    frequencies = data[offset : offset + m]
+    number, length = _SINGLE.unpack_from(data, offset + m)
     if length != m:
-        each = [terms[8 * n : 8 * n + 8] * count for n, count in enumerate(frequencies)]
-        terms = b"".join(each)
+        repeated = [terms[8 * n : 8 * n + 8] * count for n, count in enumerate(frequencies)]
+        terms = b"".join(repeated)
     return (number, terms) if 8 * length == len(terms) and length < MAX_LENGTH else None
 
 
-def pack(run: Run, first: int) -> Iterator[Row]:
+def pack(source: Segment, first: int) -> Iterator[Row]:
     """Pack a run that begins at document `first` of its scope."""
-    size = len(run.numbers)
-    starts, columns = _columns(run, size)
-    if size < SPLIT:
-        everything = (0, len(starts)), (0, len(run.terms))
-        yield Row(WHOLE, first, size, columns.some(*everything, size) + _documents(run))
+    size = len(source.numbers)
+    starts, columns = _columns(source, size)
+    if size < SHARD_SIZE:
+        bounds = (0, len(starts)), (0, len(source.terms))
+        yield Row(DOCUMENTS, first, size, columns.slice_(*bounds, size) + _documents(source))
         return
-    yield Row(WHOLE, first, size, columns.some((0, 0), (0, 0), size) + _documents(run))
-    edges = np.searchsorted(run.terms[starts] >> _SHIFT, np.arange(BUCKETS + 1) - BUCKETS // 2)
-    ends = np.append(starts, len(run.terms))[edges].tolist()
+    yield Row(DOCUMENTS, first, size, columns.slice_((0, 0), (0, 0), size) + _documents(source))
+    edges = np.searchsorted(source.terms[starts] >> _SHIFT, np.arange(BUCKETS + 1) - BUCKETS // 2)
+    ends = np.append(starts, len(source.terms))[edges].tolist()
     lows = edges.tolist()
     for number in range(BUCKETS):
         low, high = lows[number], lows[number + 1]
         if low < high:
-            data = columns.some((low, high), (ends[number], ends[number + 1]), 0)
+            data = columns.slice_((low, high), (ends[number], ends[number + 1]), 0)
             yield Row(number, first, size, data)
 
 
-def blank(row: Row, place: int) -> Row | None:
+def erase_document(row: Row, ordinal: int) -> Row | None:
     """Put a tombstone in the place of a document; None when a row of postings has none left."""
-    if row.size == SPLIT and row.bucket == WHOLE:
+    if row.size == SHARD_SIZE and row.bucket == DOCUMENTS:
         data = bytearray(row.data)
-        _NUMBER.pack_into(data, len(data) - 6 * SPLIT + 4 * place, TOMBSTONE)
-        _LENGTH.pack_into(data, len(data) - 2 * SPLIT + 2 * place, 0)
+        _NUMBER.pack_into(data, len(data) - 6 * SHARD_SIZE + 4 * ordinal, TOMBSTONE)
+        _LENGTH.pack_into(data, len(data) - 2 * SHARD_SIZE + 2 * ordinal, 0)
         return row._replace(data=bytes(data))
-    run = segment.blank(unpack(row.data), place)
+    decoded = segment.erase_document(unpack(row.data), ordinal)
     if row.size == 1:
-        return pack_one(run, 0, row.first)
-    if row.bucket == WHOLE:
-        return next(pack(run, row.first))
-    if not len(run.terms):
+        return pack_one(decoded, 0, row.first)
+    if row.bucket == DOCUMENTS:
+        return next(pack(decoded, row.first))
+    if not len(decoded.terms):
         return None
-    starts, columns = _columns(run, row.size)
-    return row._replace(data=columns.some((0, len(starts)), (0, len(run.terms)), 0))
+    starts, columns = _columns(decoded, row.size)
+    return row._replace(data=columns.slice_((0, len(starts)), (0, len(decoded.terms)), 0))
 
 
 def numbers(data: bytes) -> NDArray[np.uint32]:
@@ -132,14 +132,14 @@ def numbers(data: bytes) -> NDArray[np.uint32]:
     return np.frombuffer(data, "<u4", n, len(data) - 6 * n)
 
 
-def pack_one(run: Run, place: int, first: int) -> Row:
+def pack_one(source: Segment, ordinal: int, first: int) -> Row:
     """Pack one document of a run: what `pack` gives for it, with fewer arrays."""
-    chosen = np.flatnonzero(run.places == place)
+    chosen = np.flatnonzero(source.ordinals == ordinal)
     m = len(chosen)
-    terms, frequencies = run.terms[chosen].tobytes(), run.frequencies[chosen].tobytes()
-    document = _ONE.pack(int(run.numbers[place]), int(run.lengths[place]))
+    terms, frequencies = source.terms[chosen].tobytes(), source.frequencies[chosen].tobytes()
+    document = _SINGLE.pack(int(source.numbers[ordinal]), int(source.lengths[ordinal]))
     head = _HEAD.pack(1, m, m)
-    return Row(WHOLE, first, 1, b"".join((head, terms, frequencies, document)))
+    return Row(DOCUMENTS, first, 1, b"".join((head, terms, frequencies, document)))
 
 
 def head(data: bytes) -> tuple[int, int, int]:
@@ -149,47 +149,49 @@ def head(data: bytes) -> tuple[int, int, int]:
         Unreadable: so many do not have so many bytes.
     """
     n, u, m = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0)
-    width = 0 if n == 1 else 1 if 0 < n <= _NARROW else 2
+    width = 0 if n == 1 else 1 if 0 < n <= _MAX_BYTE_DOCUMENTS else 2
     size = _HEAD.size + 8 * u + width * (u + m) + m + 6 * n
     if len(data) != size or (n == 1 and u != m):
-        raise Unreadable("a row of the index has another size than it says")
+        raise CorruptSegment("a row of the index has another size than it says")
     return n, u, m
 
 
-def unpack(data: bytes) -> Run:
+def unpack(data: bytes) -> Segment:
     """Read a row back; one of postings alone has no documents.
 
     Raises:
         Unreadable: it is none.
     """
     n, u, m = head(data)
-    at = _HEAD.size
-    terms = np.frombuffer(data, "<i8", u, at)
-    at += 8 * u
-    places = np.zeros(m, dtype=np.int64)
+    offset = _HEAD.size
+    terms = np.frombuffer(data, "<i8", u, offset)
+    offset += 8 * u
+    ordinals = np.zeros(m, dtype=np.int64)
     if n != 1:
-        kind, width = ("u1", 1) if 0 < n <= _NARROW else ("<u2", 2)
-        counts = np.frombuffer(data, kind, u, at)
+        kind, width = ("u1", 1) if 0 < n <= _MAX_BYTE_DOCUMENTS else ("<u2", 2)
+        counts = np.frombuffer(data, kind, u, offset)
         if int(counts.sum(dtype=np.int64)) != m:
-            raise Unreadable("a row of the index has not the postings that it says")
+            raise CorruptSegment("a row of the index has not the postings that it says")
         terms = np.repeat(terms, counts)
-        places[:] = placed(np.frombuffer(data, kind, m, at + width * u), n or SPLIT)
-        at += width * (u + m)
-    frequencies = np.frombuffer(data, "u1", m, at)
-    numbers = np.frombuffer(data, "<u4", n, at := at + m)
-    lengths = np.frombuffer(data, "<u2", n, at + 4 * n)
-    return Run(numbers, lengths, terms, places, frequencies)
+        ordinals[:] = check_ordinals(
+            np.frombuffer(data, kind, m, offset + width * u), n or SHARD_SIZE
+        )
+        offset += width * (u + m)
+    frequencies = np.frombuffer(data, "u1", m, offset)
+    numbers = np.frombuffer(data, "<u4", n, offset := offset + m)
+    lengths = np.frombuffer(data, "<u2", n, offset + 4 * n)
+    return Segment(numbers, lengths, terms, ordinals, frequencies)
 
 
-def placed(places: NDArray[Any], documents: int) -> NDArray[Any]:
+def check_ordinals(ordinals: NDArray[Any], documents: int) -> NDArray[Any]:
     """Return places of so many documents.
 
     Raises:
         Unreadable: one of them is behind the last one.
     """
-    if len(places) and int(places.max()) >= documents:
-        raise Unreadable("a row of the index names a document behind its last one")
-    return places
+    if len(ordinals) and int(ordinals.max()) >= documents:
+        raise CorruptSegment("a row of the index names a document behind its last one")
+    return ordinals
 
 
 def bucket(term: int) -> int:
@@ -197,21 +199,21 @@ def bucket(term: int) -> int:
     return (term >> _SHIFT) + BUCKETS // 2
 
 
-def _documents(run: Run) -> bytes:
-    return run.numbers.astype("<u4").tobytes() + run.lengths.astype("<u2").tobytes()
+def _documents(source: Segment) -> bytes:
+    return source.numbers.astype("<u4").tobytes() + source.lengths.astype("<u2").tobytes()
 
 
-def _columns(run: Run, size: int) -> tuple[NDArray[np.intp], _Columns]:
+def _columns(source: Segment, size: int) -> tuple[NDArray[np.intp], _Columns]:
     """Pack each column of a run of `size`; returned with where each term's postings begin."""
-    is_first = np.ones(len(run.terms), dtype=bool)
-    np.not_equal(run.terms[1:], run.terms[:-1], out=is_first[1:])
+    is_first = np.ones(len(source.terms), dtype=bool)
+    np.not_equal(source.terms[1:], source.terms[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
-    kind, width = ("u1", 1) if size <= _NARROW else ("<u2", 2)
+    kind, width = ("u1", 1) if size <= _MAX_BYTE_DOCUMENTS else ("<u2", 2)
     return starts, _Columns(
-        run.terms[starts].astype("<i8").tobytes(),
-        distances(starts, len(run.terms)).astype(kind).tobytes(),
-        run.places.astype(kind).tobytes(),
-        run.frequencies.tobytes(),
+        source.terms[starts].astype("<i8").tobytes(),
+        gaps(starts, len(source.terms)).astype(kind).tobytes(),
+        source.ordinals.astype(kind).tobytes(),
+        source.frequencies.tobytes(),
         width,
     )
 
@@ -222,12 +224,12 @@ class _Columns:
 
     terms: bytes
     counts: bytes
-    places: bytes
+    ordinals: bytes
     frequencies: bytes
     width: int
     """How many bytes a count or a place takes."""
 
-    def some(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
+    def slice_(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
         """Pack a range of terms, which has a range of the postings; so many documents follow."""
         (low, high), (first, last) = terms, postings
         head, width = _HEAD.pack(documents, high - low, last - first), self.width
@@ -236,7 +238,7 @@ class _Columns:
                 head,
                 self.terms[8 * low : 8 * high],
                 self.counts[width * low : width * high],
-                self.places[width * first : width * last],
+                self.ordinals[width * first : width * last],
                 self.frequencies[first:last],
             )
         )

@@ -16,7 +16,7 @@ _NUMBERS = (
 )
 _MONTH = "|".join(month.capitalize() for month in MONTHS)
 # What is asked for, and how texts have it; the first that is asked for counts.
-_SORTS = (
+_ANSWER_TYPES = (
     (
         re.compile(r"(?i)\bhow (?:many|much|old|long|often|far|big|tall|high|fast|large)\b"),
         re.compile(rf"(?i)\d|\b(?:one|{_NUMBERS})\b"),
@@ -36,9 +36,9 @@ _SORTS = (
 )
 
 
-def sort_of(question: str) -> re.Pattern[str] | None:
+def answer_pattern(question: str) -> re.Pattern[str] | None:
     """Return how texts have what a question asks for; None when it may be anything."""
-    for asked, given in _SORTS:
-        if asked.search(question):
-            return given
+    for question_pattern, text_pattern in _ANSWER_TYPES:
+        if question_pattern.search(question):
+            return text_pattern
     return None

@@ -20,54 +20,54 @@ from knowledge_service.search.thesaurus import (
 
 # What each word counts beside the one that was asked for, and how many of a table are brought along
 # at most: more would cost more reading than they find. Found on half of bench/recall.
-_FAMILY, _EXCHANGED, _KIND = (0.8, 16), (0.5, 24), (0.4, 40)
-_INSTEAD, _OF_DAYS = (0.5, 12), (0.3, 10)
+_DERIVATION, _SYNONYM, _HYPONYM = (0.8, 16), (0.5, 24), (0.4, 40)
+_PARAPHRASE, _EVERYDAY_KIND = (0.5, 12), (0.3, 10)
 _LIGHT, _FRAME = 0.4, 0.6
 Table = Mapping[str, Sequence[str]]
 
 
-def weighted(own: Sequence[str]) -> dict[str, float]:
+def expand_terms(query_terms: Sequence[str]) -> dict[str, float]:
     """Weigh the terms of a question, and those that they bring along after them.
 
     Words such as "get" and "kind", which say little wherever they stand, count less and bring none.
     Those that questions are put with, such as "happen" and "new", count a little less.
     """
-    light = _weights()
-    found = {term: light.get(term, 1.0) for term in own}
-    telling = [term for term in own if found[term] != _LIGHT]
-    for table, worth in _tables():
-        _bring(found, telling, table, worth)
-    return found
+    reduced = _reduced_weights()
+    weights = {term: reduced.get(term, 1.0) for term in query_terms}
+    expandable = [term for term in query_terms if weights[term] != _LIGHT]
+    for table, limits in _tables():
+        _add_expansions(weights, expandable, table, limits)
+    return weights
 
 
-def _bring(
-    found: dict[str, float], own: Sequence[str], table: Table, worth: tuple[float, int]
+def _add_expansions(
+    weights: dict[str, float], query_terms: Sequence[str], table: Table, limits: tuple[float, int]
 ) -> None:
-    weight, left = worth
-    for term in own:
-        for other in table.get(term, ()):
-            if other not in found:
-                if not left:
+    weight, remaining = limits
+    for term in query_terms:
+        for expansion in table.get(term, ()):
+            if expansion not in weights:
+                if not remaining:
                     return
-                left -= 1
-                found[other] = weight
+                remaining -= 1
+                weights[expansion] = weight
 
 
 @functools.cache
-def _weights() -> dict[str, float]:
+def _reduced_weights() -> dict[str, float]:
     """Return what words weigh that do not weigh as much as any other."""
-    frame = dict.fromkeys(map(analyser.word, FRAME_WORDS), _FRAME)
-    return frame | dict.fromkeys(map(analyser.word, LIGHT_WORDS), _LIGHT)
+    frame = dict.fromkeys(map(analyser.stem, FRAME_WORDS), _FRAME)
+    return frame | dict.fromkeys(map(analyser.stem, LIGHT_WORDS), _LIGHT)
 
 
 @functools.cache
 def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
     return (
-        (_mutual(thesaurus.DERIVATIONS + thesaurus.DERIVATIONS_EVERYDAY), _FAMILY),
-        (_mutual(thesaurus.SYNONYMS), _EXCHANGED),
-        (_one_way(thesaurus.HYPONYMS), _KIND),
-        (_one_way(thesaurus.PARAPHRASES + thesaurus.PARAPHRASES_EVERYDAY), _INSTEAD),
-        (_one_way(thesaurus.HYPONYMS_EVERYDAY), _OF_DAYS),
+        (_mutual(thesaurus.DERIVATIONS + thesaurus.DERIVATIONS_EVERYDAY), _DERIVATION),
+        (_mutual(thesaurus.SYNONYMS), _SYNONYM),
+        (_one_way(thesaurus.HYPONYMS), _HYPONYM),
+        (_one_way(thesaurus.PARAPHRASES + thesaurus.PARAPHRASES_EVERYDAY), _PARAPHRASE),
+        (_one_way(thesaurus.HYPONYMS_EVERYDAY), _EVERYDAY_KIND),
     )
 
 
@@ -78,17 +78,17 @@ def _mutual(groups: Iterable[Group]) -> Table:
         terms = _terms(group)
         for term in terms:
             table.setdefault(term, {}).update(dict.fromkeys(terms))
-    return {term: tuple(others) for term, others in table.items()}
+    return {term: tuple(expansions) for term, expansions in table.items()}
 
 
 def _one_way(expansions: Iterable[Expansion]) -> Table:
     """Index words that bring others, which do not bring them."""
     table: dict[str, dict[str, None]] = {}
-    for words, others in expansions:
-        for word in words:
-            table.setdefault(analyser.word(word), {}).update(dict.fromkeys(_terms(others)))
-    return {term: tuple(others) for term, others in table.items()}
+    for sources, targets in expansions:
+        for source in sources:
+            table.setdefault(analyser.stem(source), {}).update(dict.fromkeys(_terms(targets)))
+    return {term: tuple(targets) for term, targets in table.items()}
 
 
-def _terms(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(analyser.word(word) for word in words if word not in STOP_WORDS)
+def _terms(vocabulary: Iterable[str]) -> tuple[str, ...]:
+    return tuple(analyser.stem(entry) for entry in vocabulary if entry not in STOP_WORDS)

@@ -16,7 +16,7 @@ from knowledge_service.search.text import analyser, dates
 from knowledge_service.search.text.english import MONTHS, WEEKDAYS
 from knowledge_service.search.thesaurus import STOP_WORDS
 
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_ALPHABETIC = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _TIME = re.compile(
     r"(?i)\b(?:when|how long ago|(?:what|which) (?:date|day|time|week|month|year|weekday))\b"
 )
@@ -25,7 +25,7 @@ _CURRENT = re.compile(
 )
 # `did Anna say`, `do Anna and Bruno like`: whom the question is about, other names beside them.
 _NAME = r"[A-Z][^\W\d_A-Z]+"
-_WHOM = re.compile(
+_SUBJECT = re.compile(
     r"\b(?:did|does|do|has|have|is|are|was|were|would|will|had|can|could|should)\s+"
     rf"({_NAME}(?:(?:,|,? and| or)\s+{_NAME}){{0,5}})\b"
 )
@@ -33,7 +33,7 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 
 
 @dataclass(frozen=True)
-class Question:
+class ParsedQuery:
     """A question, taken apart. Phrases and names are case-folded.
 
     `wanted` is how texts have what is asked for, unless that may be anything.
@@ -43,46 +43,48 @@ class Question:
     names: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     dates: tuple[dates.Moment | dates.Span, ...] = ()
-    asks_when: bool = False
-    asks_now: bool = False
-    wanted: re.Pattern[str] | None = None
+    asks_time: bool = False
+    prefers_recent: bool = False
+    answer_pattern: re.Pattern[str] | None = None
 
 
-def parse(text: str, now: datetime) -> Question:
+def parse(text: str, now: datetime) -> ParsedQuery:
     """Take a question apart."""
-    own = tuple(dict.fromkeys(analyser.sequence(text)))
+    query_terms = tuple(dict.fromkeys(analyser.sequence(text)))
     # What is before a day is not of that day.
-    unasked = {term for each in dates.compared(text) for term in each.terms}
-    if unasked:
-        own = tuple(term for term in own if term not in unasked)
-    return Question(
-        terms=expansion.weighted(own),
+    excluded = {term for moment in dates.comparisons(text) for term in moment.terms}
+    if excluded:
+        query_terms = tuple(term for term in query_terms if term not in excluded)
+    return ParsedQuery(
+        terms=expansion.expand_terms(query_terms),
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),
-        dates=dates.asked(text, now),
-        asks_when=_TIME.search(text) is not None,
-        asks_now=_CURRENT.search(text) is not None,
-        wanted=answer_types.sort_of(text),
+        dates=dates.dates_in_query(text, now),
+        asks_time=_TIME.search(text) is not None,
+        prefers_recent=_CURRENT.search(text) is not None,
+        answer_pattern=answer_types.answer_pattern(text),
     )
 
 
 def _names(text: str) -> frozenset[str]:
-    subject = _WHOM.search(text)
+    subject = _SUBJECT.search(text)
     if subject:
-        about = _names_of(subject[1])
-        if about:
-            return about
+        subject_names = _names_of(subject[1])
+        if subject_names:
+            return subject_names
     return _names_of(text)
 
 
 def _names_of(text: str) -> frozenset[str]:
-    words = (match.group() for match in _WORD.finditer(text))
-    named = (word.casefold() for word in words if word[0].isupper() and word[1:].islower())
-    return frozenset(name for name in named if name not in _NO_NAMES)
+    tokens = (match.group() for match in _ALPHABETIC.finditer(text))
+    folded_names = (
+        token.casefold() for token in tokens if token[0].isupper() and token[1:].islower()
+    )
+    return frozenset(name for name in folded_names if name not in _NO_NAMES)
 
 
 def _phrases(text: str) -> Iterator[str]:
-    words = [match.group().casefold() for match in _WORD.finditer(text)]
-    for first, second in pairwise(words):
+    tokens = [match.group().casefold() for match in _ALPHABETIC.finditer(text)]
+    for first, second in pairwise(tokens):
         if len(second) > 1 and not {first, second} & STOP_WORDS:
             yield f"{first} {second}"

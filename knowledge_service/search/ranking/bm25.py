@@ -16,25 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge_service.search.postings import reader
-from knowledge_service.search.postings.cache import Kept
-from knowledge_service.search.postings.reader import Columns, Texts
+from knowledge_service.search.postings.cache import LruCache
+from knowledge_service.search.postings.reader import Columns, ScopePostings
 from knowledge_service.search.text import term_ids
 
 # As is common for short passages: length says less of a sentence than of a page.
 _K1 = 0.9
 _B = 0.4
 # Up to here the threshold is found by a partition; beyond it by the best of each chunk first.
-_SMALL = 16_384
+_PARTITION_LIMIT = 16_384
 _CHUNK = 64
 
 # Postings that are weighted at once: so few fit into a cache, so many are worth the calls.
-_TOGETHER = 65_536
+_BATCH_POSTINGS = 65_536
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Scale:
+class Bm25Weights:
     """What turns postings into scores: a factor for each term, and the mean length."""
 
     factors: Floats
@@ -50,7 +50,7 @@ class Scale:
         return factors
 
 
-_NOTHING = Scale(np.empty(0), 1.0)
+_NO_WEIGHTS = Bm25Weights(np.empty(0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,32 @@ class Scores:
     Documents are named by their place: scope after scope, each in the order in which they came.
     """
 
-    scopes: Sequence[Texts]
+    scopes: Sequence[ScopePostings]
     values: Floats
     terms: tuple[str, ...] = ()
-    scale: Scale = _NOTHING
+    weights: Bm25Weights = _NO_WEIGHTS
 
-    def numbers(self, places: NDArray[np.intp]) -> NDArray[np.uint32]:
+    def numbers(self, ordinals: NDArray[np.intp]) -> NDArray[np.uint32]:
         """Return the numbers of the facts at some places, which ascend."""
-        found = np.empty(len(places), dtype=np.uint32)
-        base = done = 0
-        for piece in chain.from_iterable([scope.numbers for scope in self.scopes]):
-            if done == len(places):
+        numbers = np.empty(len(ordinals), dtype=np.uint32)
+        base = copied = 0
+        for fact_numbers in chain.from_iterable([scope.numbers for scope in self.scopes]):
+            if copied == len(ordinals):
                 break
-            end = int(places.searchsorted(base + len(piece)))
-            if end > done:
-                found[done:end] = piece[places[done:end] - base]
-            base, done = base + len(piece), end
-        return found
+            end = int(ordinals.searchsorted(base + len(fact_numbers)))
+            if end > copied:
+                numbers[copied:end] = fact_numbers[ordinals[copied:end] - base]
+            base, copied = base + len(fact_numbers), end
+        return numbers
 
-    def place(self, fact_no: int) -> int | None:
+    def ordinal_of(self, fact_no: int) -> int | None:
         """Return the place of a fact; None when it is not in the index of these scopes."""
         base = 0
-        for piece in chain.from_iterable([scope.numbers for scope in self.scopes]):
-            found = np.flatnonzero(piece == fact_no)
-            if len(found):
-                return base + int(found[0])
-            base += len(piece)
+        for fact_numbers in chain.from_iterable([scope.numbers for scope in self.scopes]):
+            positions = np.flatnonzero(fact_numbers == fact_no)
+            if len(positions):
+                return base + int(positions[0])
+            base += len(fact_numbers)
         return None
 
     def best(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
@@ -93,40 +93,43 @@ class Scores:
 
         At least `size` when so many have a score, and all that score as the last of them.
         """
-        places = self._reaching(size)
-        numbers = self.numbers(places)
-        order = np.lexsort((numbers, -self.values[places]))
-        return numbers[order], places[order]
+        ordinals = self._reaching(size)
+        numbers = self.numbers(ordinals)
+        order = np.lexsort((numbers, -self.values[ordinals]))
+        return numbers[order], ordinals[order]
 
     def parts(self, fact_no: int) -> dict[str, float]:
         """Return what each term of the question gave to a fact's score."""
-        place = self.place(fact_no)
+        ordinal = self.ordinal_of(fact_no)
         base = 0
         for scope in self.scopes:
-            if place is not None and base <= place < base + scope.count:
-                return dict(self._parts(scope, place - base))
+            if ordinal is not None and base <= ordinal < base + scope.count:
+                return dict(self._parts(scope, ordinal - base))
             base += scope.count
         return {}
 
-    def _parts(self, scope: Texts, place: int) -> Iterator[tuple[str, float]]:
-        for term, first, (places, frequencies, lengths) in scope.found:
-            spot = int(places.searchsorted(place - first))
-            if spot < len(places) and places[spot] == place - first:
-                factor, length = float(self.scale.factors[term]), float(lengths[spot])
-                yield self.terms[term], self.scale.weights(factor, length, int(frequencies[spot]))
+    def _parts(self, scope: ScopePostings, ordinal: int) -> Iterator[tuple[str, float]]:
+        for term, first, (ordinals, frequencies, lengths) in scope.postings:
+            index = int(ordinals.searchsorted(ordinal - first))
+            if index < len(ordinals) and ordinals[index] == ordinal - first:
+                factor, length = float(self.weights.factors[term]), float(lengths[index])
+                yield (
+                    self.terms[term],
+                    self.weights.weights(factor, length, int(frequencies[index])),
+                )
 
     def _reaching(self, size: int) -> NDArray[np.intp]:
         values = self.values
-        if size < len(values) // _CHUNK and len(values) > _SMALL:
-            chosen = _in_best_chunks(values, size)
+        if size < len(values) // _CHUNK and len(values) > _PARTITION_LIMIT:
+            ordinals = _in_best_chunks(values, size)
         else:
-            chosen = np.flatnonzero(values)
-        if 0 < size < len(chosen):
-            found = values[chosen]
-            floor = np.partition(found, len(found) - size)[len(found) - size]
-            chosen = chosen[found >= floor]
-        chosen.sort()
-        return chosen
+            ordinals = np.flatnonzero(values)
+        if 0 < size < len(ordinals):
+            candidates = values[ordinals]
+            floor = np.partition(candidates, len(candidates) - size)[len(candidates) - size]
+            ordinals = ordinals[candidates >= floor]
+        ordinals.sort()
+        return ordinals
 
 
 def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
@@ -139,86 +142,91 @@ def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
     if floor <= 0:
         return np.flatnonzero(values)
     chunks = np.flatnonzero(tops >= floor)
-    near = (chunks[:, np.newaxis] + np.arange(_CHUNK) * count).ravel()
-    near = np.append(near, np.arange(count * _CHUNK, len(values)))
-    found: NDArray[np.intp] = near[values[near] >= floor]
-    return found
+    candidates = (chunks[:, np.newaxis] + np.arange(_CHUNK) * count).ravel()
+    candidates = np.append(candidates, np.arange(count * _CHUNK, len(values)))
+    ordinals: NDArray[np.intp] = candidates[values[candidates] >= floor]
+    return ordinals
 
 
 def search(
-    source: reader.Source, kept: Kept, scope_nos: Iterable[int], question: Mapping[str, float]
+    source: reader.Source,
+    cache: LruCache,
+    scope_nos: Iterable[int],
+    term_weights: Mapping[str, float],
 ) -> Scores:
     """Score the documents of some scopes; nothing outside of these is read.
 
     The question says what each of its terms weighs. What was decoded before is taken from `kept`,
     and left there.
     """
-    ascending = sorted((term_ids.number(term), term) for term in question)
-    asked = np.array([number for number, _ in ascending], dtype=np.int64)
-    found = reader.read(source, kept, sorted(scope_nos), asked)
-    return _scores(found, tuple([term for _, term in ascending]), question)
+    ascending = sorted((term_ids.number(term), term) for term in term_weights)
+    query_terms = np.array([number for number, _ in ascending], dtype=np.int64)
+    scopes = reader.read(source, cache, sorted(scope_nos), query_terms)
+    return _scores(scopes, tuple([term for _, term in ascending]), term_weights)
 
 
 def _scores(
-    scopes: Sequence[Texts], words: tuple[str, ...], question: Mapping[str, float]
+    scopes: Sequence[ScopePostings], query_terms: tuple[str, ...], term_weights: Mapping[str, float]
 ) -> Scores:
     documents = sum([scope.count for scope in scopes])
     live = sum([scope.live for scope in scopes])
-    scale = _scale(scopes, live, [question[word] for word in words])
+    weights = _weights_of(scopes, live, [term_weights[term] for term in query_terms])
     batches = list(_batches(scopes))
     if len(batches) == 1:
-        return Scores(scopes, _values(scopes, scale), words, scale)
+        return Scores(scopes, _values(scopes, weights), query_terms, weights)
     values = np.empty(documents)
     base = 0
-    for together in batches:
-        found = _values(together, scale)
-        values[base : base + len(found)] = found
-        base += len(found)
-    return Scores(scopes, values, words, scale)
+    for batch in batches:
+        batch_values = _values(batch, weights)
+        values[base : base + len(batch_values)] = batch_values
+        base += len(batch_values)
+    return Scores(scopes, values, query_terms, weights)
 
 
-def _scale(scopes: Sequence[Texts], documents: int, asked_for: Sequence[float]) -> Scale:
-    counts = [0] * len(asked_for)
+def _weights_of(
+    scopes: Sequence[ScopePostings], documents: int, term_weights: Sequence[float]
+) -> Bm25Weights:
+    counts = [0] * len(term_weights)
     for scope in scopes:
-        for term, _, postings in scope.found:
-            counts[term] += len(postings.places)
+        for term, _, postings in scope.postings:
+            counts[term] += len(postings.ordinals)
     df = np.array(counts, dtype=np.float64)
     idf = np.log(1 + (documents - df + 0.5) / (df + 0.5))
-    idf *= asked_for
+    idf *= term_weights
     length = sum([scope.total_length for scope in scopes])
-    return Scale(idf * (_K1 + 1), max(length / max(documents, 1), 1e-9))
+    return Bm25Weights(idf * (_K1 + 1), max(length / max(documents, 1), 1e-9))
 
 
-def _batches(scopes: Sequence[Texts]) -> Iterator[list[Texts]]:
-    batch: list[Texts] = []
+def _batches(scopes: Sequence[ScopePostings]) -> Iterator[list[ScopePostings]]:
+    batch: list[ScopePostings] = []
     postings = 0
     for scope in scopes:
         batch.append(scope)
-        postings += sum([len(each.postings.places) for each in scope.found])
-        if postings >= _TOGETHER:
+        postings += sum([len(match.postings.ordinals) for match in scope.postings])
+        if postings >= _BATCH_POSTINGS:
             yield batch
             batch, postings = [], 0
     if batch:
         yield batch
 
 
-def _values(scopes: Sequence[Texts], scale: Scale) -> Floats:
+def _values(scopes: Sequence[ScopePostings], bm25_weights: Bm25Weights) -> Floats:
     """Add up what each posting gives its document, in the order of the terms."""
     terms: list[int] = []
     bases: list[int] = []
     columns: list[Columns] = []
     base = 0
     for scope in scopes:
-        for term, first, postings in scope.found:
+        for term, first, postings in scope.postings:
             terms.append(term)
             bases.append(base + first)
             columns.append(postings)
         base += scope.count
     if not columns:
         return np.zeros(base)
-    places, tf, lengths = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    sizes = [len(postings.places) for postings in columns]
-    places += np.repeat(np.array(bases, dtype=np.int32), sizes)
-    weights = scale.weights(np.repeat(scale.factors[terms], sizes), lengths, tf)
-    values: Any = np.bincount(places, weights=weights, minlength=base)
+    ordinals, tf, lengths = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    sizes = [len(postings.ordinals) for postings in columns]
+    ordinals += np.repeat(np.array(bases, dtype=np.int32), sizes)
+    weights = bm25_weights.weights(np.repeat(bm25_weights.factors[terms], sizes), lengths, tf)
+    values: Any = np.bincount(ordinals, weights=weights, minlength=base)
     return cast("Floats", values)

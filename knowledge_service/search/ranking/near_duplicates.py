@@ -20,36 +20,36 @@ from knowledge_service.search.text import analyser, dates
 from knowledge_service.search.text.english import WEEKDAYS
 from knowledge_service.search.thesaurus import STOP_WORDS
 
-_SAME = 0.9
-_WORD = re.compile(r"\w+(?:[-./:@]+\w+)*")
+_MIN_OVERLAP = 0.9
+_TOKEN = re.compile(r"\w+(?:[-./:@]+\w+)*")
 # A word in capitals, or that begins with one.
 _NAME = re.compile(r"\b[A-Z]\w*")
 _DAYS = frozenset(
     [form for day in (*WEEKDAYS, "weekend") for form in (day, f"{day}s")]
     + ["today", "tomorrow", "yesterday"]
 )
-_NOT = frozenset(("not", "no", "never", "without", "none", "cannot", "nor", "t"))
+_NEGATIONS = frozenset(("not", "no", "never", "without", "none", "cannot", "nor", "t"))
 
 
 @dataclass(frozen=True)
-class Words:
+class FactWords:
     """A fact and all of its words; the rest is worked out for the few that share most of them."""
 
     row: Candidate
     all: frozenset[str]
 
     @functools.cached_property
-    def exact(self) -> frozenset[str]:
+    def exact_tokens(self) -> frozenset[str]:
         """Return the words that must be equal."""
-        named = frozenset(map(str.casefold, _NAME.findall(self.row.content)))
-        numbers = frozenset([word for word in self.all if not word.isalpha()])
-        named = (named & self.all) - STOP_WORDS
-        return numbers | named | (self.all & (_NOT | _DAYS | dates.MONTH_WORDS))
+        proper_names = frozenset(map(str.casefold, _NAME.findall(self.row.content)))
+        numbers = frozenset([token for token in self.all if not token.isalpha()])
+        proper_names = (proper_names & self.all) - STOP_WORDS
+        return numbers | proper_names | (self.all & (_NEGATIONS | _DAYS | dates.MONTH_WORDS))
 
     @functools.cached_property
-    def told(self) -> frozenset[str]:
+    def stems(self) -> frozenset[str]:
         """Return what the words tell: inflected forms are one, and words of grammar none."""
-        return frozenset(map(analyser.word, self.all - STOP_WORDS))
+        return frozenset(map(analyser.stem, self.all - STOP_WORDS))
 
     @functools.cached_property
     def of(self) -> tuple[Hashable, ...]:
@@ -61,30 +61,30 @@ class Words:
             row.predicate,
             row.title,
             speakers.speaker(row),
-            sessions.of(row),
+            sessions.conversation_of(row),
         )
 
 
-def words(row: Candidate) -> Words:
+def fact_words(row: Candidate) -> FactWords:
     """Take the words of a fact's content."""
-    return Words(row, frozenset(_WORD.findall(row.content.casefold())))
+    return FactWords(row, frozenset(_TOKEN.findall(row.content.casefold())))
 
 
-def is_same(one: Words, other: Words) -> bool:
+def is_near_duplicate(first: FactWords, second: FactWords) -> bool:
     """Tell whether two facts say nearly the same."""
-    ours, theirs = len(one.all), len(other.all)
-    if min(ours, theirs) < _SAME * max(ours, theirs):
+    first_count, second_count = len(first.all), len(second.all)
+    if min(first_count, second_count) < _MIN_OVERLAP * max(first_count, second_count):
         return False
-    shared = len(one.all & other.all)
-    if shared < _SAME * (ours + theirs - shared):
+    shared = len(first.all & second.all)
+    if shared < _MIN_OVERLAP * (first_count + second_count - shared):
         return False
-    if one.exact != other.exact or one.of != other.of:
+    if first.exact_tokens != second.exact_tokens or first.of != second.of:
         return False
     # Where each has a word that the other has not, one stands for the other.
-    return one.told <= other.told or other.told <= one.told
+    return first.stems <= second.stems or second.stems <= first.stems
 
 
-class Folder:
+class Deduplicator:
     """Takes facts best first and tells which of them are shown.
 
     `paths` are the scopes of the facts by number.
@@ -92,10 +92,10 @@ class Folder:
 
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._paths = paths
-        self._kept: list[tuple[int, Words]] = []
+        self._kept: list[tuple[int, FactWords]] = []
         self._keys: dict[tuple[str, str], dict[int, int]] = {}
 
-    def know(self, rows: Iterable[Candidate]) -> None:
+    def register_keys(self, rows: Iterable[Candidate]) -> None:
         """Note which scopes say something on a key, before any fact is taken."""
         for row in rows:
             if row.key:
@@ -103,17 +103,19 @@ class Folder:
 
     def overridden_by(self, row: Candidate) -> int | None:
         """Return the fact of a nearer scope on the same key."""
-        own = self._paths[row.scope_no]
+        own_path = self._paths[row.scope_no]
         for scope_no, number in self._keys.get(row.key, {}).items() if row.key else ():
-            if scope_no != row.scope_no and access_control.contains(own, self._paths[scope_no]):
+            if scope_no != row.scope_no and access_control.contains(
+                own_path, self._paths[scope_no]
+            ):
                 return number
         return None
 
-    def same_as(self, row: Candidate) -> int | None:
+    def duplicate_of(self, row: Candidate) -> int | None:
         """Return the fact taken before that says nearly the same; else take this one."""
-        own = words(row)
-        for number, other in self._kept:
-            if is_same(own, other):
+        candidate = fact_words(row)
+        for number, shown in self._kept:
+            if is_near_duplicate(candidate, shown):
                 return number
-        self._kept.append((row.number, own))
+        self._kept.append((row.number, candidate))
         return None

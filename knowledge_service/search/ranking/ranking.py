@@ -15,37 +15,37 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from knowledge_service.search.query.parser import Question
+from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers, turns
-from knowledge_service.search.ranking.conversations.sessions import Session
+from knowledge_service.search.ranking.conversations.sessions import Conversation
 from knowledge_service.search.text import dates
 
 # What a turn gains from the two before and the two after; and when the one before only asks. Found
 # on half of the conversations in bench/recall and on others of their kind.
-BESIDE = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
-_ANSWERS = ((-1, 0.8), (-2, 0.5), (1, 0.2), (2, 0.2))
+NEIGHBOUR_WEIGHTS = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
+_ANSWER_WEIGHTS = ((-1, 0.8), (-2, 0.5), (1, 0.2), (2, 0.2))
 # Of that, what nobody says: facts of one run tell of each other less than turns do.
-_UNSAID = 0.5
+_WITHOUT_SPEAKER = 0.5
 _SESSION, _SESSION_BEST = 0.25, 2
 _LINKED = 0.3
 _MEANING = 0.6
 # The one who is asked about, who speaks to them, anybody else; turns that only ask, or say little.
-_SPEAKER, _TO_SPEAKER, _OTHER, _ASKS, _SHORT = 1.25, 0.95, 0.8, 0.8, 0.8
+_SPEAKER, _TO_SPEAKER, _OTHER_SPEAKER, _ASKS, _SHORT = 1.25, 0.95, 0.8, 0.8, 0.8
 _DATED, _WHEN, _WANTED, _PHRASE = 1.25, 1.15, 1.15, 0.04
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
-_ENOUGH = 10
-_EVEN = 0.5
+_MIN_OUTCOMES = 10
+_NEUTRAL_RATE = 0.5
 # The weight of the scope's outcomes in the usefulness of a fact, as a number of outcomes.
-_PRIOR = 4
+_PRIOR_OUTCOMES = 4
 # A factor is the first at nothing, and the second more at all.
 _USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)
 # How far age moves a score, when the question asks for what is so now and otherwise.
 _RECENT_NOW, _RECENT = 0.4, 0.05
 # What is remembered without saying how sure.
-_UNSURE = 0.5
+_DEFAULT_CONFIDENCE = 0.5
 _HALF_LIFE_US = 90 * 86_400_000_000
 _LOW, _HIGH = 0.8, 1.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ _TIMED = re.compile(
 
 
 @dataclass(frozen=True)
-class Uses:
+class OutcomeCounts:
     """How often a fact was in front of runs that succeeded and that failed."""
 
     succeeded: int = 0
@@ -78,12 +78,12 @@ class Evidence:
 
     rows: Mapping[int, Candidate]
     text: Mapping[int, float]
-    place: Mapping[int, int] = field(default_factory=dict)
+    ordinals: Mapping[int, int] = field(default_factory=dict)
     linked: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    meaning: Mapping[int, float] = field(default_factory=dict)
-    uses: Mapping[int, Uses] = field(default_factory=dict)
-    rates: Mapping[int, float] = field(default_factory=dict)
-    tied: Mapping[int, Session] | None = None
+    similarities: Mapping[int, float] = field(default_factory=dict)
+    uses: Mapping[int, OutcomeCounts] = field(default_factory=dict)
+    success_rates: Mapping[int, float] = field(default_factory=dict)
+    conversations: Mapping[int, Conversation] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,181 +95,202 @@ class Ranked:
     parts: dict[str, float]
 
 
-def rank(question: Question, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
+def rank(question: ParsedQuery, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
     """Score the rows, the best first; at most `size`, the best by their arms alone."""
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    tied = evidence.tied
-    if tied is None:
-        tied = sessions.of_all(evidence.rows.values())
-    asking = {number for number in tied if speakers.is_asking(evidence.rows[number])}
-    arms = _arms(evidence, tied, asking)
+    conversations = evidence.conversations
+    if conversations is None:
+        conversations = sessions.group_by_conversation(evidence.rows.values())
+    asking = {number for number in conversations if speakers.is_asking(evidence.rows[number])}
+    arms = _sum_features(evidence, conversations, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
-    found = []
-    heard = _heard(question, [evidence.rows[number] for _, number in sums[:size]])
-    for minus, number in sums[:size]:
-        score = -minus
+    ranked = []
+    speaker_factors = _speaker_factors(
+        question, [evidence.rows[number] for _, number in sums[:size]]
+    )
+    for negative_score, number in sums[:size]:
+        score = -negative_score
         factors = _factors(question, evidence.rows[number], now_us)
-        if number in heard:
-            factors["x_speaker"] = heard[number]
+        if number in speaker_factors:
+            factors["x_speaker"] = speaker_factors[number]
         if number in asking:
             factors["x_asks"] = _ASKS
-        if _hardly_says(evidence.rows[number], tied.get(number)):
+        if _is_short_turn(evidence.rows[number], conversations.get(number)):
             factors["x_short"] = _SHORT
         for value in factors.values():
             score *= value
         if score > 0:
-            found.append(Ranked(number, score, arms[number] | factors))
-    found.sort(key=lambda each: (-each.score, each.number))
-    return found
+            ranked.append(Ranked(number, score, arms[number] | factors))
+    ranked.sort(key=lambda each: (-each.score, each.number))
+    return ranked
 
 
-def with_use(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
+def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
     """Apply what became of the runs that facts were in front of; the best first again."""
-    found = []
-    for each in ranked:
-        uses = evidence.uses.get(each.number)
-        value = _bounded(_share(_USEFUL, usefulness(uses, _rate(evidence, each)))) if uses else 1.0
-        parts = {**each.parts, "x_usefulness": value} if uses else each.parts
-        found.append(Ranked(each.number, each.score * value, parts))
-    found.sort(key=lambda each: (-each.score, each.number))
-    return found
+    reordered = []
+    for result in ranked:
+        outcomes = evidence.uses.get(result.number)
+        value = (
+            _bounded(_interpolate(_USEFUL, usefulness(outcomes, _rate(evidence, result))))
+            if outcomes
+            else 1.0
+        )
+        parts = {**result.parts, "x_usefulness": value} if outcomes else result.parts
+        reordered.append(Ranked(result.number, result.score * value, parts))
+    reordered.sort(key=lambda result: (-result.score, result.number))
+    return reordered
 
 
-def usefulness(uses: Uses, rate: float) -> float:
+def usefulness(uses: OutcomeCounts, rate: float) -> float:
     """Return the share of successes, drawn to the scope's own rate while there are few."""
-    return (uses.succeeded + _PRIOR * rate) / (uses.succeeded + uses.failed + _PRIOR)
+    return (uses.succeeded + _PRIOR_OUTCOMES * rate) / (
+        uses.succeeded + uses.failed + _PRIOR_OUTCOMES
+    )
 
 
-def success_rate(uses: Uses) -> float:
+def success_rate(uses: OutcomeCounts) -> float:
     """Return a scope's own success rate; 0.5 while there are fewer than ten outcomes."""
     total = uses.succeeded + uses.failed
-    return uses.succeeded / total if total >= _ENOUGH else _EVEN
+    return uses.succeeded / total if total >= _MIN_OUTCOMES else _NEUTRAL_RATE
 
 
-def _rate(evidence: Evidence, each: Ranked) -> float:
-    return evidence.rates.get(evidence.rows[each.number].scope_no, _EVEN)
+def _rate(evidence: Evidence, result: Ranked) -> float:
+    return evidence.success_rates.get(evidence.rows[result.number].scope_no, _NEUTRAL_RATE)
 
 
-def _arms(
-    evidence: Evidence, tied: Mapping[int, Session], asking: Set[int]
+def _sum_features(
+    evidence: Evidence, conversations: Mapping[int, Conversation], asking: Set[int]
 ) -> dict[int, dict[str, float]]:
     text = evidence.text
     arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    if tied:
-        _add_sessions(arms, tied, asking, evidence)
-    for number, others in evidence.linked.items():
-        arms[number]["links"] = _LINKED * max(text.get(other, 0.0) for other in others)
+    if conversations:
+        _add_conversations(arms, conversations, asking, evidence)
+    for number, linked_numbers in evidence.linked.items():
+        arms[number]["links"] = _LINKED * max(
+            text.get(linked_number, 0.0) for linked_number in linked_numbers
+        )
     best = max(text.values(), default=0.0) or 1.0
-    for number, value in evidence.meaning.items():
+    for number, value in evidence.similarities.items():
         arms[number]["meaning"] = _MEANING * best * value
     return arms
 
 
-def _add_sessions(
+def _add_conversations(
     arms: Mapping[int, dict[str, float]],
-    tied: Mapping[int, Session],
+    conversations: Mapping[int, Conversation],
     asking: Set[int],
     evidence: Evidence,
 ) -> None:
     text = evidence.text
-    places = turns.in_order(tied, evidence.rows, evidence.place)
-    members: defaultdict[Session, list[int]] = defaultdict(list)
-    for number, name in tied.items():
-        members[name].append(number)
+    ordinals = turns.order_turns(conversations, evidence.rows, evidence.ordinals)
+    members: defaultdict[Conversation, list[int]] = defaultdict(list)
+    for number, conversation in conversations.items():
+        members[conversation].append(number)
     for numbers in members.values():
         best = sorted([text.get(number, 0.0) for number in numbers], reverse=True)
         strength = _SESSION * (sum(best[:_SESSION_BEST]) / _SESSION_BEST)
         # What has no word of the question gives nothing to those beside it.
-        at = {places[n]: text[n] for n in numbers if n in places and text.get(n)}
-        asked = {places[n] + 1 for n in numbers if n in asking and n in places}
+        text_at = {
+            ordinals[member]: text[member]
+            for member in numbers
+            if member in ordinals and text.get(member)
+        }
+        after_question = {
+            ordinals[member] + 1 for member in numbers if member in asking and member in ordinals
+        }
         for number in numbers:
-            place = places.get(number)
+            ordinal = ordinals.get(number)
             # A turn that only asks is no answer to what was said before it.
-            if place is not None and number not in asking:
-                context = _context(at, place, asked)
-                if context and not speakers.is_said(evidence.rows[number]):
-                    context *= _UNSAID
+            if ordinal is not None and number not in asking:
+                context = _context(text_at, ordinal, after_question)
+                if context and not speakers.has_speaker(evidence.rows[number]):
+                    context *= _WITHOUT_SPEAKER
                 arms[number]["context"] = context
             if number in text:
                 arms[number]["session"] = strength
 
 
-def _context(at: Mapping[int, float], place: int, asked: Set[int]) -> float:
+def _context(text_at: Mapping[int, float], ordinal: int, after_question: Set[int]) -> float:
     """Add up what a turn gains from those beside it in its session."""
-    beside = _ANSWERS if place in asked else BESIDE
-    return sum([weight * at[place + step] for step, weight in beside if place + step in at], 0.0)
+    weights = _ANSWER_WEIGHTS if ordinal in after_question else NEIGHBOUR_WEIGHTS
+    return sum(
+        [weight * text_at[ordinal + step] for step, weight in weights if ordinal + step in text_at],
+        0.0,
+    )
 
 
-def _factors(question: Question, row: Candidate, now_us: int) -> dict[str, float]:
-    found = _time_factors(row, now_us, _RECENT_NOW if question.asks_now else _RECENT)
-    if question.phrases:
+def _factors(query: ParsedQuery, row: Candidate, now_us: int) -> dict[str, float]:
+    factors = _time_factors(row, now_us, _RECENT_NOW if query.prefers_recent else _RECENT)
+    if query.phrases:
         content = row.content.casefold()
-        count = sum([phrase in content for phrase in question.phrases])
+        count = sum([phrase in content for phrase in query.phrases])
         if count:
-            found["x_phrase"] = 1 + _PHRASE * min(count, _MOST_PHRASES)
-    if question.dates and _is_of(row, question.dates):
-        found["x_date"] = _DATED
-    if question.asks_when and _TIMED.search(row.content):
-        found["x_when"] = _WHEN
-    if question.wanted is not None and question.wanted.search(row.content):
-        found["x_wanted"] = _WANTED
-    if row.confidence != _UNSURE:
-        found["x_confidence"] = _share(_CONFIDENT, row.confidence)
-    return found
+            factors["x_phrase"] = 1 + _PHRASE * min(count, _MOST_PHRASES)
+    if query.dates and _is_dated(row, query.dates):
+        factors["x_date"] = _DATED
+    if query.asks_time and _TIMED.search(row.content):
+        factors["x_when"] = _WHEN
+    if query.answer_pattern is not None and query.answer_pattern.search(row.content):
+        factors["x_wanted"] = _WANTED
+    if row.confidence != _DEFAULT_CONFIDENCE:
+        factors["x_confidence"] = _interpolate(_CONFIDENT, row.confidence)
+    return factors
 
 
-def _heard(question: Question, rows: Iterable[Candidate]) -> dict[int, float]:
+def _speaker_factors(query: ParsedQuery, rows: Iterable[Candidate]) -> dict[int, float]:
     """Weigh who says the facts: the one whom the question is about, or somebody else instead.
 
     Who speaks to the other of two may be speaking about them.
     """
-    if not question.names:
+    if not query.names:
         return {}
-    found: dict[int, float] = {}
-    others: dict[int, float] = {}
+    speaking: dict[int, float] = {}
+    other_speakers: dict[int, float] = {}
     for row in rows:
-        is_voice = speakers.is_voice(row, question.names)
-        if is_voice:
-            found[row.number] = _SPEAKER
-        elif is_voice is False:
-            others[row.number] = _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER
-    return found | others if found else {}
+        is_speaker = speakers.is_speaker(row, query.names)
+        if is_speaker:
+            speaking[row.number] = _SPEAKER
+        elif is_speaker is False:
+            other_speakers[row.number] = (
+                _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER_SPEAKER
+            )
+    return speaking | other_speakers if speaking else {}
 
 
-def _hardly_says(row: Candidate, session: Session | None) -> bool:
+def _is_short_turn(row: Candidate, session: Conversation | None) -> bool:
     """Tell whether it is a turn of few words. What is known in few words says all of it."""
-    return session is not None and sessions.is_talk(session) and speakers.is_short(row)
+    return session is not None and sessions.is_conversation(session) and speakers.is_short(row)
 
 
-def _is_of(row: Candidate, asked: Sequence[dates.Moment | dates.Span]) -> bool:
+def _is_dated(row: Candidate, periods: Sequence[dates.Moment | dates.Span]) -> bool:
     """Tell whether a fact is of a day that is asked for, or names one ("yesterday") as of its own.
 
     What has no day of its own is of the one on which it was recorded.
     """
-    said = [
-        datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in speakers.said_on(row)
+    stated = [
+        datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in speakers.stated_days(row)
     ]
-    since = said[0] if said else _moment(row.since_us)
-    moments = said or [since]
-    if said or row.valid_from_us is not None:
-        spans = dates.relative(row.content, since.date())
+    start = stated[0] if stated else _moment(row.since_us)
+    moments = stated or [start]
+    if stated or row.valid_from_us is not None:
+        spans = dates.relative(row.content, start.date())
         moments += [moment for span in spans for moment in span.moments]
-    return any(each.holds(moment) for each in asked for moment in moments)
+    return any(period.holds(moment) for period in periods for moment in moments)
 
 
 def _time_factors(row: Candidate, now_us: int, reach: float) -> dict[str, float]:
     age_us = max(now_us - row.since_us, 0)
-    found = {"x_recency": 1 + reach * (2 ** (-age_us / _HALF_LIFE_US) - 0.5)}
+    factors = {"x_recency": 1 + reach * (2 ** (-age_us / _HALF_LIFE_US) - 0.5)}
     if row.valid_until_us is not None and row.valid_until_us <= now_us:
-        found["x_validity"] = _ENDED
+        factors["x_validity"] = _ENDED
     elif row.expires_us is not None and row.expires_us <= now_us:
-        found["x_validity"] = _EXPIRED
-    return found
+        factors["x_validity"] = _EXPIRED
+    return factors
 
 
-def _share(factor: tuple[float, float], share: float) -> float:
-    least, more = factor
-    return least + more * share
+def _interpolate(factor: tuple[float, float], share: float) -> float:
+    minimum, span = factor
+    return minimum + span * share
 
 
 def _moment(us: int) -> datetime:

@@ -38,7 +38,7 @@ _ENDING = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))\b", re
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _DIGIT = re.compile(r"\d")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_IS = re.compile(r"(?<=\w{3})is(?=(?:e|es|ed|er|ing|ation|ations)$)")
+_ISE_ENDING = re.compile(r"(?<=\w{3})is(?=(?:e|es|ed|er|ing|ation|ations)$)")
 _MARKS = re.compile(r"[\u0300-\u036f]")
 _local = threading.local()
 
@@ -50,18 +50,18 @@ def terms(text: str) -> Counter[str]:
 
 def sequence(text: str) -> Iterator[str]:
     """Yield the terms of a text in its order; the dates that it names come last."""
-    found, dated = tokens(text)
-    return chain(chain.from_iterable(map(_token, found)), dated)
+    token_texts, date_terms = tokens(text)
+    return chain(chain.from_iterable(map(_token, token_texts)), date_terms)
 
 
 def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Cut a text into what `of_token` takes; with the terms of the dates that it names."""
     plain = _plain(text)
-    found = _TOKEN.findall(plain)
-    if dates.MONTH_WORDS.isdisjoint(found) or not has_digits(plain):
-        return found, ()
-    named = chain.from_iterable(moment.terms for moment in dates.named(plain))
-    return found, tuple(dict.fromkeys(named))
+    token_texts = _TOKEN.findall(plain)
+    if dates.MONTH_WORDS.isdisjoint(token_texts) or not has_digits(plain):
+        return token_texts, ()
+    date_terms = chain.from_iterable(moment.terms for moment in dates.named_dates(plain))
+    return token_texts, tuple(dict.fromkeys(date_terms))
 
 
 def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
@@ -70,9 +70,9 @@ def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
     A plain text (`str.isascii`) has the terms of its chunks, since no token goes beyond one, and
     those of dates where it has a month's name and a digit.
     """
-    found = _TOKEN.findall(_plain(chunk))
-    terms = tuple(chain.from_iterable(map(of_token, found)))
-    return terms, not dates.MONTH_WORDS.isdisjoint(found)
+    token_texts = _TOKEN.findall(_plain(chunk))
+    terms = tuple(chain.from_iterable(map(of_token, token_texts)))
+    return terms, not dates.MONTH_WORDS.isdisjoint(token_texts)
 
 
 def has_digits(text: str) -> bool:
@@ -93,9 +93,9 @@ def _plain(text: str) -> str:
     return _THOUSANDS.sub("", plain) if "," in plain else plain
 
 
-def word(text: str) -> str:
+def stem(text: str) -> str:
     """Return the term of one plain word."""
-    return _word(text.casefold()[:_MAX_TERM])
+    return _stem(text.casefold()[:_MAX_TERM])
 
 
 def _folded(text: str) -> str:
@@ -106,24 +106,24 @@ def _folded(text: str) -> str:
 def of_token(token: str) -> tuple[str, ...]:
     """Return the terms of one token."""
     if token.isalpha() and token.islower() and token.isascii():
-        return () if token in STOP_WORDS else (_word(token[:_MAX_TERM]),)
+        return () if token in STOP_WORDS else (_stem(token[:_MAX_TERM]),)
     if "-" in token and _ISO_DATE.fullmatch(token):
-        return tuple(term for moment in dates.iso(token) for term in moment.terms)
+        return tuple(term for moment in dates.iso_dates(token) for term in moment.terms)
     if "." in token and _VERSION.fullmatch(token):
         return tuple(_version(token))
     if not token.isascii() and _UNSPACED.search(token):
         return tuple(_pairs(token))
     plain = _PLURAL.sub("", token)
     parts = _PART.findall(plain)
-    found = []
+    token_terms = []
     if len(parts) > 1 or "_" in token or _HUMP.search(plain):
         # A whole identifier is never stemmed, and never a stop word.
-        found.append("=" + token.casefold()[:_MAX_TERM])
+        token_terms.append("=" + token.casefold()[:_MAX_TERM])
     for part in parts or [token]:
         folded = part.casefold()
         if folded not in STOP_WORDS:
-            found.append(_word(folded[:_MAX_TERM]))
-    return tuple(found)
+            token_terms.append(_stem(folded[:_MAX_TERM]))
+    return tuple(token_terms)
 
 
 def _token(token: str) -> tuple[str, ...]:
@@ -131,10 +131,10 @@ def _token(token: str) -> tuple[str, ...]:
 
     A long one is a blob that nobody repeats, and may be as long as a fact.
     """
-    return _known(token) if len(token) <= _MAX_TERM else of_token(token)
+    return _cached_terms(token) if len(token) <= _MAX_TERM else of_token(token)
 
 
-_known = functools.lru_cache(maxsize=32_768)(of_token)
+_cached_terms = functools.lru_cache(maxsize=32_768)(of_token)
 
 
 def _version(token: str) -> Iterator[str]:
@@ -148,13 +148,13 @@ def _pairs(token: str) -> Iterator[str]:
     for run in _UNSPACED.findall(token):
         yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
     for rest in _PART.findall(_UNSPACED.sub(" ", token)):
-        yield _word(rest.casefold()[:_MAX_TERM])
+        yield _stem(rest.casefold()[:_MAX_TERM])
 
 
-def _word(folded: str) -> str:
+def _stem(folded: str) -> str:
     if folded.isdecimal():
         return folded.lstrip("0") or "0"
-    base = IRREGULAR_FORMS.get(folded) or _IS.sub("iz", folded)
+    base = IRREGULAR_FORMS.get(folded) or _ISE_ENDING.sub("iz", folded)
     if base.isdecimal():
         return base
     # The stemmer keeps state between calls, so each thread has its own.

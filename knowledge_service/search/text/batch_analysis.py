@@ -16,7 +16,7 @@ from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import term_ids
 
 
-class Looked(msgspec.Struct, frozen=True, array_like=True):
+class AnalysedBatch(msgspec.Struct, frozen=True, array_like=True):
     """What was found, fact by fact."""
 
     hashes: tuple[bytes | None, ...]
@@ -25,22 +25,24 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
     """As `terms.packed_of` gives them; nothing for a fact that must be looked at alone."""
 
 
-def look(texts: Sequence[FactText]) -> Looked:
+def analyse_batch(texts: Sequence[FactText]) -> AnalysedBatch:
     """Analyse facts together; what a gate might object to is left to be analysed alone."""
     hashes = tuple(
         [
-            None if sign else kais_facts.plain_hash(each.kind, each.content)
-            for each, sign in zip(texts, signs.of_all([_read(each) for each in texts]), strict=True)
+            None if sign else kais_facts.plain_hash(text.kind, text.content)
+            for text, sign in zip(
+                texts, signs.of_all([_screened_text(text) for text in texts]), strict=True
+            )
         ]
     )
-    found = [
-        term_ids.packed_of(each.rendering) if content_hash else b""
-        for each, content_hash in zip(texts, hashes, strict=True)
+    packed_terms = [
+        term_ids.term_ids_of(text.rendering) if content_hash else b""
+        for text, content_hash in zip(texts, hashes, strict=True)
     ]
-    return Looked(hashes, tuple(found))
+    return AnalysedBatch(hashes, tuple(packed_terms))
 
 
-def _read(text: FactText) -> str:
+def _screened_text(text: FactText) -> str:
     """Return what the gates read of a fact; the end of a line is the end of a word for both."""
     if text.title is None and not text.tags:
         return text.content

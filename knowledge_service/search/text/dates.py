@@ -35,17 +35,17 @@ MONTH_WORDS = frozenset(form for name in _NAMES for form in (name, name.capitali
 """Every spelling of a month's name in which texts have it; a quick look before patterns."""
 _AGO = re.compile(r"(?i)\b(?P<n>\d+|an?|two|three|four|five|six|seven|eight|nine|ten)\s+"
                   r"(?P<unit>day|week|month|year)s?\s+ago\b")  # fmt: skip
-_LAST = re.compile(r"(?i)\b(?P<which>last|past|this|previous|next|on)\s+"
+_RELATIVE_PERIOD = re.compile(r"(?i)\b(?P<which>last|past|this|previous|next|on)\s+"
                    r"(?P<unit>week(?:end)?|month|year|"
                    + "|".join((*WEEKDAYS, *_SEASONS)) + r")\b")  # fmt: skip
 _SEASON = re.compile(rf"(?i)\b(?P<s>{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR}")
-_NEAR = re.compile(r"(?i)\b(?P<word>today|yesterday|tonight|tomorrow)\b")
+_DAY_WORD = re.compile(r"(?i)\b(?P<word>today|yesterday|tonight|tomorrow)\b")
 _RELATIVE = re.compile(r"(?i)\b(?:ago|last|past|this|previous|next|on|to(?:day|night|morrow)"
                        r"|yesterday)\b")  # fmt: skip
 _COMPARED = re.compile(r"(?i)\b(?P<how>before|until|prior to|after|since)\s+(?:the\s+)?")
-_NUMBERS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+_NUMBER_WORDS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
             "eight": 8, "nine": 9, "ten": 10}  # fmt: skip
-_NEAR_DAYS = {"yesterday": -1, "tomorrow": 1}
+_DAY_OFFSETS = {"yesterday": -1, "tomorrow": 1}
 # `30th of September, 2023`; arbitrary.
 _LONGEST_DATE = 32
 # Of a longer span, its first days stand for it; a month and a bit.
@@ -66,14 +66,14 @@ class Moment:
     @property
     def terms(self) -> tuple[str, ...]:
         """Return how the index writes it: the day, the month, and the day of any year."""
-        found = []
+        date_terms = []
         if self.year and self.month:
-            found.append(f"d:{self.year:04}-{self.month:02}")
+            date_terms.append(f"d:{self.year:04}-{self.month:02}")
             if self.day:
-                found.append(f"d:{self.year:04}-{self.month:02}-{self.day:02}")
+                date_terms.append(f"d:{self.year:04}-{self.month:02}-{self.day:02}")
         if self.month and self.day:
-            found.append(f"d:{self.month:02}-{self.day:02}")
-        return tuple(found)
+            date_terms.append(f"d:{self.month:02}-{self.day:02}")
+        return tuple(date_terms)
 
     def holds(self, moment: datetime) -> bool:
         """Tell whether a moment lies in it."""
@@ -102,21 +102,23 @@ class Span:
             yield datetime.combine(self.first + timedelta(days=days), time(), UTC)
 
 
-def written(text: str) -> tuple[Moment, ...]:
+def dates_in_text(text: str) -> tuple[Moment, ...]:
     """Return the dates that a text names, each once."""
-    found = dict.fromkeys([*iso(text), *named(text)])
+    moments = dict.fromkeys([*iso_dates(text), *named_dates(text)])
     # `7 May 2023` holds `May 2023`, which says less.
-    days = {(each.year, each.month) for each in found if each.day}
-    return tuple(each for each in found if each.day or (each.year, each.month) not in days)
+    days = {(moment.year, moment.month) for moment in moments if moment.day}
+    return tuple(
+        moment for moment in moments if moment.day or (moment.year, moment.month) not in days
+    )
 
 
-def iso(text: str) -> Iterator[Moment]:
+def iso_dates(text: str) -> Iterator[Moment]:
     """Yield the dates in digits, as ISO 8601 has them."""
     for match in _ISO.finditer(text):
         yield from _checked(int(match["y"]), int(match["m"]), int(match["d"] or 0))
 
 
-def named(text: str) -> Iterator[Moment]:
+def named_dates(text: str) -> Iterator[Moment]:
     """Yield the dates with the name of a month, and a day or a year."""
     for pattern in _WRITTEN:
         for match in pattern.finditer(text):
@@ -133,47 +135,52 @@ def _checked(year: int, month: int, day: int) -> Iterator[Moment]:
     yield Moment(year, month, day)
 
 
-def asked(question: str, now: datetime) -> tuple[Moment | Span, ...]:
+def dates_in_query(question: str, now: datetime) -> tuple[Moment | Span, ...]:
     """Return the dates that a question is about; relative ones are counted from `now`."""
-    found = _of_calendar(question) if _CALENDAR.search(question) else []
-    return tuple(dict.fromkeys([*found, *relative(question, now.astimezone(UTC).date())]))
+    calendar_dates = _of_calendar(question) if _CALENDAR.search(question) else []
+    return tuple(dict.fromkeys([*calendar_dates, *relative(question, now.astimezone(UTC).date())]))
 
 
 def _of_calendar(question: str) -> list[Moment | Span]:
-    found: list[Moment | Span] = [_season(m["s"], int(m["y"])) for m in _SEASON.finditer(question)]
-    others = compared(question)
-    found += [others.get(each, each) for each in written(question)]
-    if not found:
-        found += [Moment(0, _NAMES[m["m"].lower()], 0) for m in _LONE_MONTH.finditer(question)]
-        found += [Moment(int(m["y"]), 0, 0) for m in _LONE_YEAR.finditer(question)]
-    return found
+    periods: list[Moment | Span] = [
+        _season(m["s"], int(m["y"])) for m in _SEASON.finditer(question)
+    ]
+    compared = comparisons(question)
+    periods += [compared.get(moment, moment) for moment in dates_in_text(question)]
+    if not periods:
+        periods += [Moment(0, _NAMES[m["m"].lower()], 0) for m in _LONE_MONTH.finditer(question)]
+        periods += [Moment(int(m["y"]), 0, 0) for m in _LONE_YEAR.finditer(question)]
+    return periods
 
 
-def compared(question: str) -> dict[Moment, Span]:
+def comparisons(question: str) -> dict[Moment, Span]:
     """Return the dates after "before", "after" or "since", and what is meant by them."""
-    return dict(_compared(question)) if _CALENDAR.search(question) else {}
+    return dict(_find_comparisons(question)) if _CALENDAR.search(question) else {}
 
 
-def _compared(question: str) -> Iterator[tuple[Moment, Span]]:
+def _find_comparisons(question: str) -> Iterator[tuple[Moment, Span]]:
     for match in _COMPARED.finditer(question):
         rest = question[match.end() : match.end() + _LONGEST_DATE]
         if not any(pattern.match(rest) for pattern in (_ISO, *_WRITTEN)):
             continue
-        each = next(iter(written(rest)), None)
-        if each is None or not each.year:
+        moment = next(iter(dates_in_text(rest)), None)
+        if moment is None or not moment.year:
             continue
-        first, last = _days(each)
-        how = match["how"].lower()
-        if how in ("after", "since"):
-            yield each, Span(first if how == "since" else last + timedelta(days=1), date.max)
+        first, last = _days(moment)
+        comparison = match["how"].lower()
+        if comparison in ("after", "since"):
+            yield (
+                moment,
+                Span(first if comparison == "since" else last + timedelta(days=1), date.max),
+            )
         else:
-            yield each, Span(date.min, first - timedelta(days=1))
+            yield moment, Span(date.min, first - timedelta(days=1))
 
 
-def _days(each: Moment) -> tuple[date, date]:
+def _days(moment: Moment) -> tuple[date, date]:
     """Return the first and last day of a month or day of a year."""
-    first = date(each.year, each.month, each.day or 1)
-    if each.day:
+    first = date(moment.year, moment.month, moment.day or 1)
+    if moment.day:
         return first, first
     return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
@@ -188,30 +195,33 @@ def relative(text: str, today: date) -> Iterator[Span]:
     """Yield the days that a text names as of a day; none as of the calendar's ends."""
     if not (_RELATIVE.search(text) and _FIRST_YEAR <= today.year <= _LAST_YEAR):
         return
-    for match in _NEAR.finditer(text):
-        day = today + timedelta(days=_NEAR_DAYS.get(match["word"].lower(), 0))
+    for match in _DAY_WORD.finditer(text):
+        day = today + timedelta(days=_DAY_OFFSETS.get(match["word"].lower(), 0))
         yield Span(day, day)
     for match in _AGO.finditer(text):
-        word = match["n"].lower()
-        count, days = _NUMBERS.get(word) or int(word[:4]), _LONG[match["unit"].lower()]
+        number_word = match["n"].lower()
+        count, days = (
+            _NUMBER_WORDS.get(number_word) or int(number_word[:4]),
+            _LONG[match["unit"].lower()],
+        )
         # What was n months ago was so roughly: half a unit to both sides.
         middle, slack = min(count * days, 36_500), days // 2
         yield Span(today - timedelta(days=middle + slack), today - timedelta(days=middle - slack))
-    for match in _LAST.finditer(text):
-        which, unit = match["which"].lower(), match["unit"].lower()
-        if which == "next":
-            yield _next(unit, today)
-        elif which != "on" or unit in WEEKDAYS:
-            yield _last(which, unit, today)
+    for match in _RELATIVE_PERIOD.finditer(text):
+        direction, unit = match["which"].lower(), match["unit"].lower()
+        if direction == "next":
+            yield _next_period(unit, today)
+        elif direction != "on" or unit in WEEKDAYS:
+            yield _past_period(direction, unit, today)
 
 
-def _next(unit: str, today: date) -> Span:
+def _next_period(unit: str, today: date) -> Span:
     if unit in WEEKDAYS:
         day = today + timedelta(days=(WEEKDAYS.index(unit) - today.weekday()) % 7 or 7)
         return Span(day, day)
     if unit in _SEASONS:
-        this = _season(unit, today.year)
-        return this if this.first > today else _season(unit, today.year + 1)
+        start = _season(unit, today.year)
+        return start if start.first > today else _season(unit, today.year + 1)
     monday = today + timedelta(days=7 - today.weekday())
     if unit == "weekend":
         return Span(monday - timedelta(days=2), monday + timedelta(days=6))
@@ -223,20 +233,24 @@ def _next(unit: str, today: date) -> Span:
     return Span(first, _days(Moment(first.year, first.month, 0))[1])
 
 
-def _last(which: str, unit: str, today: date) -> Span:
+def _past_period(direction: str, unit: str, today: date) -> Span:
     if unit in WEEKDAYS:
-        back = (today.weekday() - WEEKDAYS.index(unit)) % 7
-        day = today - timedelta(days=back if which == "this" else back or 7)
+        days_back = (today.weekday() - WEEKDAYS.index(unit)) % 7
+        day = today - timedelta(days=days_back if direction == "this" else days_back or 7)
         return Span(day, day)
     if unit in _SEASONS:
-        this = _season(unit, today.year)
-        return this if which == "this" or this.last < today else _season(unit, today.year - 1)
+        start_of_period = _season(unit, today.year)
+        return (
+            start_of_period
+            if direction == "this" or start_of_period.last < today
+            else _season(unit, today.year - 1)
+        )
     if unit == "weekend":
         sunday = today + timedelta(
-            days=6 - today.weekday() if which == "this" else -1 - today.weekday()
+            days=6 - today.weekday() if direction == "this" else -1 - today.weekday()
         )
         return Span(sunday - timedelta(days=1), sunday)
-    if which == "past":
+    if direction == "past":
         return Span(today - timedelta(days=_LONG[unit]), today)
     starts = {
         "week": today - timedelta(days=today.weekday()),
@@ -244,12 +258,12 @@ def _last(which: str, unit: str, today: date) -> Span:
         "year": today.replace(month=1, day=1),
     }
     start = starts[unit]
-    if which == "this":
+    if direction == "this":
         return Span(start, today)
-    before = start - timedelta(days=1)
+    preceding = start - timedelta(days=1)
     first = {
-        "week": before - timedelta(days=6),
-        "month": before.replace(day=1),
-        "year": before.replace(month=1, day=1),
+        "week": preceding - timedelta(days=6),
+        "month": preceding.replace(day=1),
+        "year": preceding.replace(month=1, day=1),
     }
-    return Span(first[unit], before)
+    return Span(first[unit], preceding)

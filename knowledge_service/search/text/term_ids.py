@@ -21,25 +21,25 @@ def number(term: str) -> int:
     return int.from_bytes(_packed(term), "little", signed=True)
 
 
-def packed_of(text: str) -> bytes:
+def term_ids_of(text: str) -> bytes:
     """Return the numbers of a text's terms, 8 bytes each; a term that comes twice is there twice.
 
     Each text that is stored comes through here, most of it words that were seen before.
     """
     if text.isascii():
-        known, chunks = _memory.known, text.split()
-        packed = b"".join(map(known.__getitem__, chunks))
-        if len(known) >= _MOST or known.long >= _MOST_LONG:
+        cached, chunks = _memory.chunks, text.split()
+        packed = b"".join(map(cached.__getitem__, chunks))
+        if len(cached) >= _MAX_CHUNKS or cached.long >= _MAX_LONG_CHARACTERS:
             # Who is about to look for months in the old one goes on with it.
-            _memory.known = known.next()
-        if known.months.isdisjoint(chunks) or not analyser.has_digits(text):
+            _memory.chunks = cached.next()
+        if cached.months.isdisjoint(chunks) or not analyser.has_digits(text):
             return packed
     return b"".join(map(_packed, analyser.sequence(text)))
 
 
 def document_of(fact_no: int, text: str) -> Document:
     """Make what the index keeps of a fact with this text."""
-    return document_packed(fact_no, packed_of(text))
+    return document_packed(fact_no, term_ids_of(text))
 
 
 def document_packed(fact_no: int, packed: bytes) -> Document:
@@ -61,7 +61,7 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
     return Document(fact_no, sum(frequencies), terms, frequencies)
 
 
-class _Chunks(dict[str, bytes]):
+class _ChunkCache(dict[str, bytes]):
     """The packed numbers of what stands between two spaces: nearly all of it was seen before.
 
     When it is full another one goes on, which takes over what it is asked for: to remember in which
@@ -69,41 +69,41 @@ class _Chunks(dict[str, bytes]):
     store for the sake of its numbers.
     """
 
-    def __init__(self, before: _Chunks | None = None) -> None:
+    def __init__(self, previous: _ChunkCache | None = None) -> None:
         super().__init__()
-        self._before = before
+        self._before = previous
         self.months: set[str] = set()
         """Those that may name a month, long ones too."""
         self.long = 0
         """How many characters the long ones of these have, or more."""
 
-    def next(self) -> _Chunks:
+    def next(self) -> _ChunkCache:
         """Return the one that goes on; what was not asked for since the last time is let go of."""
         self._before = None
-        return _Chunks(self)
+        return _ChunkCache(self)
 
     def __missing__(self, chunk: str) -> bytes:
-        before = self._before
-        known = None if before is None else before.get(chunk)
-        if before is not None and known is not None:
-            self[chunk] = known
-            if chunk in before.months:
+        previous = self._before
+        cached = None if previous is None else previous.get(chunk)
+        if previous is not None and cached is not None:
+            self[chunk] = cached
+            if chunk in previous.months:
                 self.months.add(chunk)
-            return known
+            return cached
         terms, has_month = analyser.of_chunk(chunk)
         if has_month:
             self.months.add(chunk)
-        found = b"".join(map(_packed, terms))
-        if len(chunk) <= _LONGEST:
-            self[chunk] = found
+        packed = b"".join(map(_packed, terms))
+        if len(chunk) <= _MAX_CACHED_CHARACTERS:
+            self[chunk] = packed
         elif has_month:
             self.long += len(chunk)
-        return found
+        return packed
 
 
 def _packed(term: str) -> bytes:
     # What has digits is rarely seen again.
-    return _known(term) if term.isalpha() else _hashed(term)
+    return _cached_id(term) if term.isalpha() else _hashed(term)
 
 
 def _hashed(term: str) -> bytes:
@@ -111,16 +111,18 @@ def _hashed(term: str) -> bytes:
 
 
 _blake2b = hashlib.blake2b
-_known = functools.lru_cache(maxsize=32_768)(_hashed)
+_cached_id = functools.lru_cache(maxsize=32_768)(_hashed)
 
 
-_MOST = 32_768  # of each of two
-_LONGEST = 64  # a longer one is a blob that nobody repeats, and may be as long as a fact
-_MOST_LONG = 1 << 20  # characters; arbitrary, a small part of what the short ones take
+_MAX_CHUNKS = 32_768  # of each of two
+_MAX_CACHED_CHARACTERS = (
+    64  # a longer one is a blob that nobody repeats, and may be as long as a fact
+)
+_MAX_LONG_CHARACTERS = 1 << 20  # characters; arbitrary, a small part of what the short ones take
 
 
-class _Memory:
-    known = _Chunks()
+class _SharedCache:
+    chunks = _ChunkCache()
 
 
-_memory = _Memory()
+_memory = _SharedCache()

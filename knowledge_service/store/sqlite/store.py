@@ -11,12 +11,10 @@ from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
 from knowledge_service.startup_progress import Progress
-from knowledge_service.store.sqlite import readers
-from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db import connection, read_pool
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 from knowledge_service.store.sqlite.maintenance import migrate, projection_rebuild
-from knowledge_service.store.sqlite.recall import Recall
 from knowledge_service.store.sqlite.repositories.audit_log import AuditLog
 from knowledge_service.store.sqlite.repositories.episodes import Episodes
 from knowledge_service.store.sqlite.repositories.extractions import Extractions
@@ -25,6 +23,7 @@ from knowledge_service.store.sqlite.repositories.facts import Facts
 from knowledge_service.store.sqlite.repositories.links import Links
 from knowledge_service.store.sqlite.repositories.principals import Principals
 from knowledge_service.store.sqlite.repositories.provenance import Provenance
+from knowledge_service.store.sqlite.repositories.recall import RecallRepository
 from knowledge_service.store.sqlite.repositories.runs import Runs
 from knowledge_service.store.sqlite.repositories.scope_adoption import Adoption
 from knowledge_service.store.sqlite.repositories.scopes import Scopes
@@ -41,7 +40,7 @@ _META = "SELECT value FROM meta WHERE key = ?"
 
 class SqliteStore(
     Facts,
-    Recall,
+    RecallRepository,
     Runs,
     Episodes,
     Extractions,
@@ -69,7 +68,7 @@ class SqliteStore(
         clock: clocks.Clock = clocks.now,
         *,
         progress: Progress | None = None,
-        reads_within: timedelta = readers.WITHIN,
+        reads_within: timedelta = read_pool.TIME_LIMIT,
         undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:
         self._reads_within = reads_within
@@ -101,8 +100,8 @@ class SqliteStore(
         checkpointer.start()
         bound = self._undeclared_facts
         writer = WriteQueue(writing, clock, self._file, checkpointer, undeclared_facts=bound)
-        reading = readers.Readers(path, self._reads_within, writer.mark_damaged)
-        writer.on_erased = reading.decoded.blank
+        reading = read_pool.ReadPool(path, self._reads_within, writer.mark_damaged)
+        writer.on_erased = reading.postings_cache.record_erasure
         super().__init__(reading, writer)
         return str(store_id)
 

@@ -22,17 +22,18 @@ from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
 from knowledge_service.ports import ActionContext, Actor, Listing
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.store.sqlite import postings, recall
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.repositories import (
     base,
     event_stream,
     fact_history,
     provenance,
+    recall,
     run_credit,
     runs,
     usage,
 )
-from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot
+from knowledge_service.store.sqlite.repositories.recall_snapshot import ReaderScopes, SqliteSnapshot
 from tests import settings
 from tests.contract.isolation import stateful_machine, worlds
 
@@ -97,7 +98,7 @@ class SharedUsage(SqliteSnapshot):
     def __init__(self, connection: apsw.Connection, *given: Any) -> None:
         paths, reading, known_at = given
         everybody = base.visible_scopes(connection, EVERYTHING, None)
-        read_all = Reading(everybody, base.ScopeFilter(None), reading.asked_scopes)
+        read_all = ReaderScopes(everybody, base.ScopeFilter(None), reading.scope_filter)
         super().__init__(connection, paths, read_all, known_at)
 
 

@@ -76,7 +76,7 @@ def texts(number: int, count: int = 40) -> list[FactText]:
 
 def assert_finds_all(worker: AnalysisWorker, number: int) -> None:
     sent = texts(number)
-    assert worker.analyse(sent) == batch_analysis.look(sent)
+    assert worker.analyse(sent) == batch_analysis.analyse_batch(sent)
 
 
 def started(worker: AnalysisWorker) -> int:
@@ -204,7 +204,7 @@ def test_large_batch_is_waited_for_as_long_as_it_takes(worker: AnalysisWorker) -
     words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
     sent = [FactText("fact", f"{n} {words[n:]}", None, ()) for n in range(200)]
     worker._patience_s = 0  # beside what the size of a batch gives
-    assert worker.analyse(sent) == batch_analysis.look(sent)
+    assert worker.analyse(sent) == batch_analysis.analyse_batch(sent)
     assert is_alive(pid)
 
 

@@ -18,8 +18,7 @@ from knowledge_client.requests import list_facts
 from knowledge_service.app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
-from knowledge_service.store.sqlite import readers
-from knowledge_service.store.sqlite.db import write_queue
+from knowledge_service.store.sqlite.db import read_pool, write_queue
 from knowledge_service.store.sqlite.repositories import facts
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.writer_gate import held_writer
@@ -97,7 +96,7 @@ async def test_caller_who_finds_every_reader_busy_is_not_kept_waiting(
     http: httpx.AsyncClient, store: SqliteStore
 ) -> None:
     with ExitStack() as held:
-        for _ in range(readers.READERS):
+        for _ in range(read_pool.READERS):
             held.enter_context(store._readers.snapshot())
         answer = await http.get("/v1/facts")
         assert answer.status_code == 503

@@ -63,7 +63,7 @@ def looked_at(facts: list[NewFact]) -> list[NewFact]:
                                  subject=None, predicate=None, expires_at=None, valid_from=None,
                                  flags=()) for new in facts]  # fmt: skip
     for new in plain:
-        new.__dict__["terms"] = term_ids.packed_of(new.rendering)
+        new.__dict__["terms"] = term_ids.term_ids_of(new.rendering)
     return plain
 
 

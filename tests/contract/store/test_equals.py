@@ -280,19 +280,19 @@ def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_th
 
 
 def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> None:
-    begins = hash_index.beginnings([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
-    known = hash_index.Known(hash_index.unpack(hash_index.pack(begins[:3_000], range(3_000))))
+    begins = hash_index.hash_prefixes([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
+    known = hash_index.PrefixSet(hash_index.unpack(hash_index.pack(begins[:3_000], range(3_000))))
     for first in range(3_000, 9_000, 200):
         known.add(begins[first : first + 200], range(first, first + 200))
-        known.settle()
+        known.merge()
     assert len(known) == 9_000
-    assert known.among([*begins, 5]) == set(begins)
+    assert known.intersection([*begins, 5]) == set(begins)
     assert [known.numbers(begin) for begin in begins] == [[n] for n in range(9_000)]
 
 
 def test_numbers_of_what_came_last_are_found_without_going_through_all_that_came_last() -> None:
     begins = [n << 40 for n in range(1_060_000)]
-    known = hash_index.Known(
+    known = hash_index.PrefixSet(
         hash_index.unpack(hash_index.pack(begins[:1_000_000], range(1_000_000)))
     )
     known.add(begins[1_000_000:], range(1_000_000, 1_060_000))

@@ -8,7 +8,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from knowledge_service.store.sqlite import shelf
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.projections import erasure as projected_erasure
 from knowledge_service.store.sqlite.projections import hash_index_table
@@ -17,6 +16,7 @@ from knowledge_service.store.sqlite.repositories import (
     link_rows,
     link_traversal,
     links,
+    recall_snapshot,
     unit_of_work,
     usage_erasure,
 )
@@ -25,10 +25,10 @@ from knowledge_service.store.sqlite.store import SqliteStore
 QUESTIONS = {
     "a page of a fact's links, closed ones too": links._PAGE,
     "a fact's links for what is written about it": unit_of_work._LINKS,
-    "links from the best of a recall": shelf._LINKED[0],
-    "links to the best of a recall": shelf._LINKED[1],
-    "links from a crowded fact of a recall": shelf._LINKED_SEEN[0],
-    "links to a crowded fact of a recall": shelf._LINKED_SEEN[1],
+    "links from the best of a recall": recall_snapshot._LINKED[0],
+    "links to the best of a recall": recall_snapshot._LINKED[1],
+    "links from a crowded fact of a recall": recall_snapshot._LINKED_SEEN[0],
+    "links to a crowded fact of a recall": recall_snapshot._LINKED_SEEN[1],
     "whether many links begin here": link_traversal.CROWDED[0],
     "whether many links end here": link_traversal.CROWDED[1],
     "how many links an erasure takes": fact_erasure._LINKS,
@@ -63,7 +63,7 @@ def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
 
 
 def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
-    told = plan(tmp_path / "knowledge.db", shelf._USES)
+    told = plan(tmp_path / "knowledge.db", recall_snapshot._USES)
     assert "SEARCH usage USING COVERING INDEX usage_outcome (fact_no=?)" in told
 
 

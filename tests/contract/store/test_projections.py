@@ -15,8 +15,7 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.errors import FileLocked
 from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing, Search
-from knowledge_service.store.sqlite import postings
-from knowledge_service.store.sqlite.db import connection
+from knowledge_service.store.sqlite.db import connection, postings
 from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import (

@@ -11,7 +11,7 @@ import pytest
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.ports import Search
-from knowledge_service.store.sqlite.readers import Readers
+from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, PERSON, new_fact
 
@@ -19,13 +19,13 @@ from tests.knowledge_builders import LEAD, PERSON, new_fact
 def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     SqliteStore(path).close()
-    readers = Readers(path, timedelta(milliseconds=50))
-    with readers.searching(), readers.searching():
+    readers = ReadPool(path, timedelta(milliseconds=50))
+    with readers.search_connection(), readers.search_connection():
         with readers.snapshot() as other:
             assert other.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
         with pytest.raises(StoreUnavailable, match="every reader has been busy for"):
-            readers.searching().__enter__()
-    with readers.searching() as next_one:
+            readers.search_connection().__enter__()
+    with readers.search_connection() as next_one:
         assert next_one.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
     readers.close()
 
@@ -34,6 +34,6 @@ def test_search_that_fails_gives_its_turn_back(tmp_path: Path) -> None:
     with contextlib.closing(SqliteStore(tmp_path / "knowledge.db")) as store:
         store.remember([new_fact("rain")], actor=PERSON)
         for _ in range(3):
-            with pytest.raises(ZeroDivisionError), store._readers.searching():
+            with pytest.raises(ZeroDivisionError), store._readers.search_connection():
                 _ = 1 / 0
         assert store.search(Search(View(LEAD), "rain", 5)).hits

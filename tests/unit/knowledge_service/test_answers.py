@@ -20,12 +20,12 @@ from knowledge_service.search.query import answer_types
     ],
 )
 def test_text_has_what_is_asked_for(question: str, has: str, lacks: str) -> None:
-    wanted = answer_types.sort_of(question)
+    wanted = answer_types.answer_pattern(question)
     assert wanted is not None
     assert wanted.search(has)
     assert not wanted.search(lacks)
 
 
 def test_question_for_anything_wants_nothing_in_particular() -> None:
-    assert answer_types.sort_of("What did Anna say about it?") is None
-    assert answer_types.sort_of("ImagePullBackOff") is None
+    assert answer_types.answer_pattern("What did Anna say about it?") is None
+    assert answer_types.answer_pattern("ImagePullBackOff") is None

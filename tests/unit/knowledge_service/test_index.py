@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knowledge_service.search.postings import merge_policy, reader, segment, segment_codec
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
-from tests.fakes import shelf
+from tests.fakes import recall_snapshot
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=90)
 
@@ -21,7 +21,7 @@ def documents(texts: list[list[str]]) -> list[segment.Document]:
 
 
 def packed(texts: list[list[str]]) -> list[segment_codec.Row]:
-    return list(merge_policy.cut(segment.gather(documents(texts)), 0))
+    return list(merge_policy.pack_tail(segment.build(documents(texts)), 0))
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_text_becomes_terms(text: str, terms: set[str]) -> None:
 
 @given(TEXTS)
 def test_rows_give_back_what_was_packed(texts: list[list[str]]) -> None:
-    run = merge_policy.restore(packed(texts))
+    run = merge_policy.unpack_rows(packed(texts))
     found = [Counter[int]() for _ in texts]
     for term, place, tf in zip(
-        run.terms.tolist(), run.places.tolist(), run.frequencies.tolist(), strict=True
+        run.terms.tolist(), run.ordinals.tolist(), run.frequencies.tolist(), strict=True
     ):
         found[place][term] = tf
     assert found == [Counter({term_ids.number(t): n for t, n in Counter(x).items()}) for x in texts]
@@ -65,24 +65,26 @@ def test_rows_depend_on_the_documents_and_not_on_how_they_came(
 ) -> None:
     new = documents(texts)
     before = min(at, len(new))
-    rows = list(merge_policy.cut(segment.gather(new[:before]), 0)) if before else []
-    first = merge_policy.kept(before, len(new))
-    run = segment.gather(new[before:]) if before < len(new) else None
+    rows = list(merge_policy.pack_tail(segment.build(new[:before]), 0)) if before else []
+    first = merge_policy.unchanged_prefix(before, len(new))
+    run = segment.build(new[before:]) if before < len(new) else None
     old = [row for row in rows if row.first >= first]
     last = [segment_codec.unpack(row.data) for row in old] + ([run] if run else [])
     after = [row for row in rows if row.first < first]
-    after += merge_policy.cut(segment.join(last), first) if last else []
+    after += merge_policy.pack_tail(segment.join(last), first) if last else []
     assert after == packed(texts)
 
 
 def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
     texts = [[f"w{n % 97}", f"w{n % 89}", f"x{n}"] for n in range(4100)]
     rows = packed(texts)
-    assert [(row.first, row.size) for row in rows if row.bucket == segment_codec.WHOLE] == [
+    assert [(row.first, row.size) for row in rows if row.bucket == segment_codec.DOCUMENTS] == [
         (0, 4096), (4096, 1), (4097, 1), (4098, 1), (4099, 1)
     ]  # fmt: skip
-    assert merge_policy.restore(rows).terms.size == sum(len(set(text)) for text in texts)
-    scores = shelf.scored({1: documents(texts)}, dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0))
+    assert merge_policy.unpack_rows(rows).terms.size == sum(len(set(text)) for text in texts)
+    scores = recall_snapshot.scored(
+        {1: documents(texts)}, dict.fromkeys(["w5", "w7", "x4098", "none"], 1.0)
+    )
     assert scores.values.tolist() == by_hand(texts, ["w5", "w7", "x4098", "none"])
 
 
@@ -90,12 +92,12 @@ def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
 def test_scores_are_those_of_the_formula_to_the_bit(
     texts: list[list[str]], question: list[str]
 ) -> None:
-    scores = shelf.scored({1: documents(texts)}, dict.fromkeys(question, 1.0))
+    scores = recall_snapshot.scored({1: documents(texts)}, dict.fromkeys(question, 1.0))
     assert scores.values.tolist() == by_hand(texts, question)
     numbers, places = scores.best(3)
     for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
         assert math.isclose(sum(scores.parts(number).values()), scores.values[place])
-        assert scores.place(number) == place
+        assert scores.ordinal_of(number) == place
 
 
 @given(TEXTS, TEXTS, st.lists(st.sampled_from("abcdefgh"), max_size=5))
@@ -103,7 +105,7 @@ def test_scopes_score_together_as_one(
     first: list[list[str]], second: list[list[str]], question: list[str]
 ) -> None:
     both = {1: documents(first), 2: documents(second)}
-    together = shelf.scored(both, dict.fromkeys(question, 1.0))
+    together = recall_snapshot.scored(both, dict.fromkeys(question, 1.0))
     assert together.values.tolist() == by_hand(first + second, question)
 
 
@@ -115,10 +117,10 @@ def test_blanked_document_leaves_the_index_as_if_it_had_come_without_a_word(
     empty = segment.Document(segment.TOMBSTONE, 0, (), ())
     left = [empty if n == at else d for n, d in enumerate(documents(texts))]
     blanked = [
-        segment_codec.blank(row, at - row.first) if 0 <= at - row.first < row.size else row
+        segment_codec.erase_document(row, at - row.first) if 0 <= at - row.first < row.size else row
         for row in packed(texts)
     ]
-    assert blanked == list(merge_policy.cut(segment.gather(left), 0))
+    assert blanked == list(merge_policy.pack_tail(segment.build(left), 0))
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
@@ -144,8 +146,10 @@ def scores_of(values: list[float]) -> bm25.Scores:
     cut = len(values) // 3
     pieces = (numbers[: cut // 2], numbers[cut // 2 : cut])
     scopes = [
-        reader.Texts(pieces, cut, cut, cut, ()),
-        reader.Texts((numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()),
+        reader.ScopePostings(pieces, cut, cut, cut, ()),
+        reader.ScopePostings(
+            (numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()
+        ),
     ]
     return bm25.Scores(scopes, np.array(values, dtype=np.float64))
 

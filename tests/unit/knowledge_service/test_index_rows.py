@@ -16,8 +16,8 @@ from knowledge_service.search.text import analyser, term_ids
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(0, 5000))
 def test_document_alone_is_packed_as_in_a_run(words: list[str], first: int) -> None:
     document = term_ids.document(7, Counter(words))
-    (row,) = merge_policy.cut(segment.gather([document]), 0)
-    assert segment_codec.alone(document, first) == row._replace(first=first)
+    (row,) = merge_policy.pack_tail(segment.build([document]), 0)
+    assert segment_codec.pack_single(document, first) == row._replace(first=first)
 
 
 WORDS = st.sampled_from(
@@ -34,36 +34,36 @@ def test_text_taken_by_its_chunks_has_the_terms_of_the_whole(text: str) -> None:
 
 
 def test_blobs_are_analysed_and_not_remembered() -> None:
-    analyser._known.cache_clear()
+    analyser._cached_terms.cache_clear()
     for n in range(300):
         blob = f"{'x' * 8000}{n}"
         assert term_ids.document_of(7, f"{blob},may 7") == term_ids.document(
             7, analyser.terms(f"{blob},may 7")
         )
-    held = term_ids._memory.known
+    held = term_ids._memory.chunks
     assert sum(map(len, (*held, *held.months))) < 2 << 20
-    assert analyser._known.cache_info().currsize < 10
+    assert analyser._cached_terms.cache_info().currsize < 10
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=300))
 def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[str]) -> None:
-    row = segment_codec.alone(term_ids.document(7, Counter(words)), 3)
-    read = segment_codec.packed_alone(row.data)
+    row = segment_codec.pack_single(term_ids.document(7, Counter(words)), 3)
+    read = segment_codec.unpack_single(row.data)
     cut_short = max(Counter(words).values(), default=0) > 255
     assert (read is None) == cut_short
     if read is not None:
         number, packed = read
-        run = segment.gather_packed([number], [packed])
-        assert next(merge_policy.cut(run, 0)) == row._replace(first=0)
+        run = segment.build_packed([number], [packed])
+        assert next(merge_policy.pack_tail(run, 0)) == row._replace(first=0)
 
 
 @given(st.lists(st.lists(WORDS, max_size=400).map(" ".join), min_size=1, max_size=20))
 def test_documents_gathered_from_packed_terms_are_those_gathered_alone(texts: list[str]) -> None:
     numbered = list(enumerate(texts, start=5))
-    alone = segment.gather([term_ids.document_of(number, text) for number, text in numbered])
-    packed = [term_ids.packed_of(text) for text in texts]
-    together = segment.gather_packed([number for number, _ in numbered], packed)
-    assert list(merge_policy.cut(together, 0)) == list(merge_policy.cut(alone, 0))
+    alone = segment.build([term_ids.document_of(number, text) for number, text in numbered])
+    packed = [term_ids.term_ids_of(text) for text in texts]
+    together = segment.build_packed([number for number, _ in numbered], packed)
+    assert list(merge_policy.pack_tail(together, 0)) == list(merge_policy.pack_tail(alone, 0))
     for left, right in zip(vars(together).values(), vars(alone).values(), strict=True):
         assert left.dtype == right.dtype
         assert left.tolist() == right.tolist()
@@ -129,7 +129,7 @@ def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -
 
 def test_small_runs_say_nothing_that_goes_without_saying() -> None:
     new = [term_ids.document(n, Counter([f"a{n}", f"b{n}", f"c{n}"])) for n in range(64)]
-    (alone,) = merge_policy.cut(segment.gather(new[:1]), 0)
-    (run,) = merge_policy.cut(segment.gather(new), 0)
+    (alone,) = merge_policy.pack_tail(segment.build(new[:1]), 0)
+    (run,) = merge_policy.pack_tail(segment.build(new), 0)
     assert len(alone.data) == 12 + 3 * (8 + 1) + 6, "a term and how often it comes"
     assert len(run.data) == 12 + 64 * (3 * (8 + 1 + 1 + 1) + 6), "with it how often, and where"

@@ -68,7 +68,7 @@ def prepared(work: Any) -> Any:
     except ServiceError as exc:
         return type(exc), exc.detail
     for fact in new:
-        assert fact.terms in (None, term_ids.packed_of(fact.rendering))
+        assert fact.terms in (None, term_ids.term_ids_of(fact.rendering))
     return [(fact, fact.content_hash, fact.key_hash, fact.rendering) for fact in new]
 
 
@@ -80,7 +80,7 @@ def test_signs_of_texts_together_are_those_of_each(texts: list[str]) -> None:
 
 def test_most_facts_of_a_batch_need_no_look_of_their_own() -> None:
     texts = [FactText("fact", text, None, ()) for text in corpora.ordinary(200)]
-    found = batch_analysis.look(texts)
+    found = batch_analysis.analyse_batch(texts)
     assert sum(each is not None for each in found.hashes) > len(texts) * 0.3
 
 

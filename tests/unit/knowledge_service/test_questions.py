@@ -11,7 +11,7 @@ from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import near_duplicates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers
-from knowledge_service.search.ranking.ranking import Uses
+from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.text import analyser, dates
 from knowledge_service.search.text.dates import Moment, Span
 
@@ -86,7 +86,7 @@ def test_any_question_is_understood(text: str) -> None:
 def test_dates_in_a_question_are_understood(
     question: str, asked: tuple[Moment | Span, ...]
 ) -> None:
-    assert dates.asked(question, NOW) == asked
+    assert dates.dates_in_query(question, NOW) == asked
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_calendar_has_ends(now: datetime) -> None:
         "next month",
         "on Friday",
     ):
-        assert dates.asked(text, now) == ()
+        assert dates.dates_in_query(text, now) == ()
 
 
 def test_question_names_whom_it_is_about() -> None:
@@ -142,7 +142,7 @@ def test_words_that_say_little_count_less_and_bring_nothing() -> None:
 
 def test_each_group_of_the_thesaurus_has_several_terms() -> None:
     groups = [
-        tuple(map(analyser.word, group)) for group in thesaurus.DERIVATIONS + thesaurus.SYNONYMS
+        tuple(map(analyser.stem, group)) for group in thesaurus.DERIVATIONS + thesaurus.SYNONYMS
     ]
     assert [group for group in groups if len(group) < 2 or len(set(group)) < len(group)] == []
     assert len(set(groups)) == len(groups)
@@ -191,12 +191,18 @@ def test_session_is_told_from_what_a_fact_refers_to(
     second: dict[str, object],
     are_together: bool,
 ) -> None:
-    one, other = sessions.of(row("a", **first)), sessions.of(row("b", **second))
+    one, other = (
+        sessions.conversation_of(row("a", **first)),
+        sessions.conversation_of(row("b", **second)),
+    )
     assert (one == other) is are_together
 
 
 def test_plain_facts_have_no_session() -> None:
-    assert sessions.of(row("backups run at night", tags_json='["backup","daily"]')) is None
+    assert (
+        sessions.conversation_of(row("backups run at night", tags_json='["backup","daily"]'))
+        is None
+    )
 
 
 # So long that one word more or less is less than a tenth of it.
@@ -233,19 +239,23 @@ LONG = (
 )
 def test_only_what_says_the_same_is_folded(one: str, other: str, is_same: bool) -> None:
     assert (
-        near_duplicates.is_same(near_duplicates.words(row(one)), near_duplicates.words(row(other)))
+        near_duplicates.is_near_duplicate(
+            near_duplicates.fact_words(row(one)), near_duplicates.fact_words(row(other))
+        )
         is is_same
     )
 
 
 def test_same_words_on_two_keys_are_not_folded() -> None:
     one, other = row(LONG, subject="import", predicate="a"), row(LONG, subject="import")
-    assert not near_duplicates.is_same(near_duplicates.words(one), near_duplicates.words(other))
+    assert not near_duplicates.is_near_duplicate(
+        near_duplicates.fact_words(one), near_duplicates.fact_words(other)
+    )
 
 
 def test_usefulness_is_drawn_to_the_scopes_own_rate() -> None:
-    assert ranking.usefulness(Uses(), 0.5) == 0.5
-    assert ranking.usefulness(Uses(succeeded=4), 0.5) == 0.75
-    assert ranking.usefulness(Uses(failed=4), 0.9) == pytest.approx(0.45)
-    assert ranking.success_rate(Uses(succeeded=9)) == 0.5
-    assert ranking.success_rate(Uses(succeeded=9, failed=1)) == 0.9
+    assert ranking.usefulness(OutcomeCounts(), 0.5) == 0.5
+    assert ranking.usefulness(OutcomeCounts(succeeded=4), 0.5) == 0.75
+    assert ranking.usefulness(OutcomeCounts(failed=4), 0.9) == pytest.approx(0.45)
+    assert ranking.success_rate(OutcomeCounts(succeeded=9)) == 0.5
+    assert ranking.success_rate(OutcomeCounts(succeeded=9, failed=1)) == 0.9

@@ -50,7 +50,7 @@ def test_changing_any_weight_or_table_changes_the_name(
 
 
 def test_weights_that_change_places_change_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "BESIDE", ranking.BESIDE[::-1])
+    monkeypatch.setattr(ranking, "NEIGHBOUR_WEIGHTS", ranking.NEIGHBOUR_WEIGHTS[::-1])
     assert ranker_version.identity() != ranker_version.RANKER
 
 

@@ -14,7 +14,7 @@ from knowledge_service.search.thesaurus import Expansion
 
 
 def weighted(question: str) -> dict[str, float]:
-    return expansion.weighted(tuple(analyser.terms(question)))
+    return expansion.expand_terms(tuple(analyser.terms(question)))
 
 
 @pytest.mark.parametrize(
@@ -32,21 +32,21 @@ def test_word_brings_others_at_less_than_its_own_weight(
     question: str, brings: str, weight: float
 ) -> None:
     found = weighted(question)
-    assert found[analyser.word(question.casefold())] == 1
-    assert found[analyser.word(brings.casefold())] == weight
+    assert found[analyser.stem(question.casefold())] == 1
+    assert found[analyser.stem(brings.casefold())] == weight
 
 
 def test_what_is_said_instead_does_not_bring_what_is_asked() -> None:
-    assert analyser.word("grew") in weighted("upbringing")
-    assert analyser.word("upbringing") not in weighted("grew")
+    assert analyser.stem("grew") in weighted("upbringing")
+    assert analyser.stem("upbringing") not in weighted("grew")
 
 
 def test_words_that_say_little_weigh_little() -> None:
     found = weighted("what kind of thing happened to the tower")
-    assert found[analyser.word("kind")] == 0.4
-    assert found[analyser.word("happened")] == 0.6
-    assert found[analyser.word("tower")] == 1
-    assert set(weighted("kind")) == {analyser.word("kind")}
+    assert found[analyser.stem("kind")] == 0.4
+    assert found[analyser.stem("happened")] == 0.6
+    assert found[analyser.stem("tower")] == 1
+    assert set(weighted("kind")) == {analyser.stem("kind")}
 
 
 def test_question_of_many_words_brings_only_so_many() -> None:

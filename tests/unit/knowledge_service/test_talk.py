@@ -118,12 +118,12 @@ def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]
     ids=lambda given: next(iter(given.items()))[1] if isinstance(given, dict) else None,
 )
 def test_speaker_is_seen_wherever_the_name_is_put(given: dict[str, object]) -> None:
-    assert speakers.is_voice(row(**given), frozenset({"anna"}))
-    assert not speakers.is_voice(row(**given), frozenset({"bruno"}))
+    assert speakers.is_speaker(row(**given), frozenset({"anna"}))
+    assert not speakers.is_speaker(row(**given), frozenset({"bruno"}))
 
 
 def test_who_is_spoken_to_is_no_speaker() -> None:
-    assert not speakers.is_voice(row("Bruno: hello Anna", subject="Anna"), frozenset({"anna"}))
+    assert not speakers.is_speaker(row("Bruno: hello Anna", subject="Anna"), frozenset({"anna"}))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_who_is_spoken_to_is_no_speaker() -> None:
 def test_session_is_seen_wherever_it_is_put(
     first: dict[str, object], second: dict[str, object], are_together: bool
 ) -> None:
-    one, other = sessions.of(row(**first)), sessions.of(row(**second))
+    one, other = sessions.conversation_of(row(**first)), sessions.conversation_of(row(**second))
     assert one is not None
     assert (one == other) is are_together
 
@@ -167,28 +167,28 @@ def test_session_is_seen_wherever_it_is_put(
 def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> None:
     names = ["Anna", "Bruno"] * 3
     rows = [row("x", n, title=name, valid_from_us=MAY_US + n // 4) for n, name in enumerate(names)]
-    found = sessions.of_all(rows)
+    found = sessions.group_by_conversation(rows)
     assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
-    assert sessions.of_all(rows[:3]) == {}
+    assert sessions.group_by_conversation(rows[:3]) == {}
 
 
 def test_topics_before_the_words_are_no_speakers() -> None:
     topics = [row(f"Topic{chr(97 + n)}: x", n) for n in range(9)]
-    assert sessions.of_all(topics) == {}
+    assert sessions.group_by_conversation(topics) == {}
     two = [row(f"{name}: x", n) for n, name in enumerate(["Anna", "Bruno", "Anna", "Bruno"])]
-    assert len(sessions.of_all(two)) == 4
+    assert len(sessions.group_by_conversation(two)) == 4
 
 
 def test_one_who_writes_facts_down_holds_no_conversation() -> None:
     written = [row("x", n, data={"author": "Anna"}) for n in range(9)]
-    assert sessions.of_all(written) == {}
-    assert speakers.is_voice(written[0], frozenset({"anna"}))
+    assert sessions.group_by_conversation(written) == {}
+    assert speakers.is_speaker(written[0], frozenset({"anna"}))
 
 
 def test_titles_that_name_things_tie_nothing_together() -> None:
     different = [row("x", n, title=f"Name{n}") for n in range(12)]
     plain = [row("x", n, title="Disk full", subject="orders-db") for n in range(12)]
-    assert sessions.of_all([*different, *plain]) == {}
+    assert sessions.group_by_conversation([*different, *plain]) == {}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_titles_that_name_things_tie_nothing_together() -> None:
 def test_day_of_words_is_seen_wherever_it_is_put(
     given: dict[str, object], days: tuple[Moment, ...]
 ) -> None:
-    assert speakers.said_on(row(**given)) == days
+    assert speakers.stated_days(row(**given)) == days
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,13 @@ def test_day_of_words_is_seen_wherever_it_is_put(
     ids=["two speakers", "two titles", "two subjects", "two sessions"],
 )
 def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, object]) -> None:
-    first, second = (near_duplicates.words(row("I love hiking", **given)) for given in (one, other))
-    assert not near_duplicates.is_same(first, second)
-    assert near_duplicates.is_same(first, near_duplicates.words(row("I love hiking!", **one)))
+    first, second = (
+        near_duplicates.fact_words(row("I love hiking", **given)) for given in (one, other)
+    )
+    assert not near_duplicates.is_near_duplicate(first, second)
+    assert near_duplicates.is_near_duplicate(
+        first, near_duplicates.fact_words(row("I love hiking!", **one))
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,16 +283,16 @@ def test_turns_that_came_mixed_stand_in_the_order_of_their_numbers(
     number: Callable[[int], dict[str, Any]],
 ) -> None:
     rows = {n: row("x", n, **number(n)) for n in (1, 2, 3)}
-    tied = sessions.of_all(rows.values())
+    tied = sessions.group_by_conversation(rows.values())
     assert len(set(tied.values())) == 1
-    mixed = turns.in_order(tied, rows, {1: 11, 2: 10, 3: 12})
+    mixed = turns.order_turns(tied, rows, {1: 11, 2: 10, 3: 12})
     assert (mixed[2] - mixed[1], mixed[3] - mixed[2]) == (1, 1)
     # What came in order keeps its places: a number that is left out parts nobody.
-    assert turns.in_order(tied, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
+    assert turns.order_turns(tied, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
 
 
 def test_sessions_of_one_name_that_came_far_apart_are_two() -> None:
     rows = {n: row("x", n, data={"dia_id": f"D1:{n % 4}"}) for n in range(8)}
     places = {n: 10 + n if n < 4 else 500 + n for n in rows}
-    tied = sessions.of_all(rows.values())
-    assert turns.in_order(tied, rows, places) == places
+    tied = sessions.group_by_conversation(rows.values())
+    assert turns.order_turns(tied, rows, places) == places

@@ -16,11 +16,13 @@ from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import speakers
 from knowledge_service.search.text import dates
 
-_TALK = re.compile(r"(?i)session|conversation|thread|dialog|chat|meeting|channel|call|interview")
+_CONVERSATION_KIND = re.compile(
+    r"(?i)session|conversation|thread|dialog|chat|meeting|channel|call|interview"
+)
 _LABEL = (
     r"(?:session|conv(?:ersation)?|dialog(?:ue)?|chat|thread|meeting|day)[-_:/ #]?[^\"]{0,40}?\d+"
 )
-_TALK_TAG = re.compile(rf'(?i)"({_LABEL}[^"]{{0,20}})"')
+_CONVERSATION_TAG = re.compile(rf'(?i)"({_LABEL}[^"]{{0,20}})"')
 _HEAD_LABEL = re.compile(rf"(?i)\b{_LABEL}")
 TURN = re.compile(r"(?i)turn|message|utterance|line|post|dia_id|comment|^dia$")
 """Types of references that name a turn."""
@@ -30,116 +32,122 @@ _TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
 _DAY_US = 86_400_000_000
 # So many facts must bear a name before names in subjects, titles and tags are taken for speakers',
 # and each name comes twice on average. Few things but those of a conversation are told like that.
-_ENOUGH = 4
+_MIN_NAMES = 4
 # So many people may talk in a session though none says much.
-_FEW = 4
-Session = tuple[int, str, Hashable]
+_MAX_SPEAKERS = 4
+Conversation = tuple[int, str, Hashable]
 """The scope, by what facts are tied together, and its name."""
 
 
-def of_all(rows: Iterable[Candidate]) -> dict[int, Session]:
+def group_by_conversation(rows: Iterable[Candidate]) -> dict[int, Conversation]:
     """Name what each fact is a part of: facts of one session stand beside each other.
 
     Without what nothing ties to others.
     """
-    found: dict[int, Session] = {}
-    spoken: dict[Session, list[tuple[int, str]]] = {}
-    named: dict[Session, list[tuple[int, str]]] = {}
+    conversations: dict[int, Conversation] = {}
+    by_speaker: dict[Conversation, list[tuple[int, str]]] = {}
+    by_name: dict[Conversation, list[tuple[int, str]]] = {}
     for row in rows:
-        tied = _pointed(row) or _of_data(row)
-        if tied is not None:
-            found[row.number] = tied
+        conversation = _by_reference(row) or _by_metadata(row)
+        if conversation is not None:
+            conversations[row.number] = conversation
             continue
-        who = speakers.who(row)
-        if who:
-            spoken.setdefault(_of_day(row), []).append((row.number, who))
+        speaker = speakers.speaker_name(row)
+        if speaker:
+            by_speaker.setdefault(_by_day(row), []).append((row.number, speaker))
         else:
-            name = speakers.name(row)
+            name = speakers.candidate_name(row)
             if name:
-                named.setdefault(_by_moment(row), []).append((row.number, name))
-    names = [name for turns in named.values() for _, name in turns]
-    if len(names) >= _ENOUGH and 2 * len(set(names)) <= len(names):
-        spoken |= named
-    for key, turns in spoken.items():
-        if not _are_topics({who for _, who in turns}, len(turns)):
-            found |= {number: key for number, _ in turns}
-    return found
+                by_name.setdefault(_by_moment(row), []).append((row.number, name))
+    names = [name for turns in by_name.values() for _, name in turns]
+    if len(names) >= _MIN_NAMES and 2 * len(set(names)) <= len(names):
+        by_speaker |= by_name
+    for key, turns in by_speaker.items():
+        if not _are_topics({speaker for _, speaker in turns}, len(turns)):
+            conversations |= {number: key for number, _ in turns}
+    return conversations
 
 
 def _are_topics(names: Set[str], turns: int) -> bool:
     """Tell whether what looks like names are topics (`Redis: ...`): many, and few come again."""
-    return len(names) > _FEW and 3 * len(names) > turns
+    return len(names) > _MAX_SPEAKERS and 3 * len(names) > turns
 
 
-def may_be_of(row: Candidate) -> Session | None:
+def possible_conversation(row: Candidate) -> Conversation | None:
     """Name what a fact is a part of if names come again and again around it."""
-    return of(row) or (_by_moment(row) if speakers.name(row) else None)
+    return conversation_of(row) or (_by_moment(row) if speakers.candidate_name(row) else None)
 
 
-def of(row: Candidate) -> Session | None:
+def conversation_of(row: Candidate) -> Conversation | None:
     """Name what a fact is a part of, as far as it says so itself.
 
     The entity it is about, the session or run that it refers to, a tag such as `session_3`, data,
     or, for somebody's words, the day they are of. None when nothing ties it to others.
     """
-    tied = _pointed(row) or _of_data(row)
-    if tied is not None:
-        return tied
-    return _of_day(row) if speakers.who(row) else None
+    conversation = _by_reference(row) or _by_metadata(row)
+    if conversation is not None:
+        return conversation
+    return _by_day(row) if speakers.speaker_name(row) else None
 
 
-def is_talk(session: Session) -> bool:
+def is_conversation(conversation: Conversation) -> bool:
     """Tell whether it is of what people say, not of what a run or a thing is known by."""
-    _, by, name = session
-    return by != "about" and not (isinstance(name, tuple) and by == "ref" and not _says(name[0]))
+    _, source, name = conversation
+    return source != "about" and not (
+        isinstance(name, tuple) and source == "ref" and not _is_spoken_kind(name[0])
+    )
 
 
 @functools.lru_cache(maxsize=256)
-def _says(kind: str) -> bool:
-    return _TALK.search(kind) is not None or TURN.search(kind) is not None
+def _is_spoken_kind(kind: str) -> bool:
+    return _CONVERSATION_KIND.search(kind) is not None or TURN.search(kind) is not None
 
 
-def _pointed(row: Candidate) -> Session | None:
+def _by_reference(row: Candidate) -> Conversation | None:
     if row.about:
         return row.scope_no, "about", row.about
     if '"refs":[{' in row.source_json:
         return row.scope_no, "ref", _referred(row.source_json)
-    tag = _talk_tag(row.tags_json) if row.tags_json != "[]" else None
+    tag = _conversation_tag(row.tags_json) if row.tags_json != "[]" else None
     return (row.scope_no, "tag", tag) if tag else None
 
 
-def _of_data(row: Candidate) -> Session | None:
-    told = speakers.told(row.data_json) if row.data_json else conversation_metadata.NO_METADATA
-    if told.session:
-        return row.scope_no, "data", told.session
-    turn = _TURN_ID.fullmatch(told.turn) if told.turn else None
+def _by_metadata(row: Candidate) -> Conversation | None:
+    metadata = (
+        speakers.turn_metadata(row.data_json)
+        if row.data_json
+        else conversation_metadata.NO_METADATA
+    )
+    if metadata.session:
+        return row.scope_no, "data", metadata.session
+    turn = _TURN_ID.fullmatch(metadata.turn) if metadata.turn else None
     return (row.scope_no, "turn", turn[1]) if turn else None
 
 
-def _of_day(row: Candidate) -> Session:
+def _by_day(row: Candidate) -> Conversation:
     """Name the day of somebody's words."""
     if row.valid_from_us is not None:
         return row.scope_no, "day", row.valid_from_us // _DAY_US
-    return row.scope_no, "day", _headed(speakers.when(row))
+    return row.scope_no, "day", _heading_label(speakers.time_text(row))
 
 
-def _by_moment(row: Candidate) -> Session:
+def _by_moment(row: Candidate) -> Conversation:
     return row.scope_no, "moment", row.valid_from_us
 
 
 @functools.lru_cache(maxsize=4096)
-def _talk_tag(tags_json: str) -> str | None:
-    match = _TALK_TAG.search(tags_json) or TURN_TAG.search(tags_json)
+def _conversation_tag(tags_json: str) -> str | None:
+    match = _CONVERSATION_TAG.search(tags_json) or TURN_TAG.search(tags_json)
     return match[1].casefold() if match else None
 
 
 @functools.lru_cache(maxsize=4096)
-def _headed(head: str) -> Hashable:
+def _heading_label(head: str) -> Hashable:
     """Take what stands before the words: a session's number, a day, or nothing of both."""
     label = _HEAD_LABEL.search(head) if head else None
     if label:
         return label[0].casefold()
-    return dates.written(head)[:1] if head else None
+    return dates.dates_in_text(head)[:1] if head else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -147,7 +155,7 @@ def _referred(source_json: str) -> tuple[str, str]:
     refs: list[dict[str, str]] = json.loads(source_json)["refs"]
     kind, name = refs[0]["type"], refs[0]["id"]
     for ref in refs:
-        if _TALK.search(ref["type"]):
+        if _CONVERSATION_KIND.search(ref["type"]):
             kind, name = ref["type"], ref["id"]
             break
     else:

@@ -23,13 +23,13 @@ _SPEAKER = re.compile(
 )
 _NAME = re.compile(r"[A-Z][\w'.-]{1,30}(?: [A-Z][\w'.-]{0,30}){0,2}")
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
-_ASKED = ("?", '?"', "?\u201d")
+_QUESTION_ENDINGS = ("?", '?"', "?\u201d")
 # So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
-_GREETING = 6
+_GREETING_WORDS = 6
 # A turn of so many words says little; before them stand a day, a moment and a name.
-_SHORT, _BEFORE = 6, 12
+_SHORT_WORDS, _HEADING_WORDS = 6, 12
 # So many signs of a script without spaces say as much as a word.
-_SIGNS = 2
+_CHARACTERS_PER_WORD = 2
 _SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
@@ -38,19 +38,19 @@ def speaker(row: Candidate) -> str | None:
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"].casefold()
-    return told(row.data_json).speaker.casefold() or None if row.data_json else None
+    return turn_metadata(row.data_json).speaker.casefold() or None if row.data_json else None
 
 
-def who(row: Candidate) -> str | None:
+def speaker_name(row: Candidate) -> str | None:
     """Return who says the content in a conversation."""
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"]
-    says = told(row.data_json) if row.data_json else conversation_metadata.NO_METADATA
-    return None if says.is_author else says.speaker or None
+    metadata = turn_metadata(row.data_json) if row.data_json else conversation_metadata.NO_METADATA
+    return None if metadata.is_author else metadata.speaker or None
 
 
-def name(row: Candidate) -> str | None:
+def candidate_name(row: Candidate) -> str | None:
     """Return a name that the fact bears, or None; whether it is a speaker's is another question."""
     for text in (row.subject, row.title):
         if text and _NAME.fullmatch(text):
@@ -58,29 +58,29 @@ def name(row: Candidate) -> str | None:
     return None if row.tags_json == "[]" else _name_among(row.tags_json)
 
 
-def is_voice(row: Candidate, names: frozenset[str]) -> bool | None:
+def is_speaker(row: Candidate, names: frozenset[str]) -> bool | None:
     """Tell whether one of these case-folded names says the content, or the fact bears it.
 
     None when nobody says it and it bears none of them.
     """
-    who = speaker(row)
-    if who is not None:
-        return not names.isdisjoint((who, *who.split()))
-    return _bears_one_of(row, names) or None
+    speaking = speaker(row)
+    if speaking is not None:
+        return not names.isdisjoint((speaking, *speaking.split()))
+    return _has_name(row, names) or None
 
 
-def _bears_one_of(row: Candidate, names: frozenset[str]) -> bool:
+def _has_name(row: Candidate, names: frozenset[str]) -> bool:
     for text in (row.subject, row.title):
         if text:
-            folded = text.casefold()
-            if not names.isdisjoint((folded, *folded.split())):
+            folded_text = text.casefold()
+            if not names.isdisjoint((folded_text, *folded_text.split())):
                 return True
     return row.tags_json != "[]" and not names.isdisjoint(map(str.casefold, row.tags))
 
 
-def is_said(row: Candidate) -> bool:
+def has_speaker(row: Candidate) -> bool:
     """Tell whether a name is on it, so that what stands beside it may be what it answers."""
-    return bool(who(row) or name(row))
+    return bool(speaker_name(row) or candidate_name(row))
 
 
 def is_asking(row: Candidate) -> bool:
@@ -89,14 +89,14 @@ def is_asking(row: Candidate) -> bool:
     A fact of the kind `question` is one to be found.
     """
     content = row.content
-    if not content.endswith(_ASKED) or row.kind == "question":
+    if not content.endswith(_QUESTION_ENDINGS) or row.kind == "question":
         return False
-    words = _words(row)
-    if "." not in words and "!" not in words:
+    spoken = _spoken_text(row)
+    if "." not in spoken and "!" not in spoken:
         return True
-    sentences = _SENTENCE.findall(words)
-    said = [each for each in sentences if not each.endswith("?")]
-    return sum(len(each.split()) for each in said) <= _GREETING
+    sentences = _SENTENCE.findall(spoken)
+    statements = [sentence for sentence in sentences if not sentence.endswith("?")]
+    return sum(len(sentence.split()) for sentence in statements) <= _GREETING_WORDS
 
 
 def is_short(row: Candidate) -> bool:
@@ -104,10 +104,13 @@ def is_short(row: Candidate) -> bool:
 
     What a subject is by a predicate is no turn.
     """
-    if row.predicate or row.content.count(" ") >= _SHORT + _BEFORE:
+    if row.predicate or row.content.count(" ") >= _SHORT_WORDS + _HEADING_WORDS:
         return False
-    words = _words(row)
-    return len(words.split()) <= _SHORT and analyser.unspaced(words) <= _SHORT * _SIGNS
+    spoken = _spoken_text(row)
+    return (
+        len(spoken.split()) <= _SHORT_WORDS
+        and analyser.unspaced(spoken) <= _SHORT_WORDS * _CHARACTERS_PER_WORD
+    )
 
 
 def is_spoken_to(row: Candidate) -> bool:
@@ -115,31 +118,31 @@ def is_spoken_to(row: Candidate) -> bool:
     return _SPOKEN_TO.search(row.content) is not None
 
 
-def _words(row: Candidate) -> str:
+def _spoken_text(row: Candidate) -> str:
     match = _SPEAKER.match(row.content)
     return row.content[match.end() :] if match else row.content
 
 
-def when(row: Candidate) -> str:
+def time_text(row: Candidate) -> str:
     """Return what stands in brackets before the words, or what data says of when; may be empty."""
     match = _SPEAKER.match(row.content)
     head = match["head"] if match else None
-    return head or (told(row.data_json).time_text if row.data_json else "")
+    return head or (turn_metadata(row.data_json).time_text if row.data_json else "")
 
 
-def said_on(row: Candidate) -> tuple[dates.Moment, ...]:
+def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
     """Return the days that stand before somebody's words or beside them, unless it says since when.
 
     What a fact holds from is said by `valid_from` alone where that is given.
     """
     if row.valid_from_us is not None:
         return ()
-    head = when(row)
-    return tuple(day for day in dates.written(head) if day.year) if head else ()
+    head = time_text(row)
+    return tuple(day for day in dates.dates_in_text(head) if day.year) if head else ()
 
 
 @functools.lru_cache(maxsize=4096)
-def told(data_json: str) -> TurnMetadata:
+def turn_metadata(data_json: str) -> TurnMetadata:
     """Read what data says of speaker, session, turn and moment."""
     return conversation_metadata.parse_json(data_json)
 

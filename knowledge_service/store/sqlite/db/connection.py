@@ -31,7 +31,7 @@ BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
 UNREADABLE: tuple[type[Exception], ...] = (
-    segment_codec.Unreadable,
+    segment_codec.CorruptSegment,
     event_payloads.UnreadablePayload,
 )
 """Damage that SQLite does not notice."""
@@ -65,7 +65,7 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 def unavailable_error(exc: Exception) -> StoreUnavailable:
     """Map an environmental error; the message names no path and no statement."""
-    if isinstance(exc, segment_codec.Unreadable):
+    if isinstance(exc, segment_codec.CorruptSegment):
         return StoreDamaged(
             f"the index is corrupt ({exc}); the store is read-only."
             " Stop the service and run `kais-knowledge rebuild`"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import apsw
 
-from knowledge_service.search.postings.cache import Blanked
-from knowledge_service.store.sqlite import postings
+from knowledge_service.search.postings.cache import ErasedDocuments
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.transaction import Transaction
 
 
@@ -36,7 +36,7 @@ class GroupCommit:
         """Tell whether facts leave the index."""
         return bool(self._erased or self._emptied)
 
-    def index(self, connection: apsw.Connection) -> Blanked:
+    def index(self, connection: apsw.Connection) -> ErasedDocuments:
         """Index what the jobs wrote, all facts of a scope together; return what left the index."""
         blanked: dict[int, list[int] | None] = dict.fromkeys(self._emptied)
         for scope_no in self._emptied:

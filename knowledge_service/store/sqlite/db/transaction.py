@@ -17,7 +17,8 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
 from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
 from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
-from knowledge_service.store.sqlite import postings, projections
+from knowledge_service.store.sqlite import projections
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator

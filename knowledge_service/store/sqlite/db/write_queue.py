@@ -29,7 +29,7 @@ from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.event_log import times
 from knowledge_service.event_log.hash_chain import ChainHead, read_head
-from knowledge_service.search.postings.cache import Blanked
+from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.store.sqlite.db import completions, deferred_writes, wal_truncation
 from knowledge_service.store.sqlite.db import connection as connections
 from knowledge_service.store.sqlite.db.completions import Completion, Waiting
@@ -95,7 +95,7 @@ class WriteQueue:
         self._edition = 0
         self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
         checkpointer.on_short = lambda: self._queue.put(_FOLDED)
-        self.on_erased: Callable[[int, Blanked], None] = lambda _edition, _blanked: None
+        self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _edition, _blanked: None
         """Called after a commit that erased, before its edition can be read."""
         self._head = read_head(SqliteEventTable(connection))
         self._equals = HashIndexTable(connection)
@@ -291,7 +291,7 @@ class WriteQueue:
         self._edition += self._edition % 2
         completions.resolve(resolved)
 
-    def _publish_commit(self, group: GroupCommit, blanked: Blanked) -> None:
+    def _publish_commit(self, group: GroupCommit, blanked: ErasedDocuments) -> None:
         """Do what is left to do after a commit."""
         self._equals.commit()
         self._scopes_version += group.moves_scopes

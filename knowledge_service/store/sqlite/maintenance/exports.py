@@ -11,8 +11,9 @@ import apsw
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
-from knowledge_service.store.sqlite import postings, projections
+from knowledge_service.store.sqlite import projections
 from knowledge_service.store.sqlite.db import connection as files
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import backup, migrate, projection_rebuild
 

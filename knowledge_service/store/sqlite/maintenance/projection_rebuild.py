@@ -22,7 +22,8 @@ from knowledge_service.event_log import replay as replays
 from knowledge_service.event_log.events import Event
 from knowledge_service.search.postings import segment
 from knowledge_service.startup_progress import Progress
-from knowledge_service.store.sqlite import postings, projections
+from knowledge_service.store.sqlite import projections
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import SqliteProjections, hash_index_table
 

@@ -17,7 +17,7 @@ import apsw
 
 from knowledge_service.clock import Clock
 from knowledge_service.search.postings import bisection, hash_index
-from knowledge_service.search.postings.hash_index import Known
+from knowledge_service.search.postings.hash_index import PrefixSet
 from knowledge_service.startup_progress import Progress
 
 # 2**24 blocks a scope, 2**39 scopes: together one positive key.
@@ -70,7 +70,7 @@ class HashIndexTable:
     def __init__(self, connection: apsw.Connection, *, max_cached: int = _MAX_CACHED) -> None:
         self._connection = connection
         self._most = max_cached
-        self._known: dict[int, Known] = {}  # that which was asked for last is the last
+        self._known: dict[int, PrefixSet] = {}  # that which was asked for last is the last
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
         self._journal: list[tuple[int, int]] = []
@@ -80,14 +80,14 @@ class HashIndexTable:
 
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
         """Return the numbers of facts of a scope among which are all with this hash."""
-        (begin,) = hash_index.beginnings([content_hash])
+        (begin,) = hash_index.hash_prefixes([content_hash])
         return self._prefixes_of(scope_no).numbers(begin)
 
     def find_existing(self, scope_no: int, hashes: Sequence[bytes]) -> set[bytes]:
         """Return which of these hashes facts of a scope have."""
-        begins = hash_index.beginnings(hashes)
+        begins = hash_index.hash_prefixes(hashes)
         prefixes = self._prefixes_of(scope_no)
-        alike = prefixes.among(begins)
+        alike = prefixes.intersection(begins)
         if not alike:
             return set()
         candidates = json.dumps([number for begin in alike for number in prefixes.numbers(begin)])
@@ -96,7 +96,7 @@ class HashIndexTable:
 
     def add(self, scope_no: int, hashes: Sequence[bytes], numbers: Sequence[int]) -> None:
         """Enter facts that were just written."""
-        begins = hash_index.beginnings(hashes)
+        begins = hash_index.hash_prefixes(hashes)
         if scope_no in self._known:
             self._known[scope_no].add(begins, numbers)
             self._size += len(begins)
@@ -107,7 +107,7 @@ class HashIndexTable:
 
     def erase(self, scope_no: int, number: int, content_hash: bytes) -> None:
         """Put a tombstone in the place of a fact that is not there any more."""
-        (begin,) = hash_index.beginnings([content_hash])
+        (begin,) = hash_index.hash_prefixes([content_hash])
         self._erased.append((scope_no, number, begin))
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
@@ -135,7 +135,7 @@ class HashIndexTable:
             if not count:
                 continue
             if scope_no in self._known:
-                self._known[scope_no].take_back(count)
+                self._known[scope_no].undo_add(count)
                 self._size -= count
             for column in self._added[scope_no]:
                 del column[-count:]
@@ -157,7 +157,7 @@ class HashIndexTable:
             self._evict(scope_no)
         for scope_no in self._added:
             if scope_no in self._known:
-                self._known[scope_no].settle()
+                self._known[scope_no].merge()
         self._begin()
 
     def forget(self) -> None:
@@ -169,10 +169,10 @@ class HashIndexTable:
     def _begin(self) -> None:
         self._added, self._journal, self._erased, self._emptied = {}, [], [], []
 
-    def _prefixes_of(self, scope_no: int) -> Known:
+    def _prefixes_of(self, scope_no: int) -> PrefixSet:
         prefixes = self._known.pop(scope_no, None)
         if prefixes is None:
-            prefixes = Known(
+            prefixes = PrefixSet(
                 hash_index.unpack(b"".join([data for _, data in self._rows(scope_no)]))
             )
             if scope_no in self._added:
@@ -214,7 +214,7 @@ class HashIndexTable:
 
         count = 0 if last is None else last - low + 1
         at = bisection.last_at_most(count, lambda at: hash_index.first_live(block(at)), number)
-        data = None if at is None else hash_index.blank(block(at), begin, number)
+        data = None if at is None else hash_index.erase_entry(block(at), begin, number)
         if at is not None and data is not None:
             self._connection.execute(_WRITE_BLOCK, (low + at, data))
 

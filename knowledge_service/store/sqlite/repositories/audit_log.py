@@ -52,7 +52,7 @@ class AuditLog(event_stream.ChangeLog):
     ) -> AuditRecords:
         """Read both backwards and merge by time."""
         start = cursor or AuditCursor(_END, _END, "")
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             scopes = base.scopes_in_ranges(connection, scope_ranges)
             acts = _Rows(_changes(connection, start, scopes, scope_ranges))
             recalls = _Rows(_recalls(connection, start, scopes, scope_ranges))

@@ -14,9 +14,9 @@ from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, 
 from knowledge_service.errors import IdempotencyConflict
 from knowledge_service.event_log.events import PendingEvent
 from knowledge_service.ports import IdempotencyKey
+from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
-from knowledge_service.store.sqlite.readers import Readers
 
 T = TypeVar("T")
 # An arbitrary number: a person who may read a whole realm can see more.
@@ -42,7 +42,7 @@ _STORE_RESPONSE = (
 class SqliteRepository:
     """One port's half of the store."""
 
-    def __init__(self, readers: Readers, writer: WriteQueue) -> None:
+    def __init__(self, readers: ReadPool, writer: WriteQueue) -> None:
         self._readers = readers
         self._writer = writer
 

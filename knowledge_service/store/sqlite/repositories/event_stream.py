@@ -68,7 +68,7 @@ class ChangeLog(base.SqliteRepository):
         """Read the events of the visible scopes, as many as one call may."""
         records: list[ChangeRecord] = []
         read, position = 0, after_position
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
             last = max(after_position, int(bounds[0][1]))
             scopes = base.visible_scopes(connection, view, None)

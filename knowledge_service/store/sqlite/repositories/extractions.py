@@ -84,7 +84,7 @@ class Extractions(base.SqliteRepository):
 
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes of earlier runs in the same scope."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             columns = runs.numbered(connection, key)
             if columns is None:
                 return {}

@@ -27,8 +27,8 @@ from knowledge_service.fact_operations import (
     undo,
 )
 from knowledge_service.ports import ActionContext, ReviewQuery
+from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
-from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.repositories import (
     base,
     fact_history,
@@ -56,7 +56,7 @@ _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each
 class FactLifecycle(base.SqliteRepository):
     """The `LifeStore` port."""
 
-    def __init__(self, readers: Readers, writer: WriteQueue) -> None:
+    def __init__(self, readers: ReadPool, writer: WriteQueue) -> None:
         super().__init__(readers, writer)
         self._retention = Retention(readers, writer)
 
@@ -111,7 +111,7 @@ class FactLifecycle(base.SqliteRepository):
             _ERASED,
             lambda tx: erase.erase_fact(SqliteUnitOfWork(tx), fact_id, order),
         )
-        self._readers.wait_for_open()
+        self._readers.wait_for_open_snapshots()
         return erased.model_copy(update={"on_disk": self._writer.erased_since_s is not None})
 
     def history(self, fact_id: str, view: View) -> History | None:
@@ -121,7 +121,7 @@ class FactLifecycle(base.SqliteRepository):
 
     def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
         """List a page."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             everything = View("platform", query.scope_ranges)
             scopes = [
                 number

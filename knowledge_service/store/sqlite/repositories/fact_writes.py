@@ -20,7 +20,7 @@ from knowledge_service.event_log.events import EncodedEvent
 from knowledge_service.fact_operations import remember
 from knowledge_service.ports import Actor
 from knowledge_service.search.text import term_ids
-from knowledge_service.store.sqlite import postings
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.projections import bulk_facts
 from knowledge_service.store.sqlite.repositories import base, capacity
@@ -118,7 +118,7 @@ def prepare_facts(facts: Sequence[NewFact]) -> list[PreparedFact]:
     if len(facts) == 1:
         return [PreparedFact(facts[0].rendering, lines[0])]
     return [
-        PreparedFact(term_ids.packed_of(new.rendering) if new.terms is None else new.terms, line)
+        PreparedFact(term_ids.term_ids_of(new.rendering) if new.terms is None else new.terms, line)
         for new, line in zip(facts, lines, strict=True)
     ]
 

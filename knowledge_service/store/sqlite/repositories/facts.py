@@ -90,7 +90,7 @@ class Facts(base.SqliteRepository):
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         """List a page."""
         tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             scopes = base.visible_scopes(connection, listing.view, listing.scopes)
             bindings = (
                 json.dumps(sorted(scopes)), listing.kind, listing.source, listing.before_id,

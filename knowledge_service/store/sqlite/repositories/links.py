@@ -71,7 +71,7 @@ class Links(base.SqliteRepository):
         """List a page."""
         links: list[Link] = []
         types_json = json.dumps(list(types)) if types else None
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             bindings: tuple[Any, ...] = (fact_id, before_id, types_json)
             scopes = base.scope_filter(view, base.visible_scopes(connection, view, None)).scopes
             sql = _PAGE
@@ -86,7 +86,7 @@ class Links(base.SqliteRepository):
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Go out level by level in one snapshot."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             return link_traversal.neighborhood(connection, query, view)
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:

@@ -58,7 +58,7 @@ class Principals(base.SqliteRepository):
 
     def principals(self) -> tuple[PrincipalIn, ...]:
         """List by username."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             return tuple(_principal(row) for row in connection.execute(_EVERY_PRINCIPAL))
 
     def delete_principal(self, username: str, *, actor: Actor) -> bool:

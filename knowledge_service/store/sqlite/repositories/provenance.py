@@ -115,13 +115,13 @@ class Provenance(base.SqliteRepository):
 
     def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
         """Put together what leads to a fact."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             visible_fact = _visible(connection, fact_id, reader.view)
             return _why(connection, *visible_fact, reader) if visible_fact else None
 
     def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
         """Put together what came of a fact."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             visible_fact = _visible(connection, fact_id, reader.view)
             if visible_fact is None:
                 return None

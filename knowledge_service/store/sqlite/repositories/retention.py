@@ -18,9 +18,9 @@ from knowledge_client.models import ScopeConfig
 from knowledge_service.domain import retention, statistics
 from knowledge_service.event_log import times
 from knowledge_service.fact_operations import archive as archiving
+from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
-from knowledge_service.store.sqlite.readers import Readers
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
 _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
@@ -68,7 +68,7 @@ class Retention:
     """Chooses by the readers and archives by the writer. Used by one thread at a time."""
 
     def __init__(
-        self, readers: Readers, writer: WriteQueue, monotonic: Callable[[], float] = time.monotonic
+        self, readers: ReadPool, writer: WriteQueue, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._readers = readers
         self._writer = writer

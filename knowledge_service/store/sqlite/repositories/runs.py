@@ -75,7 +75,7 @@ class Runs(base.SqliteRepository):
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         """List a page."""
         view = listing.view
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             cursor = (
                 numbered(connection, listing.before_run) if listing.before_run else (None, None)
             )
@@ -95,14 +95,14 @@ class Runs(base.SqliteRepository):
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
         """Count from the ledger, nothing else."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             return tuple(
                 statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
             )
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         """Count from the ledger, by the values that the runs were opened with."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             rows = [
                 _row(None, *values, parameters=parameters)
                 for _, *values, parameters in _of_blueprint(connection, _VALUES, name, view)

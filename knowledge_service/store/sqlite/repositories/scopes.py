@@ -74,7 +74,7 @@ class Scopes(base.SqliteRepository):
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         """List by path."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             return tuple(sorted(base.visible_paths(connection, view, None)))
 
     def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
@@ -89,7 +89,7 @@ class Scopes(base.SqliteRepository):
 
         existed = self._writer.submit(work)
         if erase:
-            self._readers.wait_for_open()
+            self._readers.wait_for_open_snapshots()
         return existed
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
@@ -112,7 +112,7 @@ class Scopes(base.SqliteRepository):
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
         """Read the counters."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             scope_filter = base.scope_filter(view, base.visible_scopes(connection, view, None))
             return tuple(_stats(connection, path, view, scope_filter) for path in paths)
 

@@ -34,7 +34,7 @@ class Vectors(base.SqliteRepository):
         self, model: str, after_number: int, limit: int
     ) -> list[tuple[int, int, str]]:
         """Look for facts that no vector was made for yet."""
-        with self._readers.browsing() as connection:
+        with self._readers.bulk_connection() as connection:
             rows: Any = connection.execute(_UNEMBEDDED, (model, after_number, limit))
             return list(rows)
 

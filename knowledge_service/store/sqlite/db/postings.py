@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from knowledge_service.search.postings import bisection, merge_policy, segment_codec
-from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.postings.reader import RowRange, Rows
 from knowledge_service.search.postings.segment import TOMBSTONE
-from knowledge_service.search.postings.segment_codec import WHOLE, Row
+from knowledge_service.search.postings.segment_codec import DOCUMENTS, Row
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
 
@@ -60,9 +60,12 @@ _CLEAR = "DELETE FROM posting"
 
 def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, Text]]) -> None:
     """Index the texts of new facts of one scope, given by ascending number."""
-    found = [(no, term_ids.packed_of(t) if isinstance(t, str) else t) for no, t in texts]
-    if found:
-        _append(connection, scope_no, found)
+    packed_texts = [
+        (fact_no, term_ids.term_ids_of(text) if isinstance(text, str) else text)
+        for fact_no, text in texts
+    ]
+    if packed_texts:
+        _append(connection, scope_no, packed_texts)
 
 
 def erase(connection: apsw.Connection, erased: Erased) -> int | None:
@@ -72,19 +75,19 @@ def erase(connection: apsw.Connection, erased: Erased) -> int | None:
     scope has no such fact.
     """
     scope_no, fact_no, text = erased
-    row = _holding(connection, scope_no, fact_no)
+    row = _row_holding(connection, scope_no, fact_no)
     if row is None:
         return None
-    place = int((segment_codec.numbers(row.data) == fact_no).nonzero()[0][0])
+    ordinal = int((segment_codec.numbers(row.data) == fact_no).nonzero()[0][0])
     rows = [row]
-    if row.size == segment_codec.SPLIT:
-        packed = term_ids.packed_of(text) if isinstance(text, str) else text
+    if row.size == segment_codec.SHARD_SIZE:
+        packed = term_ids.term_ids_of(text) if isinstance(text, str) else text
         document = term_ids.document_packed(fact_no, packed)
         for bucket in sorted({segment_codec.bucket(term) for term in document.terms}):
             rows += _rows(connection, scope_no, bucket, row.first, row.first + 1)
-    blanked = [segment_codec.blank(each, place) for each in rows]
-    _replace(connection, scope_no, rows, [each for each in blanked if each])
-    return row.first + place
+    rewritten = [segment_codec.erase_document(changed, ordinal) for changed in rows]
+    _replace(connection, scope_no, rows, [changed for changed in rewritten if changed])
+    return row.first + ordinal
 
 
 def clear_scope(connection: apsw.Connection, scope_no: int) -> None:
@@ -100,14 +103,16 @@ def clear(connection: apsw.Connection) -> None:
 def search(
     connection: apsw.Connection,
     scope_nos: Iterable[int],
-    words: Mapping[str, float],
-    kept: Kept | None = None,
+    term_weights: Mapping[str, float],
+    cache: LruCache | None = None,
 ) -> bm25.Scores:
     """Score the facts of some scopes by weighted words; nothing outside of these is read.
 
     What was decoded before is taken from `kept`, and left there.
     """
-    return bm25.search(Snapshot(connection), kept or Kept(_ONE_SEARCH), scope_nos, words)
+    return bm25.search(
+        Snapshot(connection), cache or LruCache(_ONE_SEARCH), scope_nos, term_weights
+    )
 
 
 class Snapshot:
@@ -118,8 +123,8 @@ class Snapshot:
 
     def counts(self, scope_nos: Sequence[int]) -> dict[int, int]:
         """Look at the last run of each scope."""
-        named = json.dumps(list(scope_nos))
-        rows: Any = self._connection.execute(_COUNTS, (named,))
+        scopes_json = json.dumps(list(scope_nos))
+        rows: Any = self._connection.execute(_COUNTS, (scopes_json,))
         return {scope_no: (key & _FIRST) + size for scope_no, key, size in rows}
 
     def rows(self, ranges: Sequence[RowRange]) -> Rows:
@@ -135,27 +140,29 @@ class Snapshot:
         return rows
 
 
-def _append(connection: apsw.Connection, scope_no: int, new: Sequence[tuple[int, bytes]]) -> None:
-    before = Snapshot(connection).counts([scope_no]).get(scope_no, 0)
-    first = merge_policy.kept(before, before + len(new))
-    if first == before and len(new) == 1:
-        document = term_ids.document_packed(*new[0])
-        _replace(connection, scope_no, (), (segment_codec.alone(document, first),))
+def _append(
+    connection: apsw.Connection, scope_no: int, documents: Sequence[tuple[int, bytes]]
+) -> None:
+    old_count = Snapshot(connection).counts([scope_no]).get(scope_no, 0)
+    first = merge_policy.unchanged_prefix(old_count, old_count + len(documents))
+    if first == old_count and len(documents) == 1:
+        document = term_ids.document_packed(*documents[0])
+        _replace(connection, scope_no, (), (segment_codec.pack_single(document, first),))
         return
-    rows = [] if first == before else _rows(connection, scope_no, WHOLE, first)
+    rows = [] if first == old_count else _rows(connection, scope_no, DOCUMENTS, first)
     if rows:
-        low = _key(scope_no, WHOLE, 0)
+        low = _key(scope_no, DOCUMENTS, 0)
         connection.execute(_DROP_RANGE, (low + first, low + _FIRST))
-    _replace(connection, scope_no, (), merge_policy.extend(rows, new, first))
+    _replace(connection, scope_no, (), merge_policy.extend(rows, documents, first))
 
 
 def _replace(
-    connection: apsw.Connection, scope_no: int, old: Sequence[Row], new: Iterable[Row]
+    connection: apsw.Connection, scope_no: int, removed: Sequence[Row], added: Iterable[Row]
 ) -> None:
-    if old:
-        gone = [(_key(scope_no, row.bucket, row.first),) for row in old]
-        connection.executemany(_DROP, gone)
-    rows = ((_key(scope_no, row.bucket, row.first), row.size, row.data) for row in new)
+    if removed:
+        removed_keys = [(_key(scope_no, row.bucket, row.first),) for row in removed]
+        connection.executemany(_DROP, removed_keys)
+    rows = ((_key(scope_no, row.bucket, row.first), row.size, row.data) for row in added)
     connection.executemany(_PUT, rows)
 
 
@@ -163,29 +170,29 @@ def _rows(
     connection: apsw.Connection, scope_no: int, bucket: int, first: int = 0, end: int = _FIRST
 ) -> list[Row]:
     low = _key(scope_no, bucket, 0)
-    found = connection.execute(_RANGE, (low + first, low + end))
-    return [Row(bucket, key - low, size, data) for key, size, data in found]
+    cursor = connection.execute(_RANGE, (low + first, low + end))
+    return [Row(bucket, key - low, size, data) for key, size, data in cursor]
 
 
-def _holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | None:
+def _row_holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | None:
     """Find the row of documents that holds a fact: their numbers ascend, but for tombstones."""
-    low = _key(scope_no, WHOLE, 0)
+    low = _key(scope_no, DOCUMENTS, 0)
     keys = [key for (key,) in connection.execute(_KEYS, (low, low + _FIRST))]
 
-    def row(at: int) -> Row:
-        found: Any = connection.execute(_ROW, (keys[at],)).fetchall()
-        return Row(WHOLE, keys[at] - low, *found[0])
+    def row(index: int) -> Row:
+        fetched: Any = connection.execute(_ROW, (keys[index],)).fetchall()
+        return Row(DOCUMENTS, keys[index] - low, *fetched[0])
 
-    def first_of(at: int) -> int | None:
-        numbers = segment_codec.numbers(row(at).data)
+    def first_of(index: int) -> int | None:
+        numbers = segment_codec.numbers(row(index).data)
         live = numbers[numbers != TOMBSTONE]
         return int(live[0]) if len(live) else None
 
-    at = bisection.last_at_most(len(keys), first_of, fact_no)
-    if at is None:
+    index = bisection.last_at_most(len(keys), first_of, fact_no)
+    if index is None:
         return None
-    held = row(at)
-    return held if (segment_codec.numbers(held.data) == fact_no).any() else None
+    row_found = row(index)
+    return row_found if (segment_codec.numbers(row_found.data) == fact_no).any() else None
 
 
 def _key(scope_no: int, bucket: int, first: int) -> int:

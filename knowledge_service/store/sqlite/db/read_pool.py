@@ -14,23 +14,23 @@ from pathlib import Path
 import apsw
 
 from knowledge_service.errors import ReadTimeout, StoreDamaged, StoreUnavailable
-from knowledge_service.search.postings.cache import Keeping
+from knowledge_service.search.postings.cache import VersionedCache
 from knowledge_service.store.sqlite.db import connection as connections
 
 # Queries release the GIL in SQLite only, so more readers than this add memory and no speed. Lists
 # and searches leave one to what reads a row or two, as authentication does.
 READERS = 6
-_LISTS = 3
+_BULK_READERS = 3
 # More recalls at once take the interpreter's lock from each other: with four of them 16 clients
 # had up to a fifth fewer answers than with two.
-_SEARCHES = 2
+_SEARCH_READERS = 2
 # Pages of each reader; most of what recalls read of the index is kept decoded beside them.
 _PAGES_KIB = 12_288
-_DECODED = 80 << 20
+_CACHE_BYTES = 80 << 20
 # A client that waits 10 s for an answer gets the reason instead.
-WITHIN = timedelta(seconds=8)
+TIME_LIMIT = timedelta(seconds=8)
 # Instructions of SQLite between two looks at the clock, some milliseconds; a recall has fewer.
-_STEPS = 250_000
+_PROGRESS_STEPS = 250_000
 
 
 class _Reader:
@@ -42,14 +42,14 @@ class _Reader:
         self.connection.set_busy_timeout(connections.BUSY_MS)
         self.connection.wal_autocheckpoint(0)
         self.connection.execute(f"PRAGMA query_only=ON; PRAGMA cache_size=-{_PAGES_KIB}")
-        self.connection.set_progress_handler(self.is_late, _STEPS)
+        self.connection.set_progress_handler(self.is_late, _PROGRESS_STEPS)
 
     def is_late(self) -> bool:
         """Tell SQLite whether to stop."""
         return time.monotonic() > self.ends_at_s
 
 
-class Readers:
+class ReadPool:
     """A pool of connections that read; each use is one snapshot.
 
     `decoded` is what their snapshots share of the index. What takes longer than `within` is ended,
@@ -59,14 +59,14 @@ class Readers:
     def __init__(
         self,
         path: Path,
-        within: timedelta = WITHIN,
+        time_limit: timedelta = TIME_LIMIT,
         on_damage: Callable[[StoreDamaged], None] = lambda _: None,
     ) -> None:
         self._on_damage = on_damage
-        self.decoded = Keeping(_DECODED)
-        self._within_s = within.total_seconds()
-        self._browsing = threading.BoundedSemaphore(_LISTS)
-        self._searching = threading.BoundedSemaphore(_SEARCHES)
+        self.postings_cache = VersionedCache(_CACHE_BYTES)
+        self._within_s = time_limit.total_seconds()
+        self._browsing = threading.BoundedSemaphore(_BULK_READERS)
+        self._searching = threading.BoundedSemaphore(_SEARCH_READERS)
         self._ended = threading.Condition()
         self._open: set[int] = set()
         self._snapshots = itertools.count()
@@ -110,13 +110,13 @@ class Readers:
                 self._ended.notify_all()
             self._free.put(reader)
 
-    def wait_for_open(self) -> None:
+    def wait_for_open_snapshots(self) -> None:
         """Wait until all snapshots have ended that are open now, or for as long as one may take."""
         with self._ended:
             open_now = set(self._open)
             self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
 
-    def searching(self) -> AbstractContextManager[apsw.Connection]:
+    def search_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.
 
         Raises:
@@ -124,7 +124,7 @@ class Readers:
         """
         return self._in_turn(self._searching)
 
-    def browsing(self) -> AbstractContextManager[apsw.Connection]:
+    def bulk_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow as `snapshot` does for what may read much; other readers stay for the rest.
 
         Raises:

@@ -17,12 +17,12 @@ import apsw
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.event_log import times
-from knowledge_service.search.pipeline import Matches, RowRequest, Rows
-from knowledge_service.search.postings.cache import Kept
+from knowledge_service.search.pipeline import Matches, RowBatch, RowRequest
+from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.ranking import Uses
-from knowledge_service.store.sqlite import postings
+from knowledge_service.search.ranking.ranking import OutcomeCounts
+from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
@@ -50,7 +50,7 @@ _LINKED_SEEN = tuple(
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
     for own, other, index in (("from", "to", "link_out"), ("to", "from", "link_in"))
 )
-_LIVE, _LIVE_THEN = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
+_LIVE, _LIVE_AS_OF = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
 _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
@@ -82,16 +82,16 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReaderScopes:
     """For whom a question is asked.
 
-    Usage counts when its observer is among `observers`; queries name `asked_observers` and
-    `asked_scopes`.
+    Usage counts when its observer is among `observers`; queries name `observer_filter` and
+    `scope_filter`.
     """
 
     observers: Container[int]
-    asked_observers: base.ScopeFilter
-    asked_scopes: base.ScopeFilter
+    observer_filter: base.ScopeFilter
+    scope_filter: base.ScopeFilter
 
 
 class SqliteSnapshot:
@@ -102,18 +102,18 @@ class SqliteSnapshot:
     """
 
     vector: Vector | None = None
-    cache: Kept | None = None
+    cache: LruCache | None = None
 
     def __init__(
         self,
         connection: apsw.Connection,
         paths: Mapping[int, str],
-        reading: Reading,
+        reader: ReaderScopes,
         known_at: datetime | None,
     ) -> None:
         self.paths = paths
         self._connection = connection
-        self._reading = reading
+        self._reading = reader
         self._known_at = known_at
 
     def match(self, terms: Mapping[str, float]) -> Matches:
@@ -129,29 +129,39 @@ class SqliteSnapshot:
         """Score every document by its text."""
         return postings.search(self._connection, self.paths, terms, self.cache)
 
-    def rows(self, request: RowRequest) -> Rows:
+    def rows(self, request: RowRequest) -> RowBatch:
         """Read rows, and with candidates their links, outcomes and the facts with their keys."""
         if request.candidates is None:
-            return Rows(self.candidates(request.numbers))
+            return RowBatch(self.candidates(request.numbers))
         links = self._links(request.links_of) if request.links_of else []
         numbers = dict.fromkeys(request.numbers)
-        numbers |= {other: None for _, other in links if other not in request.candidates}
+        numbers |= {
+            linked_number: None
+            for _, linked_number in links
+            if linked_number not in request.candidates
+        }
         added = self.candidates(list(numbers)) if numbers else []
-        every = [*request.candidates.values(), *added]
-        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in every])
+        candidates = [*request.candidates.values(), *added]
+        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in candidates])
         rates: dict[int, float] = {}
         if outcomes:
-            scope_nos = sorted({row.scope_no for row in every if row.number in outcomes})
+            scope_nos = sorted({row.scope_no for row in candidates if row.number in outcomes})
             counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
-            rates = {number: ranking.success_rate(uses) for number, uses in counts.items()}
-        return Rows(added, links, self._same_key(every), outcomes, rates)
+            rates = {
+                number: ranking.success_rate(outcome_counts)
+                for number, outcome_counts in counts.items()
+            }
+        return RowBatch(added, links, self._same_key(candidates), outcomes, rates)
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         """Read rows as they are, or as they were known at a moment."""
         if self._known_at is not None:
             facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
-            return [_then(number, number_of[fact.scope], fact) for number, fact in facts.items()]
+            return [
+                _candidate_as_of(number, number_of[fact.scope], fact)
+                for number, fact in facts.items()
+            ]
         cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
         return list(map(Candidate._make, cursor))
 
@@ -168,8 +178,8 @@ class SqliteSnapshot:
             return []
         bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
         if self._known_at is None:
-            found = self._connection.execute(_SAME_KEY, bindings)
-            return [(bytes.fromhex(key), Candidate._make(row)) for key, *row in found]
+            cursor = self._connection.execute(_SAME_KEY, bindings)
+            return [(bytes.fromhex(key), Candidate._make(row)) for key, *row in cursor]
         key_of = {
             number: bytes.fromhex(key)
             for key, number in self._connection.execute(_SAME_KEY_NUMBERS, bindings)
@@ -186,9 +196,9 @@ class SqliteSnapshot:
         for by_fact, by_scope, crowded in zip(
             _LINKED, _LINKED_SEEN, link_traversal.CROWDED, strict=True
         ):
-            scopes = self._reading.asked_scopes
-            few, many = scopes.split(self._connection, crowded, numbers)
-            for sql, chosen in ((by_fact, few), (by_scope, many)):
+            scopes = self._reading.scope_filter
+            by_fact_numbers, by_scope_numbers = scopes.split(self._connection, crowded, numbers)
+            for sql, chosen in ((by_fact, by_fact_numbers), (by_scope, by_scope_numbers)):
                 if chosen:
                     rows = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
                     pairs.update(row[:2] for row in rows if row[2] in self.paths)
@@ -198,7 +208,7 @@ class SqliteSnapshot:
         """Run a query about links that are live, now or at the moment asked about."""
         if self._known_at is not None:
             # Apart, since the index does not hold when a link was made.
-            sql = sql.replace(_LIVE, _LIVE_THEN)
+            sql = sql.replace(_LIVE, _LIVE_AS_OF)
             bindings = (*bindings, times.to_us(self._known_at))
         elif "?2" not in sql:
             bindings = bindings[:1]
@@ -207,24 +217,26 @@ class SqliteSnapshot:
 
     def _count(
         self, by_fact: str, by_scope: str, crowded: str, numbers: Sequence[int]
-    ) -> dict[int, Uses]:
+    ) -> dict[int, OutcomeCounts]:
         """Count the outcomes of facts or scopes, as far as the reader may see them."""
         counts: dict[int, dict[str, int]] = {}
-        observers = self._reading.asked_observers
-        few, many = observers.split(self._connection, crowded, numbers)
+        observers = self._reading.observer_filter
+        by_fact_numbers, by_scope_numbers = observers.split(self._connection, crowded, numbers)
         rows: list[Any] = []
-        if few:
-            rows += self._connection.execute(by_fact, (json.dumps(few),))
-        if many:
-            rows += self._connection.execute(by_scope, (json.dumps(many), observers.scopes))
+        if by_fact_numbers:
+            rows += self._connection.execute(by_fact, (json.dumps(by_fact_numbers),))
+        if by_scope_numbers:
+            rows += self._connection.execute(
+                by_scope, (json.dumps(by_scope_numbers), observers.scopes)
+            )
         for number, observer, kind, count in rows:
             if observer in self._reading.observers:
                 kinds = counts.setdefault(number, {})
                 kinds[kind] = kinds.get(kind, 0) + count
-        return {number: Uses(**kinds) for number, kinds in counts.items()}
+        return {number: OutcomeCounts(**kinds) for number, kinds in counts.items()}
 
 
-def _then(number: int, scope_no: int, fact: Fact) -> Candidate:
+def _candidate_as_of(number: int, scope_no: int, fact: Fact) -> Candidate:
     source = fact.source.model_dump(mode="json", exclude_none=True)
     return Candidate(
         number, scope_no, fact.kind, fact.title, fact.content, canonical(fact.tags), fact.subject,

@@ -31,7 +31,11 @@ from knowledge_service.search.pipeline import Retrieval, SearchQuery
 from knowledge_service.search.ranking.ranking import Ranked
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
-from knowledge_service.store.sqlite.shelf import Reading, SqliteSnapshot, Vector
+from knowledge_service.store.sqlite.repositories.recall_snapshot import (
+    ReaderScopes,
+    SqliteSnapshot,
+    Vector,
+)
 
 _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
@@ -55,7 +59,7 @@ _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, obser
   VALUES(?, ?, ?, ?, ?, ?)"""
 
 
-class Recall(base.SqliteRepository):
+class RecallRepository(base.SqliteRepository):
     """The `RecallStore` port. With an embedder, facts near in meaning are candidates, too."""
 
     embedder: Embedder | None = None
@@ -84,9 +88,11 @@ class Recall(base.SqliteRepository):
     ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
         """Begin a snapshot, with the decoded postings that it may use."""
         before = self._writer.erasure_version
-        with self._readers.searching() as connection:
+        with self._readers.search_connection() as connection:
             snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
-            snapshot.cache = self._readers.decoded.between(before, self._writer.erasure_version)
+            snapshot.cache = self._readers.postings_cache.for_snapshot(
+                before, self._writer.erasure_version
+            )
             yield connection, snapshot
 
     def _vector(self, search: Search) -> Vector | None:
@@ -150,11 +156,11 @@ def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None
     view = search.view
     if view.can_read_subtree(PLATFORM):
         everything = base.scope_filter(view, paths)
-        reading = Reading(base.VisibleScopes(connection, view), everything, everything)
+        reading = ReaderScopes(base.VisibleScopes(connection, view), everything, everything)
     else:
         seen = paths if search.scopes is None else base.visible_scopes(connection, view, None)
         asked = base.scope_filter(view, seen)
-        reading = Reading(seen, asked, base.scope_filter(view, paths))
+        reading = ReaderScopes(seen, asked, base.scope_filter(view, paths))
     snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
     snapshot.vector = vector
     return snapshot

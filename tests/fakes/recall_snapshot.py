@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.pipeline import Matches, RowRequest
-from knowledge_service.search.pipeline import Rows as CandidateRows
+from knowledge_service.search.pipeline import RowBatch as CandidateRows
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.postings.reader import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.ranking import Uses
+from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.text import term_ids
 from tests.fakes.store_base import Row
 
@@ -64,13 +64,15 @@ def scored(
 ) -> bm25.Scores:
     """Pack the documents of scopes and score them."""
     packed = {
-        number: list(merge_policy.cut(segment.gather(found), 0)) if found else []
+        number: list(merge_policy.pack_tail(segment.build(found), 0)) if found else []
         for number, found in documents.items()
     }
-    return scored_rows(MemoryRows(packed), question, cache.Kept(0))
+    return scored_rows(MemoryRows(packed), question, cache.LruCache(0))
 
 
-def scored_rows(source: MemoryRows, question: Mapping[str, float], kept: cache.Kept) -> bm25.Scores:
+def scored_rows(
+    source: MemoryRows, question: Mapping[str, float], kept: cache.LruCache
+) -> bm25.Scores:
     """Score all scopes of a source."""
     return bm25.search(source, kept, source.packed, question)
 
@@ -82,8 +84,8 @@ class MemorySnapshot:
     paths: Mapping[int, str]
     scopes: Mapping[int, Sequence[Row]]
     links: Sequence[tuple[int, int]] = ()
-    used: Mapping[int, Uses] = field(default_factory=dict)
-    rated: Mapping[int, Uses] = field(default_factory=dict)
+    used: Mapping[int, OutcomeCounts] = field(default_factory=dict)
+    rated: Mapping[int, OutcomeCounts] = field(default_factory=dict)
     similarities: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
