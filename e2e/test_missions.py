@@ -132,7 +132,7 @@ def test_a_review_rejects_with_words_and_approves(cluster: Installed, namespace:
     annotate(cluster, namespace, "review", "kais.io/review=yes")
     until(
         lambda: succeeded(cluster.get("mission", "review", namespace) or {})[1],
-        lambda words: "kais.io/review is no JSON" in words,
+        lambda words: "kais.io/review is not JSON" in words,
         what="words about a verdict that cannot be read",
     )
     said = '{"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}'
