@@ -114,7 +114,7 @@ def _shared_usage_in_impact(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = usage.usage_of_fact
     monkeypatch.setattr(
         usage,
-        "of_fact",
+        "usage_of_fact",
         lambda db, number, *_: honest(db, number, EVERYTHING, base.ScopeFilter(None)),
     )
 
