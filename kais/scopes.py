@@ -129,8 +129,8 @@ def is_segment(text: str) -> bool:
 def _check_segment(segment: str) -> None:
     if not is_segment(segment):
         raise InvalidScope(
-            f'"{segment[:120]}" is no name in a scope; use up to {SEGMENT_LIMIT} lower-case '
-            "letters, digits, hyphens and dots, with a letter or digit at both ends"
+            f'"{segment[:120]}" is not a valid name in a scope; use up to {SEGMENT_LIMIT} '
+            "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends"
         )
 
 

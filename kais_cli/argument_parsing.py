@@ -35,7 +35,7 @@ def fact_id(argument: str) -> str:
     if text.startswith(_ALIAS) and namespace and colon and value:
         return text
     raise errors.UsageError(
-        f"{argument!r} is no id of a fact: it has 36 characters, such as"
+        f"{argument!r} is not a fact ID: it has 36 characters, such as"
         " 01a20271-baae-74f2-a8ca-83ecb715fd90, and `kais knowledge list -o name` prints it;"
         " a name is alias:<namespace>:<value>"
     )

@@ -233,7 +233,7 @@ def _read_answer(payload: bytes) -> Answer:
     try:
         answer = json.loads(payload)
     except (ValueError, RecursionError) as exc:
-        raise BadAnswer("its answer is no JSON") from exc
+        raise BadAnswer("its answer is not JSON") from exc
     match answer:
         case {"done": dict(result)}:
             return result

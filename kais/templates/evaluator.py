@@ -117,7 +117,7 @@ def to_json_value(value: Any, budget: Budget, *, depth: int = 0) -> Any:
         }
     if isinstance(value, Iterable):
         return [to_json_value(item, budget, depth=depth + 1) for item in value]
-    raise Refused(f"gives a {type(value).__name__}, which is no value")
+    raise Refused(f"gives a {type(value).__name__}, which is not a value")
 
 
 def _finite(value: float) -> float:

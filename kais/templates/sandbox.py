@@ -131,7 +131,7 @@ class Sandbox(_Sandbox):
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - so that no keyword of a template collides
         """Call what a template may call, and count it."""
         if not __self.is_safe_callable(__obj):
-            raise Refused("this is no function for templates")
+            raise Refused("this is not a function for templates")
         return metering.call(__context, __obj, args, kwargs)
 
 

@@ -57,7 +57,7 @@ class Import:
         """Store the facts of a file.
 
         Raises:
-            UsageError: a line is no fact or is refused; what stands before it is stored.
+            UsageError: a line is not a fact or is refused; what stands before it is stored.
         """
         for number, data in enumerate(lines, start=1):
             if not data.strip():
@@ -95,7 +95,7 @@ class Import:
         except jsonl.Ineligible as exc:
             self.ineligible[str(exc)] += 1
         except pydantic.ValidationError as exc:
-            self._reject_line(number, f"is no fact: {failures.format_validation_error(exc)}")
+            self._reject_line(number, f"is not a fact: {failures.format_validation_error(exc)}")
         except scopes.InvalidScope as exc:
             self._reject_line(number, f"names no scope: {exc}")
         return None
@@ -107,16 +107,16 @@ class Import:
         try:
             tree = json.loads(data)
         except RecursionError:
-            self._reject_line(number, "is no fact, it is nested too deeply")
+            self._reject_line(number, "is not a fact: it is nested too deeply")
             return None
         except ValueError as exc:
             if data.endswith(b"\n"):
-                self._reject_line(number, f"is no JSON ({exc})")
+                self._reject_line(number, f"is not JSON ({exc})")
             else:
                 self.report(f"{self.name}, line {number:,}: torn, left out")
             return None
         if not isinstance(tree, dict):
-            self._reject_line(number, "is no fact, an object is expected")
+            self._reject_line(number, "is not a fact: an object is expected")
             return None
         return tree
 

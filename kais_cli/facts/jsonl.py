@@ -108,7 +108,7 @@ class Reader:
         Raises:
             NotTaken: it is none to be stored.
             InvalidScope: it names no scope.
-            ValidationError: it is no fact.
+            ValidationError: it is not a fact.
         """
         scope = self.scope_mapping.scope_of(tree)
         if tree.get("lifecycle", "live") != "live" or tree.get("review") == "rejected":

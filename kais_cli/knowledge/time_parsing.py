@@ -37,7 +37,7 @@ def parse(argument: str | None, *, option: str, now: datetime) -> datetime | Non
         parsed = _relative(text, now) or datetime.fromisoformat(text.upper())
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise errors.UsageError(f"{option} {argument!r} is no day or time{_hint(text)}") from exc
+        raise errors.UsageError(f"{option} {argument!r} is not a day or time{_hint(text)}") from exc
 
 
 def _relative(text: str, now: datetime) -> datetime | None:

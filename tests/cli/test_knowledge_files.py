@@ -174,15 +174,15 @@ GOOD = '{"content": "good %d"}\n'
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        ("nonsense\n", "is no JSON (Expecting value: line 1 column 1 (char 0))"),
-        ("[1]\n", "is no fact, an object is expected"),
-        ('{"content": ""}\n', "is no fact: content: is empty"),
-        ('{"kind": "fact"}\n', "is no fact: content: is missing"),
+        ("nonsense\n", "is not JSON (Expecting value: line 1 column 1 (char 0))"),
+        ("[1]\n", "is not a fact: an object is expected"),
+        ('{"content": ""}\n', "is not a fact: content: is empty"),
+        ('{"kind": "fact"}\n', "is not a fact: content: is missing"),
         (
             json.dumps({"content": "x" * 9000}) + "\n",
-            "is no fact: content: has 9,000 characters; the maximum is 8,192",
+            "is not a fact: content: has 9,000 characters; the maximum is 8,192",
         ),
-        ("[" * 100_000 + "\n", "is no fact, it is nested too deeply"),
+        ("[" * 100_000 + "\n", "is not a fact: it is nested too deeply"),
         ('{"content": "x", "about": "alias:a:b"}\n', "is refused: "),
         ('{"content": "x", "scope": "team:x"}\n', 'names no scope: "team:x" is not a scope'),
         ("x" * 2_000_000 + "\n", "is longer than 1,048,576 bytes"),

@@ -50,7 +50,7 @@ def test_moments_are_read_in_every_usual_spelling(typed, moment):
 def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
     with pytest.raises(errors.UsageError) as refused:
         time_parsing.parse(typed, option="--known-at", now=NOW)
-    assert str(refused.value).startswith(f"--known-at {typed!r} is no day or time; ")
+    assert str(refused.value).startswith(f"--known-at {typed!r} is not a day or time; ")
     assert str(refused.value).endswith(hint)
 
 
@@ -78,7 +78,7 @@ def test_misspelt_scope_is_refused_with_what_was_meant(typed, meant):
 def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
     with pytest.raises(errors.UsageError) as refused:
         scope_parsing.parse_scope(typed, namespace="mine")
-    assert "is no " in str(refused.value)
+    assert "is not a " in str(refused.value)
     for word in str(refused.value).partition("did you mean ")[2].rstrip("?").split():
         assert scope_parsing.parse_scope(word, namespace="mine") == word
 
@@ -111,7 +111,7 @@ def test_ids_and_names_of_facts_are_taken(typed):
 @pytest.mark.parametrize("verb", ["show", "why", "impact", "confirm"])
 def test_what_is_no_id_is_refused_before_anything_is_asked(terminal, knowledge, verb, typed):
     assert terminal.run("knowledge", verb, "--", typed) == ExitStatus.USAGE
-    assert f"error: {typed!r} is no id of a fact: it has 36 characters" in terminal.err
+    assert f"error: {typed!r} is not a fact ID: it has 36 characters" in terminal.err
     assert knowledge.requests == []
 
 

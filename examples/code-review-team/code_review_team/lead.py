@@ -40,7 +40,7 @@ def peers(file: Path, cell: str) -> tuple[str, ...]:
     """Read whom this cell may talk to; nobody when the file does not say.
 
     Raises:
-        OSError, ValueError: there is no such file, or it is no JSON object.
+        OSError, ValueError: there is no such file, or it is not a JSON object.
     """
     return tuple(json.loads(file.read_text()).get(cell, ()))
 

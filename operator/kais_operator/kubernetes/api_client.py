@@ -109,7 +109,7 @@ class ApiClient:
                 content_object: dict[str, Any] = json.decode(content) if content else _NO_CONTENT
             except DecodeError as exc:
                 raise errors.ClusterUnavailable(
-                    f"{operation}: the answer is no JSON: {exc}"
+                    f"{operation}: the answer is not JSON: {exc}"
                 ) from exc
             except api_errors.CONNECTION as exc:
                 raise api_errors.translate(exc, operation=operation) from exc

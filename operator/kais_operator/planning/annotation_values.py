@@ -28,7 +28,7 @@ def parse(text: str | None) -> Any:
     """Read JSON; None for no text.
 
     Raises:
-        ValueError: It is no JSON, or nested deeper than anybody means.
+        ValueError: It is not JSON, or nested deeper than anybody means.
     """
     try:
         return json.loads(text) if text else None

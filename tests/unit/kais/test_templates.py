@@ -230,7 +230,7 @@ def test_every_wrong_leaf_is_reported():
         ("a\n{{ 1 / 0 }}", "line 2, column 4: division by zero"),
         ("{{ cfg.missing }}", "line 1, column 7: 'dict object' has no attribute 'missing'"),
         ("x{{ none }}", "line 1, column 5: there is no value to write"),
-        ("{{ range }}", "line 1, column 4: gives a function, which is no value"),
+        ("{{ range }}", "line 1, column 4: gives a function, which is not a value"),
         ("{{ n + 'a' }}", "unsupported operand type"),
         ("{{ roles[9] }}", "line 1, column 9: list object has no element 9"),
     ],

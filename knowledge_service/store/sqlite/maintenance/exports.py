@@ -132,7 +132,7 @@ class TablesBesideLog:
             raise ValueError(f"there is no table {table}")
         for name in row:
             if not name.isidentifier():
-                raise ValueError(f"{name!r} is no column")
+                raise ValueError(f"{name!r} is not a column")
         columns = ", ".join(f'"{name}"' for name in row)
         marks = ", ".join("?" * len(row))
         self._connection.execute(

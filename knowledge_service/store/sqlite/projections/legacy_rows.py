@@ -39,7 +39,9 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         table, row = part["table"], legacy_rows.decode(part)
         if table not in TABLES:
-            raise ValueError(f"event {event.seq} keeps a row of {table!r}, which is no projection")
+            raise ValueError(
+                f"event {event.seq} keeps a row of {table!r}, which is not a projection"
+            )
         if table == "fact":
             row["changed_seq"] = event.seq
         if table in _OF_RUNS and _has_realms(connection, table):

@@ -107,7 +107,7 @@ TABLE: dict[str, tuple[dict[str, Any], Process | None, Output | None, tuple[str,
         {**COVERAGE, "jsonPath": "runs.1.percent", "operator": "<"}, ended(),
         Output('{"runs": [{}, {"percent": 3}]}'), ("Passed", "3 < 80"),
     ),
-    "a nesting that no parser survives is no JSON": (
+    "a nesting that no parser survives is not JSON": (
         COVERAGE, ended(), Output("[" * 200_000),
         ("Error", "the command printed no JSON (exit code 0)"),
     ),
