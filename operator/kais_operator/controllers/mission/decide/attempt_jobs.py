@@ -1,4 +1,4 @@
-"""The Job of one attempt of a Mission: the cell's pod, told what to do."""
+"""Build the Job of one attempt of a Mission: the cell's pod with the attempt's inputs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Body
 
 JOB_LATER_S = 90
-"""How long after its pod's deadline a Job's own comes: the pod has 30 s to end."""
+"""Seconds between the deadline of a pod and that of its Job; the pod has 30 s to end."""
 
 
 @dataclass(frozen=True)
 class AttemptInputs:
-    """What a task's attempt is told, besides who it is.
+    """The inputs of a task's attempt, besides the identity of its cell.
 
-    `labelled` are labels that the mission passes on to its Jobs and their pods. `checks` become
-    containers beside the work, and `check_image` is what looks for files.
+    Attributes:
+        labelled: labels that the mission passes on to its Jobs and their pods.
+        checks: checks that run in further containers of the pod.
+        check_image: the image of the containers that check for files.
     """
 
     mission: str
@@ -47,13 +49,13 @@ def attempt_job(
     knowledge_url: str,
     seconds: int,
 ) -> Body:
-    """Make the Job of one attempt; it may run for `seconds` in all.
+    """Build the Job of one attempt, which may run for at most `seconds`.
 
-    The pod has that deadline too and the Job's comes a little later: the kubelet leaves the pod
-    behind to tell what it was doing, the Job's controller deletes it.
+    The pod has this deadline too, and the deadline of the Job is a little later. The kubelet keeps
+    a pod that exceeds its deadline, so its status can still be read; the Job controller deletes it.
 
-    The pod waits for its knowledge map, which needs the Job's UID and so comes after it. A
-    disruption does not count as a try; the pod may then start a second time.
+    The pod waits for the ConfigMap with its knowledge, which is created after the Job because it
+    needs the Job's UID. A disruption does not count as a failure, so the pod may start twice.
     """
     job = names.job_name(parent.name, inputs.attempt)
     carried = {**pods.cell_labels(cell), **inputs.labelled}

@@ -1,4 +1,4 @@
-"""What the pods of an attempt show: which of them counts, and how its containers stand."""
+"""Read the pods of an attempt: which of them counts, and the states of its containers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _NOT_CREATED = "FailedCreate"
 
 
 def pods_of(job: Body, pods_seen: Sequence[Body]) -> list[Body]:
-    """Give the pods of a Job, oldest first."""
+    """Return the pods of a Job, oldest first."""
     uid = job["metadata"]["uid"]
     pods = [pod for pod in pods_seen if children.controller_uid(pod) == uid]
     return sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
 
 def refusal(job: Body, events: Sequence[Body]) -> str | None:
-    """Read the Job controller's latest word on why it cannot create a pod; None when it has none.
+    """Return the Job controller's latest message on why it cannot create a pod, if there is one.
 
-    Each try has a pod name of its own, which is cut out: else each would be news.
+    Each try has a new pod name. The random suffix is removed, so that the message stays the same.
     """
     messages = [
         event["message"]
@@ -38,7 +38,7 @@ def refusal(job: Body, events: Sequence[Body]) -> str | None:
 
 
 def container_state(pod: Body, name: str) -> Mapping[str, Any]:
-    """Give the state of one container of a pod; empty while the kubelet told none."""
+    """Return the state of one container of a pod; empty until the kubelet reports it."""
     status = pod.get("status") or {}
     for key in ("initContainerStatuses", "containerStatuses"):
         for container_status in status.get(key) or ():
@@ -48,9 +48,9 @@ def container_state(pod: Body, name: str) -> Mapping[str, Any]:
 
 
 def deciding_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
-    """Find the pod whose end decided: the latest in that phase, else the latest.
+    """Return the pod whose end decides the attempt: the latest in `phase`, else the latest.
 
-    A disrupted one was replaced and decided nothing.
+    Disrupted pods decide nothing, because they are replaced.
     """
     undisturbed = [pod for pod in pods_seen if not _was_disrupted(pod)]
     for pod in reversed(undisturbed):
@@ -60,7 +60,7 @@ def deciding_pod(pods_seen: Sequence[Body], phase: str | None) -> Body | None:
 
 
 def latest_pod(pods_seen: Sequence[Body]) -> Body | None:
-    """Give the latest pod that was not disrupted; None when there is none."""
+    """Return the latest pod that was not disrupted; None when there is none."""
     return deciding_pod(pods_seen, None)
 
 
@@ -72,17 +72,17 @@ def _was_disrupted(pod: Body) -> bool:
 
 
 def was_ended_by_node(pod: Body | None) -> bool:
-    """Whether the kubelet ended the whole pod, for a reason of its own such as an eviction."""
+    """Whether the kubelet ended the whole pod itself, for example by an eviction."""
     return bool(((pod or {}).get("status") or {}).get("reason"))
 
 
 def exceeded_deadline(pod: Body) -> bool:
-    """Whether the kubelet ended it at the pod's own deadline."""
+    """Whether the kubelet ended the pod at the pod's deadline."""
     return (pod.get("status") or {}).get("reason") == "DeadlineExceeded"
 
 
 def not_started_message(pod: Body | None, task: Mapping[str, Any]) -> str:
-    """Say that the task was not started in time, and what its pod waited for."""
+    """Describe a task that did not start in time, and what its pod waited for."""
     diagnosis = pod_diagnosis.why_waiting(pod, task) if pod is not None else None
     suffix = f": {diagnosis[1]}" if diagnosis is not None else ""
     return f"the task was not started before the time for all attempts ran out{suffix}"

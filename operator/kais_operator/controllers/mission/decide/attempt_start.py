@@ -1,4 +1,4 @@
-"""What the next attempt of a mission is made of, or what stands in its way."""
+"""Decide how the next attempt of a mission starts, or what prevents it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
 
 HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
-"""Obstacles that are somebody's wish or mistake: no deadline runs, and an edit tells of the end."""
+"""Obstacles that a user chose or caused. No deadline runs, and the edit that ends them is seen."""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
-"""What stands in the way, what is written, and when to look again."""
+"""The obstacle if there is one, the writes, and the delay until the next reconcile."""
 _RETRY_INTERVAL = timedelta(seconds=30)
-"""When an obstacle is looked at again that no watch event may report, such as a foreign object."""
+"""Delay for obstacles that no watch event may report, such as an object of another owner."""
 
 
 def next_attempt(
@@ -36,7 +36,7 @@ def next_attempt(
     run_id: str,
     now: datetime,
 ) -> Step:
-    """Choose the creation of the next attempt's Job, or what stands in its way."""
+    """Choose the creation of the next attempt's Job, or return the obstacle that prevents it."""
     obstacle = _held_back(observed)
     if obstacle is not None:
         return obstacle, (), _RETRY_INTERVAL if _is_instance_suspended(observed) else None
@@ -64,14 +64,14 @@ def _create(observed: MissionObserved, job: Body) -> Step:
 
 
 def _too_large(job: Body) -> NotReady | None:
-    """Say that no pod of the Job could be started with what it would be given."""
+    """Return an obstacle when the inputs are too large to start a process in the Job's pod."""
     pod = job["spec"]["template"]["spec"]
     problem = process_limits.problem([*pod.get("initContainers", ()), *pod["containers"]])
     return None if problem is None else NotReady(Reason.TOO_LARGE, problem)
 
 
 def _pod_still_running(observed: MissionObserved) -> NotReady | None:
-    """Wait for the pods of attempts that are over: two must not work in one workspace."""
+    """Wait for the pods of ended attempts: two pods must not work in one workspace."""
     for pod in observed.pods:
         if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""One attempt as it is remembered on its Mission, when Jobs and pods are gone."""
+"""One attempt as its Mission records it, for the time when Jobs and pods are gone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
 MAX_ATTEMPTS = 10
-"""Attempts that are kept; 10 of some KiB stay far below what annotations may hold."""
+"""Number of attempts kept. 10 attempts of a few KiB stay far below the limit of annotations."""
 _EARLIER_BYTES = 1024
-"""What is kept of the message of an attempt before the latest."""
+"""Bytes kept of the message of each attempt before the latest."""
 _STARTED_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 
 
 @dataclass(frozen=True)
 class AttemptSummary:
-    """One attempt as it is remembered. `words` say how it ended, `message` is the task's own."""
+    """One attempt as its Mission records it.
+
+    `end_message` describes how it ended; `message` is the task's termination message.
+    """
 
     number: int
     state: State
@@ -41,17 +44,23 @@ class AttemptSummary:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the attempt has reached a final state."""
         return self.state not in OPEN
 
     def sentence(self) -> str:
-        """Say in one line how the attempt went; a task that failed has the last word."""
+        """Describe in one line how the attempt went.
+
+        If the task failed, the line ends with the last line of the task's message.
+        """
         is_tasks = self.state is State.FAILED and self.exit_code != 0 and not self.is_exec
         last = self.message.strip().splitlines()[-1:] if is_tasks else []
         return ": ".join([self.end_message, *last])
 
     def feedback(self) -> str:
-        """Give what the next attempt is told of this one: the task's own words, or who judged."""
+        """Return the feedback for the next attempt: the task's message, or the verdict on its work.
+
+        The feedback of a reviewer comes first, then the results of the checks.
+        """
         if self.verdict is not None:
             return self.verdict.feedback or self.end_message
         has_judged = any(result.status is not CheckStatus.PENDING for result in self.checks)
@@ -59,7 +68,7 @@ class AttemptSummary:
 
 
 def summarise(attempt: Attempt) -> AttemptSummary:
-    """Give one attempt as it is remembered."""
+    """Reduce an attempt to what its Mission records."""
     return AttemptSummary(
         number=attempt.number,
         state=attempt.state,
@@ -77,7 +86,10 @@ def summarise(attempt: Attempt) -> AttemptSummary:
 
 
 def summarise_all(attempts: Sequence[Attempt]) -> tuple[AttemptSummary, ...]:
-    """Give the attempts as they are remembered: the first, whose start counts, and the latest."""
+    """Reduce attempts to what their Mission records.
+
+    Only the first, whose start counts, and the latest are kept.
+    """
     selected = (
         attempts if len(attempts) <= MAX_ATTEMPTS else [attempts[0], *attempts[1 - MAX_ATTEMPTS :]]
     )
@@ -97,7 +109,7 @@ def _shortened(summary: AttemptSummary) -> AttemptSummary:
 
 
 def dump(summary: AttemptSummary) -> Body:
-    """Write a try down; what says nothing is left out."""
+    """Return the record of an attempt for the annotation, without empty optional fields."""
     record: Body = {
         "number": summary.number,
         "state": summary.state.value,
@@ -119,10 +131,10 @@ def dump(summary: AttemptSummary) -> Body:
 
 
 def parse(record: Mapping[str, Any]) -> AttemptSummary:
-    """Read what `dump` wrote.
+    """Parse a record that `dump` returned.
 
     Raises:
-        annotation_values.BROKEN: Somebody edited the annotation.
+        annotation_values.BROKEN: The annotation was edited and is not valid.
     """
     verdict = record.get("verdict")
     number = annotation_values.number(record["number"], minimum=1)
@@ -155,7 +167,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
 
 
 def dump_time(at: datetime | None) -> str | None:
-    """Write a time; None stays None."""
+    """Format a time as RFC 3339; None stays None."""
     return rfc3339(at) if at is not None else None
 
 

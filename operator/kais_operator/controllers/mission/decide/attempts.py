@@ -1,8 +1,8 @@
-"""What became of one attempt's work: its Job and its pods, read together.
+"""Read the state of an attempt from its Job and its pods.
 
-The Job's own times and conditions say when and how it ended; the pods say why, in the kubelet's
-words. Nothing here looks at a status of ours. What the checks and a review make of the work is said
-by `check_evaluation`.
+The times and conditions of the Job show when and how it ended; the pods show why, as the kubelet
+reports it. The status of the Mission is never read here. `check_evaluation` applies the results of
+the checks and of a review.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kais_operator.planning import annotation_values, children
 from kais_operator.planning.plan import Body
 
 _NEVER_SEEN = "ContainerStatusUnknown"
-"""What the kubelet says of a container that it never started, or has lost, when a pod ends."""
+"""Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
 
 
 class State(StrEnum):
-    """Where an attempt stands. While it is checked or reviewed its work has succeeded."""
+    """The state of an attempt. In Checking and Reviewing its task has succeeded."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
@@ -40,32 +40,32 @@ class State(StrEnum):
 
 
 OPEN = frozenset({State.WAITING, State.RUNNING, State.CHECKING, State.REVIEWING})
-"""States of an attempt that something may still come of."""
+"""States that are not final."""
 _PHASES = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
-"""In which phase the pod is whose end decided so."""
+"""The phase of the pod whose end decides for this state."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try of the work.
+    """One attempt at the work.
 
     Attributes:
-        number: from 1.
-        job: the Job as read; None when it is gone or the attempt has none (see `is_exec`).
-        state: where it stands; Lost means that the cluster, not the work, failed it.
-        started_at: when its Job was made.
-        finished_at: when its Job ended, None while it has not.
-        trouble: why its pod does not start or work, None when there is nothing to say.
-        words: the kubelet's, the scheduler's or our words about the trouble or the end.
-        exit_code: of the task, None while it has none or nobody knows it. A running attempt that
-            has one waits for its Job to count it.
+        number: counts from 1.
+        job: the Job as read; None when it is gone, or the attempt has no Job (see `is_exec`).
+        state: the state; Lost means that the cluster failed, and not the work.
+        started_at: when its Job was created.
+        finished_at: when its Job ended; None until then.
+        trouble: why its pod does not start or work; None without a problem.
+        end_message: describes the trouble or the end, by the kubelet, the scheduler or kais.
+        exit_code: of the task; None while it has none or it is unknown. A running attempt with an
+            exit code waits for its Job to count it.
         message: the task's termination message.
-        is_truncated: whether the task may have said more than the kubelet kept.
-        has_begun: whether its container was seen running or ended.
-        work_ended_at: when its task ended; None while that is not known.
-        checks: how its checks stand, in their order; empty without checks.
-        verdict: what its reviewer said; None without a review or before it.
-        is_exec: whether it is a round of checks in a running container instead of a Job.
+        is_truncated: whether the message may have been longer than the kubelet keeps.
+        is_started: whether its container was seen running or ended.
+        work_ended_at: when its task ended; None while that is unknown.
+        checks: the results of its checks, in their order; empty without checks.
+        verdict: the reviewer's verdict; None before it, and without a review.
+        is_exec: whether it is a series of checks in a running container instead of a Job.
     """
 
     number: int
@@ -86,19 +86,19 @@ class Attempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the attempt has reached a final state."""
         return self.state not in OPEN
 
     @property
     def is_counted(self) -> bool:
-        """Whether its containers have ended and its Job only has to say so."""
+        """Whether all its containers have ended and only the status of its Job is missing."""
         if self.state is State.CHECKING:
             return not self.is_exec and all(result.is_final for result in self.checks)
         return self.state is State.RUNNING and self.exit_code is not None
 
     @property
     def job_name(self) -> str | None:
-        """Name of its Job."""
+        """Name of its Job; None without one."""
         return str(self.job["metadata"]["name"]) if self.job is not None else None
 
 
@@ -111,9 +111,15 @@ def read_attempts(
     refused_pods: Mapping[str, str] | None = None,
     now: datetime,
 ) -> list[Attempt]:
-    """Read the attempts of one run, oldest first; Jobs of another owner or run are none of them.
+    """Read the attempts of one run, oldest first. Jobs of other owners or runs are ignored.
 
-    `refused_pods` says why the API server refuses the pod of a Job, by the Job's name.
+    Args:
+        jobs: Jobs that may belong to the run.
+        pods_seen: pods of these Jobs.
+        owner_uid: UID of the Mission that must own the Jobs.
+        run_id: the run; Jobs without a run-id belong to it too.
+        refused_pods: why the API server refuses the pod of a Job, by the Job's name.
+        now: an aware time.
     """
     owned_jobs = [
         job
@@ -126,7 +132,7 @@ def read_attempts(
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
-    """Whether the Job of an attempt that waits has no pod."""
+    """Whether the attempt waits and its Job has no pod."""
     is_waiting = attempt.state is State.WAITING and attempt.job is not None
     return is_waiting and not attempt_pods.pods_of(attempt.job or {}, pods_seen)
 
@@ -142,7 +148,7 @@ def _with_refusal(
 
 
 def run_of(job: Body) -> str | None:
-    """Name the run that a Job belongs to: as annotated, else as its task is told."""
+    """Return the run-id of a Job, from its annotation or else from its containers' environment."""
     annotation: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
     if annotation is not None:
         return annotation
@@ -157,19 +163,19 @@ def run_of(job: Body) -> str | None:
 
 
 def number_of(job: Body) -> int:
-    """Give an attempt's number; it is in the Job's annotation, and for others in its name."""
+    """Return an attempt's number: from the Job's annotation, else from the Job's name, else 1."""
     annotation = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
     tail = job["metadata"]["name"].rpartition("-a")[2]
     return annotation_values.parse_digits(annotation) or annotation_values.parse_digits(tail) or 1
 
 
 def has_ended(job: Body) -> bool:
-    """Whether the Job itself says that it is over."""
+    """Whether the Job has a condition Complete or Failed that is True."""
     return _job_condition(job) is not None
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Read a time of the API server; None stays None."""
+    """Parse a time of the API server; None for no text."""
     return datetime.fromisoformat(text) if text else None
 
 
@@ -224,7 +230,7 @@ def _read_open(
 
 
 def _starting_message(number: int) -> str:
-    """Say the same with and without a pod: each new word would be a write."""
+    """Return one message for attempts with and without a pod, because each change is a write."""
     return f"attempt {number} is being started"
 
 
@@ -266,9 +272,9 @@ def _read_end(
 
 
 def _has_pod_limit(job: Body) -> bool:
-    """Whether its pod has a deadline of its own, before the Job's.
+    """Whether its pod has a deadline, which comes before that of the Job.
 
-    A Job whose own deadline was met all the same had no pod on a node then.
+    If a Job with such a pod exceeds its own deadline, no pod was on a node at that time.
     """
     template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
     return "activeDeadlineSeconds" in template

@@ -1,7 +1,8 @@
-"""What a Mission carries of its run while that goes on, and of the runs before it.
+"""The annotations of a Mission that record its current run and previous runs.
 
-Pods go with their nodes and their logs, Jobs can be deleted by anybody, and a round of checks in a
-running container leaves no object at all. What was judged stands on the Mission: it is judged once.
+Pods and their logs go with their nodes, anybody can delete a Job, and a series of checks in a
+running container leaves no object. Results are therefore recorded on the Mission, and each check
+is evaluated only once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MESSAGE_LIMIT = 512
 
 @dataclass(frozen=True)
 class PreviousRun:
-    """One run before this one, in few words."""
+    """A short record of a previous run."""
 
     run_id: str
     outcome: Outcome
@@ -41,11 +42,11 @@ class PreviousRun:
 
 @dataclass(frozen=True)
 class AttemptHistory:
-    """The attempts of a run as they were observed, before the checks of the latest are evaluated.
+    """The attempts of a run as observed, before the checks of the latest attempt are evaluated.
 
     Attributes:
-        attempts: what Jobs, pods and the annotation say of each, oldest first.
-        recorded: what the annotation has of the latest; None when it has nothing of it.
+        attempts: each attempt, from its Job, pods and the annotation, oldest first.
+        recorded: the record of the latest attempt in the annotation; None without one.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -58,12 +59,12 @@ class AttemptHistory:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the annotation has how the latest attempt ended: nothing is evaluated again."""
+        """Whether the annotation records the latest attempt as ended; it is not evaluated again."""
         return self.recorded is not None and self.recorded.is_over
 
     @property
     def final_results(self) -> dict[str, Result]:
-        """Results of the latest attempt that are recorded and final, by the check's name."""
+        """Recorded final results of the latest attempt, by the check's name."""
         results = self.recorded.checks if self.recorded is not None else ()
         return {result.name: result for result in results if result.is_final}
 
@@ -96,7 +97,7 @@ def read_history(
 
 
 def read(mission: Mission) -> tuple[AttemptSummary, ...]:
-    """Read what is kept of the attempts, oldest first; what somebody broke counts as nothing."""
+    """Read the recorded attempts, oldest first; empty when the annotation is not valid."""
     text = mission.metadata.annotations.get(labels.ATTEMPTS)
     try:
         summaries = [
@@ -108,16 +109,16 @@ def read(mission: Mission) -> tuple[AttemptSummary, ...]:
 
 
 def serialise(history: Sequence[Attempt]) -> str:
-    """Write down what became of the attempts so far."""
+    """Serialise the attempts so far for the annotation."""
     summaries = attempt_summary.summarise_all(history)
     last = (
         summaries[-1] if summaries[-1].is_over else replace(summaries[-1], end_message="")
-    )  # words of the moment
+    )  # the message of an open attempt still changes
     return _json([attempt_summary.dump(summary) for summary in (*summaries[:-1], last)])
 
 
 def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> list[Attempt]:
-    """Join what is seen with what is kept: what is over stays as it was judged."""
+    """Merge observed attempts with recorded ones; a record of an ended attempt takes precedence."""
     by_number = {attempt.number: attempt for attempt in attempts}
     for summary in summaries:
         live = by_number.get(summary.number)
@@ -138,7 +139,7 @@ def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
 
 
 def previous_runs(mission: Mission) -> tuple[PreviousRun, ...]:
-    """Read how the runs before this one ended, oldest first."""
+    """Read how previous runs ended, oldest first; empty when the annotation is not valid."""
     text = mission.metadata.annotations.get(labels.EARLIER_RUNS)
     try:
         return tuple(_parse_run(record) for record in annotation_values.parse(text) or ())
@@ -147,7 +148,7 @@ def previous_runs(mission: Mission) -> tuple[PreviousRun, ...]:
 
 
 def append_run(mission: Mission, run_id: str, ending: RunOutcome) -> str:
-    """Write down the runs before, with the one that ended; the oldest ones go."""
+    """Serialise the previous runs together with the one that ended; only the latest 10 are kept."""
     ended = PreviousRun(
         run_id,
         ending.outcome,

@@ -1,10 +1,10 @@
-"""What the checks and the review make of an attempt's work.
+"""Evaluate the checks and the review of an attempt.
 
-    work ends well -> checks judged, each once -> review -> the attempt has succeeded or failed
+    task succeeds -> each check is evaluated once -> review -> the attempt succeeds or fails
 
-Every result that is final is kept on the Mission (`attempts_annotation`), so nothing is judged
-twice and nothing is lost with a pod. What a check printed is read by `observe`;
-`outputs_to_read` and `commands_to_read` say what it has to read.
+Every final result is recorded on the Mission (`attempts_annotation`), so nothing is evaluated
+twice and nothing is lost with a pod. `observe` reads the output of checks; `outputs_to_read` and
+`commands_to_read` list what it has to read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kais_operator.planning.plan import Body, ObjectRef
 
 OUTPUT_GONE = "its output is gone with its pod"
 _MESSAGE_LIMIT = 2048
-"""Characters about all checks that failed: they are kept on the Mission for each attempt."""
+"""Characters for all failed checks of an attempt; the Mission records them for each attempt."""
 _TASK_RAN = frozenset({State.RUNNING, State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
 
 
 @dataclass(frozen=True)
 class OutputToRead:
-    """What has to be read to judge a check: a container's log, or a text that is known."""
+    """What has to be read to evaluate a check: the log of a container, or a known text."""
 
     check: Check
     pod: ObjectRef | None = None
@@ -45,7 +45,11 @@ class OutputToRead:
 
 
 def evaluate_attempts(observed: MissionObserved, now: datetime) -> list[Attempt]:
-    """Evaluate the checks and the review of the latest attempt; all attempts, oldest first."""
+    """Evaluate the checks and the review of the latest attempt.
+
+    Returns:
+        All attempts, oldest first.
+    """
     history = observed.history
     if history.latest is None or history.is_settled:
         return list(history.attempts)
@@ -53,7 +57,7 @@ def evaluate_attempts(observed: MissionObserved, now: datetime) -> list[Attempt]
 
 
 def outputs_to_read(observed: MissionObserved, now: datetime) -> list[OutputToRead]:
-    """Say what is still to be read for the latest attempt; commands in containers are not here."""
+    """List the output still to be read for the latest attempt, but no commands in containers."""
     last = observed.history.latest
     if last is None or last.is_exec or observed.history.is_settled:
         return []
@@ -63,7 +67,7 @@ def outputs_to_read(observed: MissionObserved, now: datetime) -> list[OutputToRe
 
 
 def commands_to_read(observed: MissionObserved) -> list[Check]:
-    """Name the checks of a round in a running container whose commands decide something."""
+    """List the checks in a running container that have no final result yet."""
     last = observed.history.latest
     if last is None or not last.is_exec or last.is_over:
         return []
@@ -91,7 +95,7 @@ def _outputs_to_read(
 
 
 def deadlines(observed: MissionObserved, last: Attempt) -> list[datetime]:
-    """Say when the checks that run now are given up on."""
+    """Return the deadlines of the checks that run in containers of the attempt's pod."""
     if last.is_exec or last.state is not State.CHECKING:
         return []
     deadlines = []
@@ -101,13 +105,13 @@ def deadlines(observed: MissionObserved, last: Attempt) -> list[datetime]:
             continue
         process = _process(observed, last, check)
         if process is None or process.began_at is None or process.ended_at is not None:
-            continue  # what has ended is judged by its own times
+            continue  # ended checks are evaluated by their own times
         deadlines.append(process.began_at + check_rules.timeout_of(check))
     return deadlines
 
 
 def checks_to_start(observed: MissionObserved, last: Attempt) -> list[Check]:
-    """Name the checks of a round in a running container that nobody has started yet."""
+    """List the checks of a series in a running container that have not been started."""
     if not last.is_exec or last.is_over:
         return []
     final = {result.name for result in last.checks if result.is_final}
@@ -151,7 +155,7 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
 
 
 def _is_task_done(mission: Mission, last: Attempt) -> bool:
-    """Whether its task is known to have ended well, and it can be judged."""
+    """Whether its task is known to have succeeded, so that its checks can be evaluated."""
     if last.state not in _TASK_RAN or last.exit_code not in (0, None):
         return False
     if last.state is State.SUCCEEDED:
@@ -183,7 +187,7 @@ def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetim
 
 
 def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process | None:
-    """Give a check's process from its container, or from what its Job's end proves."""
+    """Return a check's process, from its container or from what the end of its Job proves."""
     pod = _pod_of(observed, last)
     if pod is not None:
         state = attempt_pods.container_state(pod, check_pods.name_of(observed.mission, check))
@@ -197,7 +201,10 @@ def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process 
 
 
 def _is_hanging(observed: MissionObserved, last: Attempt, check: Check, result: Result) -> bool:
-    """Whether it was given up on and its container runs on, so its Job will not end by itself."""
+    """Whether the check has a final result and its container still runs.
+
+    Its Job does not end by itself then.
+    """
     if not result.is_final or check_rules.is_response(check) or last.finished_at is not None:
         return False
     process = _process(observed, last, check)
@@ -205,7 +212,7 @@ def _is_hanging(observed: MissionObserved, last: Attempt, check: Check, result: 
 
 
 def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | None:
-    """Say why the container of a check does not start."""
+    """Return why the container of a check does not start; None without a problem."""
     pod = _pod_of(observed, last)
     if pod is None or last.finished_at is not None:
         return None
@@ -232,7 +239,7 @@ def _with_results(
     now: datetime,
     is_hanging: bool = False,
 ) -> Attempt:
-    """Say where the attempt stands with these results."""
+    """Return the attempt with these results and the state that follows from them."""
     last = replace(last, checks=results)
     open_ = [result.name for result in results if not result.is_final]
     has_ended = last.is_exec or last.finished_at is not None or is_hanging

@@ -1,7 +1,8 @@
-"""The containers of a Task attempt's checks, and what their states say.
+"""Build the containers of a Task attempt's checks, and read their states.
 
-The work becomes an init container, and each check that runs something is a container beside it:
-the same volumes, the cell's image, so a check sees what the work left and nothing of the operator.
+The task becomes an init container. Each check that runs something is a container of the same pod,
+with the same volumes and the cell's image: a check sees what the task left, and nothing of the
+operator.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body
 
 FILE_CHECK = "kais-file-check"
-"""The program of the check image that looks for files."""
+"""The program of the check image that checks whether files exist."""
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
 _NODE_LOST = frozenset({"ContainerStatusUnknown"})
 
 
 def has_containers(mission: Mission) -> bool:
-    """Whether an attempt's pod has containers besides its work."""
+    """Whether the pod of an attempt has containers for checks."""
     return any(not check_rules.is_response(check) for check in mission.spec.completion.checks)
 
 
 def name_of(mission: Mission, check: Check) -> str:
-    """Name a check's container by its place: names of checks may be no names of containers."""
+    """Return the name of a check's container, by the index of the check.
+
+    The name of a check need not be a valid name of a container.
+    """
     return _container_name(
         [check.name for check in mission.spec.completion.checks].index(check.name)
     )
@@ -49,7 +53,7 @@ def containers(
     mounted: Sequence[Volume],
     image: str,
 ) -> list[Body]:
-    """Make the containers of a mission's checks; `image` is for those that look for files."""
+    """Build the containers of a mission's checks; `image` is for those that check for files."""
     bodies = []
     for index, check in enumerate(checks):
         name = _container_name(index)
@@ -90,7 +94,7 @@ def _file_check(
 
 
 def _small(limits: Mapping[str, str]) -> Body:
-    """Ask for little: the pod must not need more room for each check."""
+    """Return small requests, so that a pod needs no more room for its checks."""
     return {
         "requests": {
             "cpu": quantities.at_most(limits["cpu"], "10m"),
@@ -101,7 +105,7 @@ def _small(limits: Mapping[str, str]) -> Body:
 
 
 def process_of(state: Mapping[str, Any]) -> Process | None:
-    """Read the state of a check's container; None before the kubelet came to it."""
+    """Read the state of a check's container; None until the kubelet has handled it."""
     ended, running = state.get("terminated"), state.get("running")
     if ended is not None:
         return _terminated_process(ended)

@@ -1,6 +1,6 @@
-"""How one check judges what it saw: pure, and the same wherever its command ran.
+"""Evaluate one check from what was observed: pure, and the same wherever its command ran.
 
-Passed and Failed speak about the work; Error says that the check itself could not judge.
+Passed and Failed are results about the work. Error means that the check could not be evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kais.resources.check import Check, CheckStatus, CheckType
 from kais_operator.planning.container_results import Process
 
 MESSAGE_LIMIT = 256
-"""Characters of a result's words; fifty results are kept in an annotation."""
+"""Characters of a result's message; an annotation keeps fifty results."""
 _DEFAULT_S = {CheckType.COMMAND: 300, CheckType.COVERAGE: 300}
 _USUAL_S = 30
 _EXIT_OK, _EXIT_MISSING = 0, 1
@@ -28,7 +28,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """How a check stands; Pending until it is final."""
+    """The result of a check; Pending until it is final."""
 
     name: str
     status: CheckStatus
@@ -36,19 +36,20 @@ class Result:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the result can no longer change."""
         return self.status is not CheckStatus.PENDING
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a check printed, and what its patterns found there.
+    """The output of a check, and whether its patterns match.
 
     Attributes:
-        text: at most some hundred KiB, the end of it when there was more.
-        fails: whether failPattern was found; None without one.
-        succeeds: the same for successPattern.
-        problem: why nothing can be said: no output to be had, a pattern that is wrong or too slow.
+        text: at most some hundred KiB; the end of a longer output.
+        fails: whether failPattern matches; None without one.
+        succeeds: whether successPattern matches; None without one.
+        problem: why the check cannot be evaluated: no output, or a pattern that is invalid or too
+            slow.
     """
 
     text: str = ""
@@ -58,7 +59,7 @@ class Output:
 
 
 def _failure_message(check: Check, process: Process) -> str:
-    """Say why a command could not be run; a check without argv needs the shell of the image."""
+    """Describe why a command could not be run; without argv it needs the shell of the image."""
     if check.argv is None and process.is_program_missing:
         purpose = (
             "look for files with; use mode: Task" if check.paths else "run command with; give argv"
@@ -68,33 +69,33 @@ def _failure_message(check: Check, process: Process) -> str:
 
 
 def is_response(check: Check) -> bool:
-    """Whether it looks at the cell's answer instead of running something."""
+    """Whether the check evaluates the cell's answer instead of running something."""
     return check.type in (CheckType.RESPONSE, CheckType.NATS_RESPONSE)
 
 
 def needs_output(check: Check) -> bool:
-    """Whether the exit code alone does not decide."""
+    """Whether the check needs more than the exit code."""
     has_pattern = check.fail_pattern is not None or check.success_pattern is not None
     return check.type is CheckType.COVERAGE or (check.type is CheckType.COMMAND and has_pattern)
 
 
 def timeout_of(check: Check) -> timedelta:
-    """Say how long a check may take: as it says, else 5 minutes for commands and 30 s."""
+    """Return the timeout of a check; by default 5 minutes for commands and 30 s for others."""
     return timedelta(seconds=check.timeout_seconds or _DEFAULT_S.get(check.type, _USUAL_S))
 
 
 def argv_of(check: Check) -> list[str]:
-    """Give the command as a list; text is given to the image's shell."""
+    """Return the command as a list; a command given as text is passed to the image's shell."""
     return list(check.argv) if check.argv else ["sh", "-c", check.command or ""]
 
 
 def pending(check: Check, message: str = "") -> Result:
-    """Say that a check is not judged yet."""
+    """Return the result of a check that is not evaluated yet."""
     return Result(check.name, CheckStatus.PENDING, message)
 
 
 def evaluate(check: Check, process: Process | None, output: Output | None, now: datetime) -> Result:
-    """Judge a check by its process; Pending while that runs or its output is not read."""
+    """Evaluate a check by its process; Pending while the process runs or its output is not read."""
     if process is not None and process.failure is not None:
         return _error(check, _failure_message(check, process))
     if process is None or process.began_at is None:
@@ -108,7 +109,10 @@ def evaluate(check: Check, process: Process | None, output: Output | None, now: 
 
 
 def _is_late(process: Process, limit: timedelta, now: datetime) -> bool:
-    """Whether it ran past its limit, by its own times; to the second they may be equal."""
+    """Whether the process exceeded its limit by its own times.
+
+    They are whole seconds, so a process that ends in time may take exactly the limit.
+    """
     if process.began_at is None:
         return False
     if process.ended_at is not None:
@@ -117,7 +121,7 @@ def _is_late(process: Process, limit: timedelta, now: datetime) -> bool:
 
 
 def evaluate_response(check: Check, output: Output | None) -> Result:
-    """Judge a response check by the cell's answer."""
+    """Evaluate a response check by the cell's answer; Pending until the answer is read."""
     if output is None:
         return pending(check)
     if output.problem is not None:
@@ -178,7 +182,7 @@ def _by_number(check: Check, process: Process, output: Output) -> Result:
 
 
 def _parse_json(text: str) -> Any:
-    """Read the JSON that was printed, alone or after other lines; None for none."""
+    """Parse the JSON in an output, alone or after other lines; None without any."""
     lines = text.strip().splitlines()
     start = text.find("{")
     for part in (text, lines[-1] if lines else "", text[start:] if start >= 0 else ""):

@@ -1,7 +1,7 @@
-"""Which cell gets a mission's objective, and whether it can be given now.
+"""Find the cell that gets a mission's objective, and decide whether the mission can start.
 
-A mission waits for its whole formation, not for the entry cell alone: a team that is half there
-would begin with another result.
+A mission waits for its whole formation and not only for the entry cell, because an incomplete team
+would start with another result.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from kais_operator.planning.plan import Body
 
 _MAX_CELLS_NAMED = 5  # cells that a message names; an arbitrary number
 REGISTRATION_TIMEOUT = timedelta(seconds=30)
-"""How long a new cell's registration is waited for before a mission starts without it."""
+"""How long a mission waits for the registration of a new cell before it starts without it."""
 
 
 @dataclass(frozen=True)
 class MissionTeam:
-    """What a mission's reference led to.
+    """The objects that a mission's reference leads to.
 
     Attributes:
-        formation: what the formationRef of the mission, or of the cell that cellRef names, leads
-            to; None when it is missing or there is none.
-        cells: the cells of that formation, or the one that cellRef names, by object name.
-        account: the ServiceAccount of the entry cell, read only when the cell borrows one.
-        sharing: scopes of the other cells under that borrowed account.
+        formation: the formation in formationRef of the mission, or of the cell in cellRef; None
+            when it is missing or there is no reference.
+        cells: the cells of that formation, or the cell in cellRef, by object name.
+        account: the ServiceAccount of the entry cell; read only when the cell borrows one.
+        sharing: scopes of the other cells that use this borrowed account.
     """
 
     formation: Formation | None = None
@@ -47,7 +47,7 @@ class MissionTeam:
 
 @dataclass(frozen=True)
 class Entrypoint:
-    """The cell that gets the objective, and who it is."""
+    """The cell that gets the objective, with its identity."""
 
     cell: Cell
     identity: CellIdentity
@@ -62,7 +62,7 @@ class NotReady:
 
 
 def entrypoint_cell(mission: Mission, team: MissionTeam) -> Cell | NotReady:
-    """Find the cell that a mission's objective goes to."""
+    """Find the cell that gets a mission's objective."""
     namespace = mission.metadata.namespace
     if mission.spec.cell_ref is not None:
         named_cell = team.cells.get(mission.spec.cell_ref)
@@ -101,7 +101,7 @@ def _entrypoint_not_found(formation: Formation, name: str) -> NotReady:
 
 
 def find_entrypoint(mission: Mission, team: MissionTeam, *, now: datetime) -> Entrypoint | NotReady:
-    """Find the entry cell if the team can be given work now."""
+    """Find the entry cell if the whole team is ready for work; else return the obstacle."""
     cell = entrypoint_cell(mission, team)
     obstacle = cell if isinstance(cell, NotReady) else _not_ready(mission, cell, team, now=now)
     if obstacle is not None or isinstance(cell, NotReady):
@@ -110,7 +110,7 @@ def find_entrypoint(mission: Mission, team: MissionTeam, *, now: datetime) -> En
 
 
 def entrypoint_of(cell: Cell, team: MissionTeam) -> Entrypoint:
-    """Say who the entry cell is, ready or not."""
+    """Return the entry cell with its identity, ready or not."""
     return Entrypoint(
         cell, cell_identity.identity(CellInFormation(cell, team.formation), sharing=team.sharing)
     )
@@ -141,7 +141,7 @@ def _not_ready(
 
 
 def _scaled_down(team: MissionTeam, names: Sequence[str]) -> list[str]:
-    """Name the service cells that are ready and have no pod: they are woken for a run."""
+    """Describe the service cells that are ready but scaled down; they are scaled up for a run."""
     cells = [team.cells[name] for name in names if name in team.cells]
     ready_conditions = [(cell, cell.condition(ConditionType.READY)) for cell in cells]
     return [
@@ -152,7 +152,7 @@ def _scaled_down(team: MissionTeam, names: Sequence[str]) -> list[str]:
 
 
 def _not_registered(cell: Cell, now: datetime) -> NotReady | None:
-    """Wait for a registration that is under way; one that cannot be made stops nothing."""
+    """Wait for a registration in progress; one that cannot be made does not block the mission."""
     registered = cell.condition(ConditionType.REGISTERED)
     if (
         registered is None
@@ -167,9 +167,9 @@ def _not_registered(cell: Cell, now: datetime) -> NotReady | None:
 
 
 def run_scope(mission: Mission, team: MissionTeam) -> scopes.Scope:
-    """Give the scope in which a mission's run works: its formation's, or its lone cell's own.
+    """Return the scope of a mission's run: that of its formation, or of its single cell.
 
-    Without the team (it may be gone by now) the references say what it is by default.
+    If the team is gone, the scope is the default that follows from the references.
     """
     realm = mission.metadata.namespace
     if team.formation is not None:

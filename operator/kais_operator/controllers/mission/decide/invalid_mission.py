@@ -1,8 +1,8 @@
-"""A Mission that cannot be read: what to do about it, and about the run that it may have begun.
+"""Decide about a Mission that cannot be read, and about a run that it may have started.
 
-It breaks rules that the API server could not check, such as one stored by another version. It is
-let go when it is deleted, but not without its run: a run that nobody closes would count as running
-for ever.
+Such a Mission breaks rules that the API server could not check, for example because another version
+stored it. On deletion its run is closed before the finalizer is removed: a run that nobody closes
+would count as running for ever.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _RETRY_INTERVAL = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class InvalidMission:
-    """The object as it stands, and why it cannot be read.
+    """The object as read, and why it cannot be parsed.
 
-    `reason` is another one than Invalid where the object may be right; it is looked at again then.
+    `reason` differs from Invalid when the object may be valid; the operator then tries again.
     """
 
     body: Body
@@ -36,14 +36,14 @@ class InvalidMission:
 
 
 def decide_invalid_mission(observed: InvalidMission, now: datetime) -> Plan:
-    """Say what is wrong; close the run of one that is deleted, then let it go."""
+    """Report the problem. On deletion, close the run and then remove the finalizer."""
     metadata = observed.body["metadata"]
     annotations = metadata.get("annotations") or {}
     run_id = annotation_values.run_id(annotations)
     deleted_at = attempts.parse_time(metadata.get("deletionTimestamp"))
     is_held = labels.FINALIZER in (metadata.get("finalizers") or ())
     if deleted_at is not None and is_held and run_id is None:
-        return Plan((_release_finalizer(metadata),))  # somebody took the run-id away, or wrote none
+        return Plan((_release_finalizer(metadata),))  # the run-id is missing or was removed
     if deleted_at is None or not is_held or run_id is None:
         return status_and_events.invalid_plan(
             observed.body,

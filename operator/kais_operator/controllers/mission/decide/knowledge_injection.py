@@ -1,4 +1,4 @@
-"""What a mission's attempt is given of what is known, and whether its run leaves something."""
+"""Decide which knowledge an attempt gets, and whether facts are extracted from its run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from knowledge_client import models
 Arm = Literal["on", "off", "holdout"]
 _ARMS: dict[str, Arm] = {"on": "on", "off": "off", "holdout": "holdout"}
 QUERY_LIMIT = 8192
-"""The most characters that the service takes as a query."""
+"""Maximum characters that the knowledge service accepts as a query."""
 
 
 def arm_of(mission: Mission) -> Arm:
-    """Say whether a run is given knowledge, for the ledger's comparison of uses."""
+    """Return whether a run gets knowledge, as the arm that the ledger compares."""
     drawn = _ARMS.get(mission.metadata.annotations.get(labels.ARM, ""))
     is_refused = mission.spec.knowledge is not None and mission.spec.knowledge.inject is False
     return drawn or ("off" if is_refused else "on")
 
 
 def is_extracting(observed: MissionObserved, settings: KnowledgeScope | None) -> bool:
-    """Whether facts are to be drawn from a mission's run: as it says, else as its scope does."""
+    """Whether facts are extracted from a mission's run: set by the mission, else by its scope."""
     extract = observed.mission.spec.knowledge.extract if observed.mission.spec.knowledge else None
     if extract is not None:
         return extract
@@ -39,16 +39,16 @@ def is_extracting(observed: MissionObserved, settings: KnowledgeScope | None) ->
 
 
 def max_facts(settings: KnowledgeScope | None) -> int:
-    """Say how many facts are drawn from one run at most; the service draws up to 7."""
+    """Return the maximum number of facts extracted from one run; the service extracts at most 7."""
     return 7 if settings is None else min(7, settings.spec.extraction.max_facts)
 
 
 def decide_map(
     observed: MissionObserved, attempt: Attempt, entry: Entrypoint, *, run_id: str
 ) -> InjectKnowledge | children.ChildDecision | None:
-    """Choose the recall for an attempt whose map is missing; None when it has its map.
+    """Choose the recall for an attempt whose ConfigMap is missing; None when it exists.
 
-    The answer is the decision of `children` when something else stands under the map's name.
+    If the name of the ConfigMap is taken by another object, return the decision of `children`.
     """
     if attempt.job is None:
         return None
@@ -62,7 +62,7 @@ def decide_map(
     return InjectKnowledge(
         map_body=body,
         recall=_recall(observed, entry, run_id=run_id, attempt=attempt.number),
-        # The id alone may be that of a run in another namespace too.
+        # A run in another namespace may have the same id.
         idempotency_key=f"{observed.mission.metadata.namespace}:{run_id}:{attempt.number}",
     )
 
@@ -96,7 +96,7 @@ def _recall(
 
 
 def receipt_of(body: Body | None) -> tuple[str | None, int | None]:
-    """Read the receipt and the number of facts from an attempt's map; None for what is unknown."""
+    """Read the receipt and the number of facts from an attempt's ConfigMap; None where unknown."""
     if body is None:
         return None, None
     annotations = body["metadata"].get("annotations") or {}
@@ -106,7 +106,7 @@ def receipt_of(body: Body | None) -> tuple[str | None, int | None]:
 
 
 def injection_problem(body: Body | None) -> str | None:
-    """Say why an attempt's map holds no facts when the store was the reason."""
+    """Return why an attempt's ConfigMap has no facts, if the knowledge service was the reason."""
     annotations = (body or {}).get("metadata", {}).get("annotations") or {}
     message: str | None = annotations.get(labels.INJECTION_PROBLEM)
     return message

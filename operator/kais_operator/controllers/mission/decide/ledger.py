@@ -1,7 +1,8 @@
-"""What the store is told of a run: that it began, what was seen of it, how it ended.
+"""Choose the calls that report a run to the knowledge service: its start, its episodes, its end.
 
-Every call may be repeated: a run merges, episodes are keyed by their content, extraction happens
-once per run. What was told is known from the ledger itself, else from this process's memory.
+Every call may be repeated: runs are merged, episodes are keyed by their content, and extraction
+happens once per run. The ledger shows which calls succeeded; if it was not read, the memory of
+this process does.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ from kais_operator.planning.plan import (
 from knowledge_client import models
 
 OUTBOX_DELAY = timedelta(seconds=30)
-"""How long the deletion of a mission waits for the store before its calls go to the outbox.
+"""How long a deletion waits for the knowledge service before the calls go to the outbox.
 
-It does not matter why the store has not taken them: a namespace waits for the mission.
+The delay is the same whatever the cause, because the namespace may wait for the mission.
 """
 REFUSAL_RETRY_INTERVAL = timedelta(hours=1)
-"""When what the store refused for good is told once more."""
+"""How long to wait before calls that the knowledge service rejected are tried again."""
 _CONTENT_LIMIT = 8192
 _SIGNATURE_LIMIT = 512
 
 
 @dataclass(frozen=True)
 class LedgerState:
-    """How far a run's end has come in the store.
+    """How far the end of a run is recorded in the knowledge service.
 
     Attributes:
         is_closed: the ledger has the run with its outcome.
-        is_extracting: facts are to be drawn from it.
-        is_accepted: the extraction is taken over, or none is wanted.
+        is_extracting: facts are to be extracted from the run.
+        is_accepted: the service has accepted the extraction, or none is requested.
     """
 
     is_closed: bool
@@ -64,12 +65,12 @@ class LedgerState:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to tell."""
+        """Whether no call is left."""
         return self.is_closed and self.is_accepted
 
 
 def state_of(observed: MissionObserved) -> LedgerState:
-    """Say how far the end of a run has come in the store."""
+    """Return how far the end of a run is recorded in the knowledge service."""
     ledger = observed.ledger
     has_ended = ledger.run is not None and ledger.run.outcome is not None
     is_closed = has_ended if ledger.run is not None else ledger.is_closed
@@ -80,7 +81,7 @@ def state_of(observed: MissionObserved) -> LedgerState:
 
 
 def open_actions(observed: MissionObserved, *, run_id: str) -> tuple[Action, ...]:
-    """Choose the calls that open a run in the ledger; none when this process did so, or tried."""
+    """Choose the calls that open a run in the ledger; none if this process has tried already."""
     if observed.ledger.is_opened or observed.ledger.refusal is not None:
         return ()
     return _open_actions(observed, run_id)
@@ -94,12 +95,12 @@ def _open_actions(observed: MissionObserved, run_id: str) -> tuple[Action, ...]:
 def close_actions(
     observed: MissionObserved, ending: RunOutcome, *, run_id: str
 ) -> tuple[Action, ...]:
-    """Choose the calls that record a run's end, in order; none while the store refuses them."""
+    """Choose the calls that record a run's end, in order; none while the service rejects them."""
     return () if is_refused(observed) else _close_actions(observed, ending, run_id)
 
 
 def is_refused(observed: MissionObserved) -> bool:
-    """Whether something is left to tell that the store refuses for good."""
+    """Whether calls are left that the knowledge service rejects permanently."""
     return observed.ledger.refusal is not None and not state_of(observed).is_done
 
 
@@ -121,7 +122,7 @@ def _close_actions(
 
 
 def release_finalizer(observed: MissionObserved) -> PatchMetadata:
-    """Let the object go: nothing is left to tell, or it is written down."""
+    """Remove the finalizer: every call has succeeded or is in the outbox."""
     metadata = observed.mission.metadata
     return PatchMetadata(
         ObjectRef(observed.mission.kind, metadata.namespace, metadata.name),
@@ -131,7 +132,7 @@ def release_finalizer(observed: MissionObserved) -> PatchMetadata:
 
 
 def needs_outbox(observed: MissionObserved, now: datetime) -> bool:
-    """Whether a deletion has waited for the store long enough."""
+    """Whether a deletion has waited long enough for the knowledge service."""
     deleted_at = observed.mission.metadata.deletion_timestamp
     if deleted_at is None or not is_held(observed.mission) or state_of(observed).is_done:
         return False
@@ -143,7 +144,7 @@ def needs_outbox(observed: MissionObserved, now: datetime) -> bool:
 def outbox_actions(
     observed: MissionObserved, ending: RunOutcome, *, run_id: str
 ) -> tuple[Action, ...]:
-    """Choose the writes that keep the calls in the outbox and let the object go."""
+    """Choose the writes that keep the calls in the outbox and remove the finalizer."""
     calls: list[Body] = []
     for action in _close_actions(observed, ending, run_id):
         if isinstance(action, PutRun):
@@ -158,9 +159,9 @@ def outbox_actions(
 
 
 def run_in(observed: MissionObserved, ending: RunOutcome | None) -> models.RunIn:
-    """Describe the run to the ledger, with its end when there is one.
+    """Build the run for the ledger, with its end if there is one.
 
-    The scope is part of a run's identity, so the ledger's word about it is repeated.
+    The scope is part of a run's identity, so the scope in the ledger is repeated.
     """
     mission = observed.mission
     metadata = mission.metadata
@@ -185,14 +186,14 @@ def run_in(observed: MissionObserved, ending: RunOutcome | None) -> models.RunIn
 
 
 def blueprint_of(observed: MissionObserved) -> str | None:
-    """Name the Blueprint that a mission's run counts for; None for a mission made by hand."""
+    """Return the Blueprint that a mission's run counts for; None for a mission without one."""
     if observed.instance is not None:
         return observed.instance.spec.blueprint_ref.name
     return observed.mission.metadata.labels.get(labels.BLUEPRINT)
 
 
 def _scope(observed: MissionObserved) -> scopes.Scope:
-    """Give the run's scope: the ledger's word, once it has one, else where the team stands."""
+    """Return the run's scope: from the ledger if it has the run, else from the team."""
     run = observed.ledger.run
     if run is not None:
         return scopes.Scope.parse(run.scope)
@@ -200,7 +201,7 @@ def _scope(observed: MissionObserved) -> scopes.Scope:
 
 
 def _instance_fields(observed: MissionObserved) -> Body:
-    """Name the use that the run belongs to, as far as the ledger does not know it."""
+    """Return the fields of the run's instance that the ledger does not have yet."""
     mission_labels = observed.mission.metadata.labels
     revision = annotation_values.parse_digits(mission_labels.get(labels.REVISION))
     fields: Body = {
@@ -217,18 +218,22 @@ def _instance_fields(observed: MissionObserved) -> Body:
 
 
 def _parameters(observed: MissionObserved) -> Body:
-    """Give the values of the run, defaults included; a use of an older version has its own only."""
+    """Return the run's parameters with defaults; for an older instance only those in its spec."""
     text = observed.mission.metadata.annotations.get(labels.PARAMETERS)
     instance_parameters = observed.instance.spec.parameters if observed.instance is not None else {}
     try:
         values = annotation_values.parse(text) if text is not None else instance_parameters
     except ValueError:
-        return instance_parameters  # somebody edited it
+        return instance_parameters  # the annotation was edited
     return values if isinstance(values, dict) else instance_parameters
 
 
 def episodes(observed: MissionObserved, ending: RunOutcome) -> tuple[models.EpisodeIn, ...]:
-    """Tell what was seen of each attempt, and of the run when there was none."""
+    """Return an episode for each ended attempt, and one for the run if they do not explain it.
+
+    The episode of the run is added when no attempt ended, or the outcome is neither Succeeded nor
+    Failed.
+    """
     metadata = observed.mission.metadata
     ref = models.Ref(type="mission", id=f"{metadata.namespace}/{metadata.name}")
     episodes = [_episode(summary, ref) for summary in ending.attempts if summary.is_over]
@@ -266,14 +271,15 @@ def _episode(summary: AttemptSummary, ref: models.Ref) -> models.EpisodeIn:
     )
 
 
-# How a line of JSON begins, or ends an object that began above it.
+# The start of a line of JSON, or the end of an object that starts on an earlier line.
 _RESULT = re.compile(r"\{\s*(?:\"|\}|$)|\[\s*(?:[\"{\[\d\]]|$)|\"[^\"]*\"\s*:|[\]}]")
 
 
 def _signature(summary: AttemptSummary) -> str | None:
-    """Name an error so that its like is found again: the task's last line, else our words.
+    """Return a text by which the same error is found again.
 
-    A result in JSON names nothing, and neither does the state of the attempt.
+    It is the last line of the task's message, else the operator's message. A line of JSON does not
+    identify an error, and neither does the state of the attempt.
     """
     is_tasks = summary.state is not State.FAILED or summary.exit_code != 0
     lines = [line.strip() for line in summary.message.splitlines() if line.strip() and is_tasks]
@@ -289,7 +295,7 @@ def _most_facts(observed: MissionObserved) -> int:
 
 
 def refresh_statistics(observed: MissionObserved) -> tuple[Action, ...]:
-    """Have the scopes counted again, once, when the facts of a run are there."""
+    """Choose a new count of the scopes, once, when the facts of a run are extracted."""
     extraction, namespace = observed.ledger.extraction, observed.mission.metadata.namespace
     if extraction is None or extraction.state != "done" or observed.ledger.is_extraction_counted:
         return ()

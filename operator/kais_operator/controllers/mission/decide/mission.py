@@ -1,14 +1,14 @@
-"""A Mission's next step, in the order of its questions.
+"""Decide the next step of a Mission.
 
-    has it a run?      no  -> stamp run-id and finalizer, before the first side effect
-    has it an outcome? yes -> tell the ledger, have facts extracted, let go, report
-    is it over?        yes -> stamp the outcome, before anybody is told
-    an attempt open?   yes -> give it its knowledge, keep what was judged of it, wait
-                       no  -> start the next one, or say what it waits for
-    asked to run again, and all told?  -> a new run-id, and from the top
+    no run-id yet?       -> stamp run-id and finalizer, before the first side effect
+    an outcome stamped?  -> record the run, request extraction, remove the finalizer, report
+    the run has ended?   -> stamp the outcome, before it is reported anywhere
+    an open attempt?     -> inject its knowledge, record final results, wait
+    none open?           -> start the next attempt, or report what it waits for
+    rerun requested and the run recorded? -> stamp a new run-id and start from the top
 
-The annotations decide, never the status: an object that was saved and applied again, or whose
-status was wiped, runs nothing twice.
+The annotations decide, never the status. An object that was saved and applied again, or whose
+status was removed, runs nothing twice.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from kais_operator.planning.plan import (
 _SHORT_DELAY = timedelta(seconds=1)
 _POLL_LIMIT = timedelta(seconds=30)
 _RENDERER_AGAIN = timedelta(seconds=30)
-"""When a renderer that does not answer is asked again; a round is looked at more often anyway."""
+"""Delay while the renderer does not answer; checks in a running container are polled more often."""
 _PODLESS_LEAST = timedelta(seconds=2)
-"""When it is first asked why a Job has no pod; usually a watch tells of the pod before."""
+"""Shortest delay before a Job without a pod is examined; usually a watch reports the pod first."""
 
 
 def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     """Choose the writes that bring a mission to its next attempt or its end.
 
-    A run that has an outcome is never started again. Reads no clock; pass an aware `now`.
+    A run that has an outcome is never started again. Reads no clock: pass an aware `now`.
     """
     mission = observed.mission
     if mission.is_deleting and not is_held(mission):
@@ -97,14 +97,14 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
 
 
 def _delay(step: attempt_start.Step | None) -> NotReady | None:
-    """Give what the start deadline counts against: not against what somebody holds back."""
+    """Return the obstacle for the start deadline; None if a user holds the mission back."""
     obstacle = step[0] if step is not None else None
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     return None if is_held_back else obstacle
 
 
 def _accept(observed: MissionObserved, now: datetime) -> Plan:
-    """Give the mission its run, and begin with it in the same pass."""
+    """Stamp the mission with its run-id and start the run in the same reconcile."""
     mission = observed.mission
     if mission.is_deleting:
         return Plan((ledger.release_finalizer(observed),))
@@ -112,10 +112,10 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
         return _plan(MissionView(observed, None), (), now)
     nonce = rerun.nonce_of(mission)
     run_id = rerun.run_id_for(mission, nonce)
-    if observed.copied:  # its owner reference may be its original's too
+    if observed.copied:  # its owner reference may be copied as well
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
-    if _has_annotation(mission, labels.REVIEW):  # no work was there to judge
+    if _has_annotation(mission, labels.REVIEW):  # there is no work to review yet
         stale.append(labels.REVIEW)
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
@@ -141,7 +141,10 @@ def _run_object_annotation(mission: Mission) -> dict[str, str]:
 
 
 def _add_finalizer(mission: Mission) -> tuple[PatchMetadata, ...]:
-    """Hold a mission whose run goes on, and bind its stamp; a restored or older one may lack it."""
+    """Add the finalizer and the run-object annotation to a mission whose run goes on.
+
+    A restored mission, or one of an older version, may lack them.
+    """
     is_bound = _has_annotation(mission, labels.RUN_OBJECT)
     if is_held(mission) and is_bound:
         return ()
@@ -168,7 +171,7 @@ def _continue_run(
     now: datetime,
     prior_actions: tuple[Action, ...] = (),
 ) -> Plan:
-    """Wait for the open attempt, or take `step`, which starts the next one."""
+    """Wait for the open attempt, or apply `step`, which starts the next one."""
     mission = observed.mission
     actions: list[Action] = list(prior_actions)
     if _is_scope_known(observed) and outcome.unsupported(mission, observed.team) is None:
@@ -177,7 +180,7 @@ def _continue_run(
     persisted = _persist_results(observed, attempt_list)
     if (
         persisted and prior_actions
-    ):  # both write to the mission as it was read: the other one follows
+    ):  # both patch the same resourceVersion, so the second one has to follow
         return _plan(
             MissionView(observed, run_id, attempt_list), actions, now, requeue_after=_SHORT_DELAY
         )
@@ -186,7 +189,7 @@ def _continue_run(
     if step is None:
         return _await_attempt(observed, attempt_list, actions, run_id=run_id, now=now)
     obstacle, start_actions, retry_after = step
-    if prior_actions or persisted:  # one write of metadata in a pass: the next one would be refused
+    if prior_actions or persisted:  # a second metadata patch in one reconcile would be refused
         start_actions = tuple(
             action for action in start_actions if not isinstance(action, PatchMetadata)
         )
@@ -201,7 +204,7 @@ def _continue_run(
 
 
 def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> list[Action]:
-    """Write onto the mission what was judged, and end what runs on although it was."""
+    """Record final results on the mission, and delete the running Jobs of ended attempts."""
     mission = observed.mission
     if not any(_has_final_results(attempt) for attempt in attempt_list):
         return []
@@ -227,7 +230,7 @@ def _annotate(mission: Mission, annotations: Mapping[str, str | None]) -> PatchM
 
 
 def _is_scope_known(observed: MissionObserved) -> bool:
-    """Whether the run's scope is known for sure: it is part of the run's identity."""
+    """Whether the run's scope, which is part of the run's identity, is certain."""
     return observed.team.formation is not None or bool(observed.team.cells)
 
 
@@ -239,7 +242,7 @@ def _await_attempt(
     run_id: str,
     now: datetime,
 ) -> Plan:
-    """Give the open attempt its knowledge, and look again when a limit is reached."""
+    """Inject the open attempt's knowledge or run its checks, and requeue for the next deadline."""
     mission, last = observed.mission, attempt_list[-1]
     if last.is_exec:
         run_deadline = outcome.deadline(mission, attempt_list)
@@ -270,7 +273,7 @@ def _await_attempt(
 def _inject_knowledge(
     observed: MissionObserved, last: Attempt, *, run_id: str
 ) -> tuple[NotReady | None, tuple[Action, ...], timedelta | None]:
-    """Choose the recall for an attempt without its map, or say what stands in its way."""
+    """Choose the recall for an attempt without its ConfigMap, or return the obstacle."""
     if last.job is None or last.state in (State.CHECKING, State.REVIEWING):
         return None, (), None
     cell = entries.entrypoint_cell(observed.mission, observed.team)
@@ -295,7 +298,7 @@ def _finish_run(
     run_id: str,
     now: datetime,
 ) -> Plan:
-    """Tell the ledger, have facts extracted, let the object go; then only report."""
+    """Record the run, request extraction and remove the finalizer; afterwards only report."""
     mission = observed.mission
     view = MissionView(observed, run_id, attempt_list, ending)
     actions: list[Action] = [*_end_commands(observed), *_delete_open_jobs(attempt_list)]
@@ -319,7 +322,7 @@ def _finish_run(
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(
             tuple(actions), requeue_after=_SHORT_DELAY
-        )  # nobody reads the status of what is gone
+        )  # nobody reads the status of a deleted object
     return _plan(view, actions, now, requeue_after=_poll_delay(observed, ending, now))
 
 
@@ -328,7 +331,7 @@ def _end_commands(observed: MissionObserved) -> list[EndCommands]:
 
 
 def _delete_open_jobs(attempt_list: Sequence[Attempt]) -> list[Action]:
-    """End what still runs; its Job goes with its pods."""
+    """Delete the Jobs that have not ended; their pods go with them."""
     return [
         Delete(children.ref_of(attempt.job), uid=attempt.job["metadata"]["uid"])
         for attempt in attempt_list
@@ -339,7 +342,7 @@ def _delete_open_jobs(attempt_list: Sequence[Attempt]) -> list[Action]:
 
 
 def _poll_delay(observed: MissionObserved, ending: RunOutcome, now: datetime) -> timedelta | None:
-    """Poll the extraction, soon at first and less often later; None when nothing is awaited."""
+    """Return when to poll the extraction, less often with time; None when nothing is awaited."""
     asked_at = observed.mission.metadata.deletion_timestamp
     if asked_at is not None:
         return max(asked_at + ledger.OUTBOX_DELAY - now, _SHORT_DELAY)

@@ -1,4 +1,4 @@
-"""The words of a Mission: its conditions and Events, computed anew from what was seen."""
+"""Compute the conditions and Events of a Mission from what was observed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REASONS = {
 
 
 def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
-    """Give a mission's status, and the Events that its transitions are worth."""
+    """Return a mission's status, and the Events for its transitions."""
     wanted_conditions = [
         _started(view),
         _checks_passed(view),
@@ -83,7 +83,7 @@ def _started(view: MissionView) -> DesiredCondition:
 
 
 def _remark(mission: Mission) -> str:
-    """Name what the mission says and this version has no use for."""
+    """Return a remark on fields of the mission that have no effect in this version."""
     if mission.spec.budget is None or mission.spec.budget.max_cost is None:
         return ""
     return " (without effect in this version: budget: task cells report no cost)"
@@ -129,7 +129,7 @@ def _checks_passed(view: MissionView) -> DesiredCondition:
 
 
 def _renderer_message(view: MissionView) -> str | None:
-    """Say what checks with patterns wait for; None when they do not."""
+    """Describe what checks with patterns wait for; None when they do not wait."""
     problem = view.observed.renderer_problem
     if problem is None:
         return None
@@ -217,7 +217,7 @@ def _succeeded(view: MissionView) -> DesiredCondition:
 
 
 def _failure(ending: RunOutcome) -> Reason:
-    """Name what failed: the task, one of its checks, or its review."""
+    """Return the reason for what failed: the task, one of its checks, or its review."""
     last = ending.attempts[-1] if ending.attempts else None
     if ending.outcome is not Outcome.FAILED or last is None:
         return _REASONS[ending.outcome]
@@ -228,7 +228,7 @@ def _failure(ending: RunOutcome) -> Reason:
 
 
 def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
-    """Say where an attempt stands that the run is not over with."""
+    """Describe the state of the latest attempt while the run goes on."""
     count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
         message = f"attempt {count} failed: {attempt_summary.summarise(last).sentence()}; "
@@ -257,7 +257,7 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
 
 
 def _review_message(view: MissionView, last: Attempt) -> str:
-    """Ask the reviewer: what to judge by, and how to answer with kubectl."""
+    """Ask for a review: with its criteria, and how to answer with kubectl."""
     review = view.mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
     run = f'"run": "{view.run_id}", ' if view.run_id is not None else ""
@@ -271,7 +271,7 @@ def _review_message(view: MissionView, last: Attempt) -> str:
 
 
 def _review_requested(view: MissionView, succeeded: DesiredCondition) -> tuple[EmitEvent, ...]:
-    """Tell of each attempt that waits for its review, once."""
+    """Return an Event for an attempt that waits for its review, once for each attempt."""
     last_review = view.mission.status.review
     is_announced = last_review is not None and last_review.status is ReviewStatus.PENDING
     if succeeded.reason is not Reason.REVIEW_REQUESTED or is_announced:

@@ -1,4 +1,4 @@
-"""A Mission as one look found it: everything that its decision stands on."""
+"""The observed state of a Mission: all inputs of its decision."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of the run in the store.
+    """What is known of the run in the knowledge service.
 
     Attributes:
-        run: as the ledger has it; None when it has none or was not asked.
-        extraction: its state; None when there is none or it was not asked for.
-        is_opened: this process told the ledger of the run's opening.
-        is_closed: this process told the ledger of the run's end.
-        is_extraction_accepted: this process was told that the extraction is taken over.
-        is_extraction_counted: this process had the statistics read since the extraction was done.
-        problem: why the store did not answer; None when it did.
-        refusal: why the store refuses for good what it is told of the run.
+        run: the run in the ledger; None when the ledger has none or was not read.
+        extraction: its state; None when there is none or it was not read.
+        is_opened: this process has recorded the start of the run.
+        is_closed: this process has recorded the end of the run.
+        is_extraction_accepted: the service has accepted the extraction from this process.
+        is_extraction_counted: this process has refreshed the statistics since the extraction ended.
+        problem: why the knowledge service did not answer; None when it did.
+        refusal: why the service permanently rejects calls about the run.
     """
 
     run: models.Run | None = None
@@ -55,35 +55,33 @@ class RunningContainer:
 
 @dataclass(frozen=True)
 class MissionObserved:
-    """A Mission and its surroundings.
+    """A Mission with everything that its decision depends on.
 
     Attributes:
         mission: the object.
-        team: what its reference led to.
-        jobs: every Job that carries the mission's label, and what stands under the next name.
+        team: the objects that its reference leads to.
+        jobs: every Job with the mission's label, and the object with the name of the next Job.
         pods: the pods of these Jobs.
-        maps: what stands under the name of each Job's knowledge map, by the Job's name.
+        maps: the object with the name of each Job's knowledge ConfigMap, by the Job's name.
         declared: the KnowledgeScopes of the namespace.
-        instance: the instance that made the mission, where the ledger still needs its words or an
-            attempt is to be started.
-        ledger: what is known of the run in the store.
+        instance: the instance that created the mission; read while the ledger still needs its
+            fields or an attempt is to be started.
+        ledger: what is known of the run in the knowledge service.
         refused_pods: why the API server refuses the pod of a Job without one, by the Job's name.
-        refused_write: why the API server refused what the last reconcile wrote; None when it took
-            it, or this process has not tried yet.
+        refused_write: why the API server refused the writes of the last reconcile; None when it
+            accepted them, or this process has not tried yet.
         history: the attempts, read from `jobs`, `pods` and the annotation.
-        copied: annotations of the run of another object, which this one was copied from; `mission`
-            is without them.
-        outputs: what the checks of the latest attempt printed, by the check's name, as far as it
-            was needed.
-        is_reading: more of it is needed, and is being read; no watch event tells of its end.
-        renderer_problem: why patterns of its checks cannot be looked for; None when they can. No
-            watch event tells of its end either.
-        execs: the commands of a round of checks in a running container, by the check's name.
-        has_commands: a command of the mission runs in a container, of whatever attempt.
-        container: the running container that such a round is done in; None without a ready pod.
-        knowledge_url: the store's address as pods reach it.
-        check_image: the image whose program looks for files.
-        operator_namespace: where an outbox goes.
+        copied: run annotations that were copied from another object; `mission` is without them.
+        outputs: the output of the latest attempt's checks as far as needed, by the check's name.
+        is_reading: more output is being read; no watch event reports the end of that.
+        renderer_problem: why patterns of checks cannot be evaluated; None when they can. No watch
+            event reports the end of that either.
+        execs: the commands of the checks in a running container, by the check's name.
+        has_commands: whether a command of the mission, of any attempt, runs in a container.
+        container: the running container for such checks; None without a ready pod.
+        knowledge_url: the address of the knowledge service as pods reach it.
+        check_image: the image with the program that checks for files.
+        operator_namespace: the namespace of the outbox.
     """
 
     mission: Mission
@@ -110,7 +108,7 @@ class MissionObserved:
 
 
 def parent_of(mission: Mission) -> Parent:
-    """Give the Mission as the parent of its Jobs."""
+    """Return the Mission as the parent of its Jobs."""
     metadata = mission.metadata
     return Parent(
         mission.api_version, mission.kind, metadata.namespace, metadata.name, metadata.uid
@@ -118,21 +116,21 @@ def parent_of(mission: Mission) -> Parent:
 
 
 def run_id_of(mission: Mission) -> str | None:
-    """Give the run that a mission has begun; None before it."""
+    """Return the run-id of a mission; None before its run starts."""
     return annotation_values.run_id(mission.metadata.annotations)
 
 
 def exec_key(mission: Mission, attempt: int, check: str) -> str:
-    """Name one command of one round of checks.
+    """Return the key of one command of a series of checks.
 
-    By the object too: a run-id stands in an annotation, and another mission's could be written
-    there to read its results, or to be judged in its place.
+    It contains the UID of the object, because the run-id comes from an annotation: with the run-id
+    of another mission somebody could read its results, or be evaluated in its place.
     """
     return f"{mission.metadata.uid}/{run_id_of(mission)}/{attempt}/{check}"
 
 
 def ref_of(mission: Mission) -> ObjectRef:
-    """Name a Mission."""
+    """Return a reference to a Mission."""
     return ObjectRef(mission.kind, mission.metadata.namespace, mission.metadata.name)
 
 

@@ -1,4 +1,4 @@
-"""The status of a Mission besides its conditions, computed anew from what was seen."""
+"""Compute the status of a Mission, apart from its conditions, from what was observed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from kais_operator.controllers.mission.decide.mission_view import (
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 
 _RESULT_LIMIT = 4096
-_REVIEW_LIMIT = 65536  # what status.acknowledged.review holds
+_REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
 
 
 def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -> MissionStatus:
-    """Give the whole status, around the conditions as they are told."""
+    """Return the whole status with the given conditions."""
     mission, ending = view.mission, view.ending
     summaries = view.summaries()
     number = ending.attempt if ending else (summaries[-1].number if summaries else 0)
@@ -73,7 +73,7 @@ def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -
 
 
 def _check_results(view: MissionView, last: AttemptSummary | None) -> list[CheckResult]:
-    """Tell how the checks of the latest attempt stand; all are Pending before it is known."""
+    """Return the results of the latest attempt's checks; Pending where there is no result."""
     results = {result.name: result for result in last.checks} if last is not None else {}
     check_results = []
     for check in view.mission.spec.completion.checks:
@@ -85,7 +85,7 @@ def _check_results(view: MissionView, last: AttemptSummary | None) -> list[Check
 
 
 def _review(view: MissionView, summaries: Sequence[AttemptSummary]) -> ReviewResult | None:
-    """Tell the latest verdict, or that one is waited for."""
+    """Return the latest verdict, or Pending while a review is awaited."""
     if summaries and summaries[-1].state is State.REVIEWING:
         return ReviewResult(status=ReviewStatus.PENDING)
     verdict = next(
@@ -97,7 +97,7 @@ def _review(view: MissionView, summaries: Sequence[AttemptSummary]) -> ReviewRes
 
 
 def _acknowledged(view: MissionView, summaries: Sequence[AttemptSummary]) -> Acknowledged | None:
-    """Name the verbs that were taken up, as they stood."""
+    """Return the values of the verb annotations that have taken effect."""
     annotations = view.mission.metadata.annotations
     verdict = decide_review.read(view.mission)
     is_applied = any(
@@ -115,7 +115,7 @@ def _acknowledged(view: MissionView, summaries: Sequence[AttemptSummary]) -> Ack
 
 
 def _previous_runs(mission: Mission) -> list[ToldAttempt]:
-    """Sum up each run before this one in one entry."""
+    """Return one entry for each previous run."""
     return [
         ToldAttempt(
             attempt=max(1, run.attempt),
@@ -137,7 +137,7 @@ def _phase(view: MissionView) -> MissionPhase:
 
 def _history_entry(summary: AttemptSummary, ending: RunOutcome | None) -> ToldAttempt:
     if ending is not None and not summary.is_over:
-        # The run ended around it; nothing more comes of the attempt.
+        # The run ended while the attempt was open; the attempt will not continue.
         return ToldAttempt(
             attempt=summary.number,
             started_at=summary.started_at,
@@ -180,7 +180,7 @@ def _injection(view: MissionView) -> tuple[str | None, int | None]:
 
 
 def _facts(view: MissionView, knowledge: KnowledgeUse | None) -> str | None:
-    """Say `3 in` while the run goes on and `3 in, 2 out` when it is known what it left."""
+    """Return `3 in` during the run, and `3 in, 2 out` when the extracted facts are known."""
     injected = knowledge.injected if knowledge is not None else None
     extracted = knowledge.extracted if knowledge is not None else None
     if view.ending is None:

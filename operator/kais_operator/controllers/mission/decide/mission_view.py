@@ -1,4 +1,4 @@
-"""Where a mission stands: what was seen, and what was made of it, for those who put it in words."""
+"""A mission as observed and evaluated, for the modules that describe it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 
 @dataclass(frozen=True)
 class MissionView:
-    """Where a mission stands: what was seen, and what was made of it.
+    """A mission as observed and evaluated.
 
     Attributes:
-        observed: what was seen.
-        run_id: the run's key; None before it has one.
-        attempts: its attempts, oldest first.
-        ending: how it ended; None while it goes on.
-        obstacle: why the next attempt cannot be started now.
+        observed: the observed state.
+        run_id: the run-id; None before the run starts.
+        attempts: the attempts, oldest first.
+        ending: how the run ended; None while it goes on.
+        obstacle: why the next attempt cannot start now.
     """
 
     observed: MissionObserved
@@ -41,7 +41,7 @@ class MissionView:
         return self.observed.mission
 
     def summaries(self) -> tuple[AttemptSummary, ...]:
-        """Give the attempts as they are told: those of the ending count, when there is one."""
+        """Return the attempts to report: those of the ending, when there is one."""
         return (
             self.ending.attempts
             if self.ending is not None
@@ -50,7 +50,7 @@ class MissionView:
 
 
 def keep_last_true_condition(view: MissionView, type_: str) -> DesiredCondition | None:
-    """Repeat what was told as done, while the store that could say so again is away."""
+    """Return the last condition while the knowledge service does not answer, if it is True."""
     last_condition = view.mission.condition(type_)
     is_store_unavailable = view.observed.ledger.problem is not None
     if not is_store_unavailable or last_condition is None or last_condition.status != "True":

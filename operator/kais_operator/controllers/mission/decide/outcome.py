@@ -1,6 +1,6 @@
-"""Whether a run has ended, and how. Decided once: the answer is stamped and never asked again.
+"""Decide once whether a run has ended, and how; the outcome is stamped and never computed again.
 
-Finished Jobs are judged first and by their own times, so an operator that was away does not turn a
+Finished Jobs are evaluated first and by their own times, so the operator's absence never turns a
 success into a timeout.
 """
 
@@ -27,7 +27,7 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 from kais_operator.planning import annotation_values
 
 JOB_STATUS_GRACE = timedelta(seconds=30)
-"""How long a Job may take to count a container that has ended, before the clock decides."""
+"""How long a Job may take to count an ended container, before the deadline applies."""
 
 Verdict = tuple[Outcome, str]
 
@@ -39,9 +39,9 @@ def decide_outcome(
     obstacle: NotReady | None,
     now: datetime,
 ) -> RunOutcome | None:
-    """Say how the run ended; None while it goes on.
+    """Return how the run ended; None while it goes on.
 
-    `obstacle` is why the mission cannot start now; it counts as long as there is no attempt.
+    `obstacle` is why the mission cannot start now. It applies only before the first attempt.
     """
     verdict = _decide(observed, attempts, obstacle=obstacle, now=now)
     if verdict is None:
@@ -64,17 +64,17 @@ def decide_outcome(
 
 
 def deadline(mission: Mission, attempts: Sequence[Attempt]) -> datetime | None:
-    """Say when the time for all attempts is over; None before the first."""
+    """Return when the time for all attempts ends; None before the first attempt."""
     if not attempts:
         return None
     return attempts[0].started_at + durations.parse(mission.spec.completion.timeout)
 
 
 def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> datetime | None:
-    """Say until when something must have started; None when it has.
+    """Return by when the mission, its attempt or its checks must start; None when they have.
 
-    Before the first attempt it counts from when the operator took the mission up, not from when it
-    was made: nobody could start it while the operator was away.
+    Before the first attempt the time counts from when the operator accepted the mission, not from
+    its creation: it could not start while the operator was absent.
     """
     limit = durations.parse(mission.spec.start_deadline)
     if last is not None and last.state is State.CHECKING and last.trouble is not None:
@@ -89,7 +89,7 @@ def _accepted_at(mission: Mission) -> datetime | None:
     try:
         return annotation_values.time(mission.metadata.annotations.get(labels.ACCEPTED_AT))
     except ValueError:
-        return None  # somebody edited it
+        return None  # the annotation was edited
 
 
 def _decide(
@@ -125,7 +125,7 @@ def _outcome_before_start(
 
 
 def _write_refused(observed: MissionObserved) -> NotReady | None:
-    """Give the API server's refusal of the Job, for example by a quota; only trying shows it."""
+    """Return why the API server refused the Job, for example by a quota; only a write shows it."""
     if observed.refused_write is None:
         return None
     return NotReady(Reason.APPLY_FAILED, observed.refused_write)
@@ -157,7 +157,7 @@ def _outcome_while_running(
 ) -> Verdict | None:
     last = attempts[-1]
     limit = deadline(mission, attempts)
-    is_counted = last.is_counted  # the containers have ended, their Job follows
+    is_counted = last.is_counted  # the containers have ended, the Job will follow
     cancelled = None if is_counted else _cancelled(mission, f"while attempt {last.number} ran")
     if cancelled is not None:
         return cancelled
@@ -201,7 +201,7 @@ def _not_started_message(mission: Mission, last: Attempt) -> str:
 
 
 def unsupported(mission: Mission, team: MissionTeam) -> str | None:
-    """Say what a mission asks of its cell that this version cannot do; None for nothing."""
+    """Describe what this version cannot do for a mission in its cell; None when it can do all."""
     cell = entrypoint.entrypoint_cell(mission, team)
     if isinstance(cell, NotReady) or cell.spec.effective_mode is not CellMode.SERVICE:
         return None

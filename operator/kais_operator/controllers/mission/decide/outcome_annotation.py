@@ -1,7 +1,8 @@
-"""How a run ended, kept on the Mission itself.
+"""The annotations that record how a run ended.
 
-The outcome is an annotation because it must outlive status. Beside it stands what a report needs:
-Jobs and pods may be gone later, and an object that was saved and applied again has none.
+The outcome is an annotation because it must survive the loss of the status. A second annotation
+contains what a report needs, because Jobs and pods may be gone later, and an object that was saved
+and applied again has none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended. Of a run that never started, `started_at` is None."""
+    """How a run ended. `started_at` is None if the run never started."""
 
     outcome: Outcome
     message: str
@@ -37,10 +38,10 @@ class RunOutcome:
 
 
 def read(mission: Mission, ledger: models.Run | None) -> RunOutcome | None:
-    """Read how a mission's run ended; None while it has not.
+    """Read how a mission's run ended; None while it goes on.
 
-    A Mission that was made anew has the outcome only; then the ledger says when. Where the ledger
-    closed the run with another outcome, the ledger's stands.
+    A Mission that was created again has only the outcome; its times come from the ledger. If the
+    ledger has the run with another outcome, that one takes precedence.
     """
     outcome_value = mission.metadata.annotations.get(labels.OUTCOME)
     if outcome_value is None or outcome_value not in set(Outcome):
@@ -56,7 +57,7 @@ def read(mission: Mission, ledger: models.Run | None) -> RunOutcome | None:
 def from_ledger_conflict(
     ledger: models.Run, ending: RunOutcome, *, observed_outcome: str
 ) -> RunOutcome:
-    """Take the ledger's outcome, and say which one it takes the place of."""
+    """Return the ledger's outcome, with a message that contains the observed one."""
     message = (
         f"the ledger has this run closed as {ledger.outcome}, which stands; "
         f"seen here: {observed_outcome}"
@@ -74,7 +75,7 @@ def from_ledger_conflict(
 
 
 def write_patch(mission: Mission, ending: RunOutcome) -> PatchMetadata:
-    """Write an ending onto its Mission, before anybody else is told."""
+    """Choose the write that records an ending on its Mission, before it is reported elsewhere."""
     metadata = mission.metadata
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
@@ -105,7 +106,7 @@ def _parse(outcome: Outcome, text: str | None) -> RunOutcome | None:
         record = annotation_values.parse(text)
         return _from_record(outcome, record) if record else None
     except annotation_values.BROKEN:
-        return None  # somebody edited the annotation; the outcome still counts
+        return None  # the annotation was edited; the outcome still counts
 
 
 def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:

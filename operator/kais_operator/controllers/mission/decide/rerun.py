@@ -1,7 +1,8 @@
-"""Another run of the same Mission: `kais.io/rerun: <nonce>` begins one for each nonce.
+"""Start another run of the same Mission: one for each nonce in `kais.io/rerun: <nonce>`.
 
-A run begins only when the one before is told and let go. Its run-id follows from the nonce, for a
-use from the use's own UID, so that both come to the same one, whoever is first.
+A run starts only when the previous one is recorded. Its run-id is computed from the nonce and a
+UID. For the mission of an instance that is the instance's UID, so the controllers of both kinds
+compute the same run-id, whichever is first.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
 
 def nonce_of(mission: Mission) -> str | None:
-    """Give the nonce that stands on the mission."""
+    """Return the nonce in the mission's annotation."""
     return mission.metadata.annotations.get(labels.RERUN)
 
 
 def run_id_for(mission: Mission, nonce: str | None) -> str:
-    """Give the id of the run of a nonce, or of the first run."""
+    """Return the run-id for a nonce, or that of the first run."""
     metadata = mission.metadata
     owner = next((o for o in metadata.owner_references if o.controller), None)
-    # A copy under another name keeps the owner of its original, and is not its mission.
+    # A copy under another name keeps the owner reference, but is not the instance's mission.
     is_use = owner and (owner.kind, owner.name) == ("BlueprintInstance", metadata.name)
     return names.run_id(owner.uid if owner and is_use else mission.metadata.uid, nonce or "")
 
 
 def requested_nonce(mission: Mission) -> str | None:
-    """Give the nonce of a run that was asked for and not begun; None for none."""
+    """Return the nonce of a requested run that has not started; None without one."""
     annotations = mission.metadata.annotations
     nonce = nonce_of(mission)
     if nonce is None or nonce == annotations.get(labels.RERUN_TAKEN) or mission.is_deleting:
@@ -44,10 +45,10 @@ def requested_nonce(mission: Mission) -> str | None:
 def write_patch(
     observed: MissionObserved, ending: RunOutcome, *, run_id: str, now: datetime
 ) -> PatchMetadata | None:
-    """Choose the write that begins another run; None when none is asked for, or not all is told.
+    """Choose the write that starts another run; None unless requested and the last run is recorded.
 
-    It removes the abort and the review of the run before: a new run must not be aborted by it,
-    and a verdict is about the work that was judged.
+    The abort and review annotations of the last run are removed: the abort must not end the new
+    run, and a verdict is about the work that was reviewed.
     """
     mission = observed.mission
     nonce = requested_nonce(mission)
@@ -74,7 +75,7 @@ def write_patch(
 
 
 def delete_old_jobs(observed: MissionObserved, *, run_id: str) -> list[Action]:
-    """Remove the Jobs of runs before this one: attempts are numbered from 1 again."""
+    """Delete the Jobs of previous runs, because attempts are numbered from 1 again."""
     return [
         Delete(children.ref_of(job), uid=job["metadata"]["uid"])
         for job in observed.jobs

@@ -1,10 +1,10 @@
-"""What a reviewer wrote: the annotation `kais.io/review`, read letter by letter.
+"""Parse the annotation `kais.io/review` strictly.
 
     {"run": "…", "attempt": 2, "verdict": "approve" | "reject", "feedback": "…"}
 
-A verdict is about one piece of work: one that comes late, or that stays on the object, must not
-judge the next attempt, nor the same attempt of another run. A verdict without a run is about the
-run in which it is written: the annotation is removed when a run begins.
+A verdict is about one piece of work. If it comes late, or stays on the object, it must not apply to
+the next attempt, nor to the same attempt of another run. A verdict without a run applies to the run
+in which it is written, because the annotation is removed when a run starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kais_operator.planning import annotation_values
 
 FEEDBACK_LIMIT = 4096
 _RUN_SHOWN = 128
-"""Characters of a run-id that a message repeats; ours have 36."""
+"""Characters of a run-id that a message repeats; those of kais have 36."""
 _VERDICTS = {
     "approve": ReviewStatus.APPROVED,
     "approved": ReviewStatus.APPROVED,
@@ -31,7 +31,7 @@ _FORM = '{"attempt": 1, "verdict": "approve" or "reject", "feedback": "…"}'
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was said of one attempt; `status` is Approved or Rejected."""
+    """A reviewer's verdict on one attempt; `status` is Approved or Rejected."""
 
     attempt: int
     status: ReviewStatus
@@ -39,18 +39,23 @@ class Verdict:
 
 
 def is_wanted(mission: Mission) -> bool:
-    """Whether the work counts only once somebody approved it."""
+    """Whether the mission requires a review."""
     review = mission.spec.completion.review
     return review is not None and review.enabled
 
 
 def annotation_text(mission: Mission) -> str | None:
-    """Give the annotation as it stands."""
+    """Return the raw value of the annotation."""
     return mission.metadata.annotations.get(labels.REVIEW)
 
 
 def read(mission: Mission) -> Verdict | str | None:
-    """Read the annotation: a verdict, why it is none, or None when there is no annotation."""
+    """Parse the annotation.
+
+    Returns:
+        The verdict, a message why the annotation is not valid or not about this run, or None
+        without an annotation.
+    """
     text = annotation_text(mission)
     if text is None:
         return None
@@ -88,7 +93,7 @@ def _is_attempt(attempt: Any) -> TypeGuard[int]:
 
 
 def remark(mission: Mission, number: int) -> str | None:
-    """Say why the annotation does not judge attempt `number`; None when it does or is missing."""
+    """Return why the annotation is not about attempt `number`; None if it is, or is missing."""
     verdict = read(mission)
     if isinstance(verdict, str):
         return verdict

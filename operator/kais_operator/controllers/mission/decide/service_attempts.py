@@ -1,7 +1,8 @@
-"""Missions whose entry cell keeps running: an attempt is a round of its checks in that container.
+"""Attempts of a mission whose entry cell keeps running: series of checks in its container.
 
-This version sends a Service cell no objective. What the cell was started for is judged by the
-checks: all are run once a round, and a round that fails is followed by another after a pause.
+This version sends a Service cell no objective; the checks evaluate the work of the running cell.
+All checks run once in each attempt. After an attempt that fails, the next one follows after a
+pause.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from kais_operator.controllers.mission.decide.mission_observed import (
 from kais_operator.planning.plan import Action, ObjectRef, PatchMetadata, RunInContainer
 
 PAUSE = timedelta(seconds=15)
-"""Between a round that failed and the next one; an arbitrary number."""
+"""Pause between a failed attempt and the next one; an arbitrary number."""
 _POLL_INTERVAL = timedelta(seconds=1)
 _COMMAND_GRACE = timedelta(seconds=5)
-"""A mission whose time is over ends its commands; they end by themselves this much later."""
+"""A mission ends its commands at its deadline; by themselves they end this much later."""
 
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 
 
 def is_service_attempt(cell: Cell) -> bool:
-    """Whether a cell keeps running, so that an attempt is no Job."""
+    """Whether a cell keeps running, so that its attempts have no Job."""
     return cell.spec.effective_mode is CellMode.SERVICE
 
 
 def next_attempt(observed: MissionObserved, attempts: Sequence[Attempt], now: datetime) -> Step:
-    """Choose the write that begins the next round."""
+    """Choose the write that starts the next series of checks."""
     previous = attempts[-1] if attempts else None
     if previous is not None and previous.finished_at is not None:
         due = previous.finished_at + PAUSE
@@ -67,7 +68,7 @@ def run_checks(
 ) -> Step:
     """Choose the commands that have not been started, and requeue until all have ended.
 
-    `deadline` is when the time of the mission is over: no command is given more than that.
+    `deadline` is when the time of the mission ends; no command gets more time than that.
     """
     if last.state is State.REVIEWING:
         return None, (), None

@@ -1,35 +1,35 @@
-"""The message that a task leaves when it ends: how much of it is kept, and what of it is shown."""
+"""The termination message of a task: the kubelet's limits, and how the message is cleaned."""
 
 from __future__ import annotations
 
 from kais_operator.planning.plan import Body
 
 RESULT_BYTES = 4096
-"""What the kubelet keeps of a termination message."""
+"""Maximum size of a termination message that the kubelet keeps."""
 MESSAGES_BYTES = 12 * 1024
-"""What it keeps of all messages of a pod, in equal parts."""
+"""Maximum size of all messages of a pod that the kubelet keeps, in equal parts."""
 LOG_BYTES = 2048
-"""What the kubelet keeps of a failed container's log in place of a termination message."""
+"""Size of a failed container's log that the kubelet keeps in place of a termination message."""
 
 
 def limit_of(pod: Body) -> int:
-    """Say how many bytes the kubelet keeps of one message: it shares 12 KiB among containers."""
+    """Return the maximum size of one message in bytes: the containers of a pod share 12 KiB."""
     spec = pod.get("spec") or {}
     count = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
     return min(RESULT_BYTES, MESSAGES_BYTES // max(1, count))
 
 
 def is_truncated(message: str, pod: Body) -> bool:
-    """Whether the task may have said more than the kubelet kept."""
+    """Whether the message may have been longer than the kubelet keeps."""
     size = len(message.encode("utf-8", "replace"))
     return size >= limit_of(pod) or size == LOG_BYTES
 
 
 def clean(message: str) -> str:
-    """Drop what nobody can read: broken surrogates, and controls, which terminals would obey.
+    """Remove what is unreadable: broken surrogates, and control characters, which terminals obey.
 
-    In the annotation that keeps the words each control would take six characters: a task that
-    prints nothing else must not fill it.
+    In the annotation each control character would take six characters. A task that prints nothing
+    else must not fill the annotation.
     """
     readable = "".join(
         character for character in message if character in "\n\t" or not _is_control(character)
