@@ -1,9 +1,9 @@
-"""What the service needs of a database: small protocols, and the `Store` that is all of them.
+"""Protocols of the service's database, and the `Store` that combines them.
 
-Every read takes the reader's `View`, so that no implementation can forget who asks; what lies
-outside of it is neither returned nor counted. Calls block; routes run them in worker threads. Every
-write is durable when it returns. Raises `StoreUnavailable` when the database cannot answer, from
-any method.
+Every read takes the reader's `View`, so that no implementation can forget the reader. A read
+neither returns nor counts anything outside the view. Calls block; routes run them in worker
+threads. Every write is durable when it returns. Every method may raise `StoreUnavailable` when the
+database cannot answer.
 """
 
 from __future__ import annotations
@@ -97,32 +97,32 @@ class Store(
     FactLifecycleStore,
     Protocol,
 ):
-    """Everything that the service keeps."""
+    """All ports of the service's database."""
 
     def identity(self) -> StoreIdentity:
         """Return the store's id and epoch."""
         ...
 
     def check(self) -> None:
-        """Return when the store can write.
+        """Check that the store can write.
 
         Raises:
-            StoreUnavailable: with the reason.
+            StoreUnavailable: the store cannot write; the message has the reason.
         """
         ...
 
     def check_alive(self) -> None:
-        """Return unless only a restart can help; waits for nothing.
+        """Check whether only a restart can help. Does not wait.
 
         Raises:
-            StoreUnavailable: with the reason.
+            StoreUnavailable: only a restart helps; the message has the reason.
         """
         ...
 
     def latest(self) -> datetime:
-        """Return the moment of the last write; a clock that was set back is before it."""
+        """Return the time of the last write. A clock that was set back is earlier than it."""
         ...
 
     def close(self) -> None:
-        """Finish what is queued and let go of the file."""
+        """Finish the queued writes and close the file."""
         ...

@@ -1,4 +1,4 @@
-"""Text to vectors, when an endpoint for that is configured."""
+"""Ports for embeddings, which need a configured endpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Protocol
 
 
 class Embedder(Protocol):
-    """A model behind an endpoint. `model` names it: vectors of another one do not compare."""
+    """An embedding model behind an endpoint.
+
+    Vectors are comparable only with vectors of the same `model`.
+    """
 
     @property
     def model(self) -> str:
@@ -15,19 +18,22 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Return a vector for each text; None when the endpoint does not answer as it should."""
+        """Return a vector for each text; None when the endpoint fails or answers badly."""
         ...
 
 
 class VectorStore(Protocol):
-    """Keeps the vectors of facts beside them."""
+    """Stores the vectors of facts."""
 
     def facts_without_vector(
         self, model: str, after_number: int, limit: int
     ) -> list[tuple[int, int, str]]:
-        """Return (fact number, scope number, text) of facts after a number, in order."""
+        """Return (fact number, scope number, text) of facts without a vector, by number.
+
+        Only facts with a number above `after_number` are returned, at most `limit`.
+        """
         ...
 
     def keep_vectors(self, model: str, vectors: Sequence[tuple[int, int, bytes]]) -> None:
-        """Keep (fact number, scope number, vector) rows; vectors are float32, little-endian."""
+        """Store (fact number, scope number, vector) rows; vectors are float32, little-endian."""
         ...

@@ -14,7 +14,7 @@ from knowledge_service.ports.queries import IdempotencyKey
 
 @dataclass(frozen=True)
 class FactUsage:
-    """So many uses of a fact."""
+    """A number of uses of one fact."""
 
     fact_id: str
     kind: UsageKind
@@ -23,7 +23,7 @@ class FactUsage:
 
 @dataclass(frozen=True)
 class ChangeRecord:
-    """One event as a reader sees it; `position` never leaves the service unsealed."""
+    """One event as a reader sees it. `position` leaves the service only in encrypted form."""
 
     position: int
     type: str
@@ -37,7 +37,7 @@ class ChangeRecord:
 
 @dataclass(frozen=True)
 class ChangePage:
-    """Visible events after a position, and up to which position was looked."""
+    """Visible events after a position, and the position up to which the log was read."""
 
     changes: tuple[ChangeRecord, ...]
     position: int
@@ -45,7 +45,7 @@ class ChangePage:
 
 @dataclass(frozen=True)
 class AuditCursor:
-    """Where an audit's page begins: only events before `event`, receipts before (`at`, `id`)."""
+    """The start of a page of the audit log: events before `event`, receipts before (`at`, `id`)."""
 
     event: int
     at_us: int
@@ -54,14 +54,14 @@ class AuditCursor:
 
 @dataclass(frozen=True)
 class AuditRecords:
-    """A page of the audit; `next` is None when nothing older is kept."""
+    """A page of the audit log; `next` is None when there are no older entries."""
 
     entries: tuple[AuditEntry, ...]
     next: AuditCursor | None
 
 
 class UsageStore(Protocol):
-    """Usage by observers."""
+    """Port for usage that observers report."""
 
     def count_usage(
         self,
@@ -71,30 +71,30 @@ class UsageStore(Protocol):
         actor: str,
         idempotency_key: IdempotencyKey | None = None,
     ) -> int:
-        """Count uses, all or none; return how many."""
+        """Count uses, all or none, and return their number."""
         ...
 
 
 class EventLogStore(Protocol):
-    """The log, read."""
+    """Read access to the event log."""
 
     def seal_key(self) -> bytes:
-        """Return the secret of this store that seals positions."""
+        """Return the secret of this store that encrypts stream positions."""
         ...
 
     def bounds(self) -> tuple[int, int]:
-        """Return the positions before the first event that is kept, and of the last one."""
+        """Return the position before the first retained event, and the position of the last one."""
         ...
 
     def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
-        """Return visible events after a position, in order."""
+        """Return visible events after a position, in log order."""
         ...
 
     def audit(
         self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
     ) -> AuditRecords:
-        """Return acts in the scopes that are reached, newest first.
+        """Return audit entries of the scopes in `scope_ranges`, newest first.
 
-        What belongs to no scope, as registrations do, is for who reaches the whole platform.
+        Entries without a scope, such as registrations, are only for readers of the whole platform.
         """
         ...

@@ -1,4 +1,4 @@
-"""Port for the lifecycle of a fact after it was remembered."""
+"""Port for the lifecycle of stored facts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from knowledge_service.ports.queries import ActionContext, ReviewQuery
 
 
 class FactLifecycleStore(Protocol):
-    """The verbs of a fact, its history, and the review queue.
+    """Operations on one fact, its history, and the review queue.
 
-    Every verb raises `NotFound` for a fact that is not there and `Conflict` for one that is not in
-    a state for it.
+    Every operation raises `NotFound` when the fact does not exist, and `Conflict` when the fact's
+    state does not permit the operation.
     """
 
     def retract(self, fact_id: str, order: ActionContext) -> Fact:
@@ -34,11 +34,11 @@ class FactLifecycleStore(Protocol):
         ...
 
     def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
-        """Add a confirmation; one by a person lifts the fact's flags."""
+        """Add a confirmation. A confirmation by a person removes the fact's flags."""
         ...
 
     def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
-        """Copy a fact one level up, or confirm its equal there.
+        """Copy a fact to the parent level, or confirm the equal fact there.
 
         Raises:
             PreviouslyRetracted: an equal fact was retracted there.
@@ -46,11 +46,11 @@ class FactLifecycleStore(Protocol):
         ...
 
     def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
-        """Approve a live fact, or a successor with edited words."""
+        """Approve a live fact, or with `edits` approve a successor with the edited text."""
         ...
 
     def reject(self, fact_id: str, order: ActionContext) -> Fact:
-        """Reject a live fact: archived, and restorable."""
+        """Reject a live fact: archive it. The fact can be restored."""
         ...
 
     def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
@@ -58,11 +58,14 @@ class FactLifecycleStore(Protocol):
         ...
 
     def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
-        """Delete a fact's text from log, tables and index, with its promoted copies."""
+        """Delete a fact's text, and that of its promoted copies, from log, tables and index."""
         ...
 
     def history(self, fact_id: str, view: View) -> History | None:
-        """Return a visible fact's versions and events; other facts only as far as visible."""
+        """Return the versions and events of a visible fact.
+
+        The history mentions other facts only as far as they are visible.
+        """
         ...
 
     def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
@@ -70,16 +73,16 @@ class FactLifecycleStore(Protocol):
         ...
 
     def retain(self) -> int:
-        """Archive what declared scopes hold beyond their bounds; return how many facts went."""
+        """Archive facts beyond the retention bounds of declared scopes; return their number."""
         ...
 
     def erase_deleted(self) -> int:
-        """Erase some facts of scopes that were deleted for good; 0 when none is left."""
+        """Erase some facts of permanently deleted scopes; return 0 when none is left."""
         ...
 
     def delete_old_receipts(self, cutoff: datetime) -> int:
-        """Let go of receipts made before a moment, the audit's recalls; return how many went.
+        """Delete receipts (the recalls of the audit log) made before `cutoff`; return their number.
 
-        Those of runs that are open stay. What they counted as usage stays counted.
+        Receipts of open runs are kept. The usage that deleted receipts counted stays counted.
         """
         ...

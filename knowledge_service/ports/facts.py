@@ -25,7 +25,7 @@ from knowledge_service.ports.queries import (
 
 
 class FactStore(Protocol):
-    """Facts: remembered, looked up, corrected."""
+    """Port to store, read and correct facts."""
 
     def remember(
         self,
@@ -34,16 +34,16 @@ class FactStore(Protocol):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
-        """Store all facts or none; an equal live one in the scope is confirmed instead.
+        """Store all facts or none. A fact that equals a live one of its scope confirms that one.
 
         Raises:
             PreviouslyRetracted: an equal fact was retracted there.
-            IdempotencyConflict: the key came with another body.
+            IdempotencyConflict: the key was used with another body.
         """
         ...
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
-        """Return what `remember` would answer, and keep nothing; ids of new facts mean nothing.
+        """Return what `remember` would return, but store nothing. Ids of new facts are not valid.
 
         Raises:
             PreviouslyRetracted: an equal fact was retracted there.
@@ -57,18 +57,18 @@ class FactStore(Protocol):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[tuple[Remembered, ...]]:
-        """Do what `remember` does; awaited, it does not block the event loop.
+        """Return an awaitable `remember` that does not block the event loop.
 
-        What costs time before is done by the call, in any thread.
+        The call itself does the expensive preparation, in whichever thread makes it.
         """
         ...
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
-        """Return a visible fact, whatever its lifecycle, as it is or as it was known then."""
+        """Return a visible fact in any lifecycle state, as it is now or as it was at `known_at`."""
         ...
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
-        """Return a page, newest first."""
+        """Return a page of facts, newest first."""
         ...
 
     def correct(
@@ -80,48 +80,48 @@ class FactStore(Protocol):
         Raises:
             NotFound: no such fact.
             Conflict: the fact is closed already, or the replacement says the same.
-            PreviouslyRetracted: what the replacement says was retracted in the scope.
+            PreviouslyRetracted: a fact equal to the replacement was retracted in the scope.
         """
         ...
 
 
 class RecallStore(Protocol):
-    """Ranked retrieval, receipts, and the usage they count."""
+    """Port for ranked retrieval, receipts, and the usage that receipts count."""
 
     def search(self, search: Search) -> SearchResult:
-        """Return the best served facts; none when no term matches."""
+        """Return the best active facts; empty when no term matches."""
         ...
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
-        """Return served facts whatever the query.
+        """Return active facts, independent of the query.
 
-        Nearest scope, highest confidence, newest first.
+        They are ordered by nearest scope, then highest confidence, then newest.
         """
         ...
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
-        """Return the visible scopes, only named ones unless None, nearest first.
+        """Return the visible scopes, nearest first; with `scopes`, only those.
 
-        Granted ones must exist; those of the own path are listed whether anybody wrote there.
+        Granted scopes must exist. Scopes of the reader's own path are listed even without facts.
         """
         ...
 
     def record_recall(
         self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
     ) -> Recalled:
-        """Keep the receipt of a recall bound to a run and count its usage; durable when it returns.
+        """Store the receipt of a recall that belongs to a run and count its usage, durably.
 
         A repeat with the same key returns the first answer.
         """
         ...
 
     def record_recall_later(self, new: NewReceipt) -> None:
-        """Keep a receipt within a second.
+        """Store a receipt within a second, in the background.
 
-        Returns at once and is lost when the process dies before.
+        Returns at once. The receipt is lost if the process dies before it is stored.
         """
         ...
 
     def receipt(self, receipt_id: str) -> NewReceipt | None:
-        """Return a receipt and its observer; the caller must check that it may be seen."""
+        """Return a receipt and its observer. The caller must check that the reader may see it."""
         ...

@@ -1,4 +1,4 @@
-"""Who is calling."""
+"""Port for authentication."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from knowledge_service.domain.access_control import Principal
 
 
 class Authenticator(Protocol):
-    """Finds out who calls, once per request."""
+    """Identifies the caller, once per request."""
 
     @property
     def mode(self) -> Literal["kubernetes", "token", "none"]:
-        """Return how callers are told apart."""
+        """Return the method by which callers are authenticated."""
         ...
 
     async def principal(self, bearer: str | None) -> Principal:
-        """Return the principal behind a token; None when the request had none.
+        """Return the principal of a token.
+
+        Args:
+            bearer: the token; None when the request had none.
 
         Raises:
-            Unauthenticated: there is no good token.
+            Unauthenticated: there is no valid token.
             Unregistered: the token's account is not registered.
-            IdentityUnavailable: nobody can be asked now.
+            IdentityUnavailable: no authority can review the token now.
         """
         ...

@@ -15,7 +15,7 @@ from knowledge_service.ports.queries import Actor, IdempotencyKey
 
 @dataclass(frozen=True)
 class NewLink:
-    """A link to be made between two facts, by their ids."""
+    """A link to create between two facts, which are given by id."""
 
     from_id: str
     to_id: str
@@ -28,7 +28,7 @@ class NewLink:
 
 @dataclass(frozen=True)
 class NeighbourQuery:
-    """Which neighbours to find: up to `depth` links away, over some types of links or all."""
+    """A query for neighbours up to `depth` links away; an empty `types` means all types."""
 
     fact_id: str
     depth: int
@@ -38,24 +38,27 @@ class NeighbourQuery:
 
 @dataclass(frozen=True)
 class AuditReader:
-    """Who asks for what names callers: the view, and the name that its own receipts carry."""
+    """The reader of a result that names callers: its view, and its name in receipts."""
 
     view: View
     name: str
 
     def can_read_receipt(self, observer: str, principal: str) -> bool:
-        """Tell whether a receipt is the reader's own, or of a scope that it was granted."""
+        """Return whether a receipt is the reader's own, or of a scope granted to the reader."""
         return self.is_own_receipt(observer, principal) or any(
             reach.covers(observer) for reach in self.view.scope_ranges
         )
 
     def is_own_receipt(self, observer: str, principal: str) -> bool:
-        """Tell whether a receipt is the reader's own."""
+        """Return whether a receipt is the reader's own."""
         return principal == self.name and observer == self.view.home
 
 
 class LinkStore(Protocol):
-    """Links between facts, and other names of facts. Invisible ends are left out, uncounted."""
+    """Links between facts, and aliases of facts.
+
+    Links with an invisible end are neither returned nor counted.
+    """
 
     def link(
         self,
@@ -65,42 +68,43 @@ class LinkStore(Protocol):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Linked:
-        """Link two facts; a live link of the type stays as it is.
+        """Link two facts; a live link of the same type is not changed.
 
         Raises:
-            NotFound: an end is missing or not visible; the two are not told apart.
+            NotFound: an end is missing or not visible; the error does not distinguish the two.
         """
         ...
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
-        """Close a link; False when there was none."""
+        """Close a link; return False when there was none."""
         ...
 
     def links(
         self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
-        """Return links from and to a fact, closed ones too, newest first, older than `before`.
+        """Return links from and to a fact, including closed ones, newest first.
 
-        The page's cursor is the last link's id.
+        Only links older than `before_id` are returned. The id of the last link is the page's
+        cursor.
         """
         ...
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
-        """Return the live facts around one, by distance and then by age."""
+        """Return the live facts around a fact, ordered by distance, then by age."""
         ...
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:
-        """Return (scope, fact id) of every visible fact with that name."""
+        """Return (scope, fact id) of every visible fact with this alias."""
         ...
 
 
 class ProvenanceStore(Protocol):
-    """Why a fact is there and what it has touched."""
+    """The provenance of a fact and its impact."""
 
     def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
-        """Return where a visible fact comes from."""
+        """Return the provenance of a visible fact."""
         ...
 
     def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
-        """Return what a visible fact has touched; at most `limit` recalls, the newest first."""
+        """Return the impact of a visible fact, with at most `limit` recalls, newest first."""
         ...

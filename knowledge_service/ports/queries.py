@@ -1,4 +1,4 @@
-"""Queries and results of a store that are no wire models."""
+"""Queries and results of a store that are not wire models."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from knowledge_service.domain.run_merge import RunKey
 
 @dataclass(frozen=True)
 class Actor:
-    """Who writes: the name goes into sources and the event log.
+    """The author of a write; `name` is stored in sources and the event log.
 
-    `for_agents` marks an actor of ours that stores what agents caused, such as the extraction.
+    `for_agents` marks an internal actor that stores what agents caused, such as the extraction.
     """
 
     name: str
@@ -28,15 +28,15 @@ class Actor:
 
     @property
     def is_bounded(self) -> bool:
-        """Tell whether the bound of undeclared scopes holds the actor."""
+        """Return whether the limits of undeclared scopes apply to the actor."""
         return self.for_agents or self.type == "agent"
 
 
 @dataclass(frozen=True)
 class IdempotencyKey:
-    """An Idempotency-Key: a repeat with the same body gets the first answer and writes nothing.
+    """An Idempotency-Key. A repeat with the same body returns the first answer and writes nothing.
 
-    `principal` is an identity, not a name: two callers may have one name.
+    `principal` is an identity, not a name, because two callers may have the same name.
     """
 
     principal: str
@@ -46,7 +46,10 @@ class IdempotencyKey:
 
 @dataclass(frozen=True)
 class ActionContext:
-    """Who wants something done to a fact, and why; with a key, a repeat gets the first answer."""
+    """The actor and the reason of an operation on a fact.
+
+    With an idempotency key, a repeat returns the first answer.
+    """
 
     actor: Actor
     reason: str
@@ -57,9 +60,11 @@ class ActionContext:
 class Search:
     """A ranked retrieval in the scopes that are both named and visible.
 
-    None names all visible ones. `now` is what "last week" and the age of facts are counted from;
-    `explain` adds what each word of the question gave to a fact's parts; `why_not` are ids of facts
-    whose outcome is explained.
+    Attributes:
+        scopes: None stands for all visible scopes.
+        now: the base of relative dates such as "last week", and of the age of facts.
+        explain: add each query term's share of the score to the parts of a hit.
+        why_not: ids of facts whose outcome is explained.
     """
 
     view: View
@@ -74,10 +79,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Hit:
-    """A fact with its score and the parts that it is made of.
+    """A fact with its score and the parts of the score.
 
-    The sum of the arms times each factor, whose names begin with `x_`; parts that begin with `=`
-    say what a word of the question gave to `bm25`, and are counted there already.
+    The score is the sum of the features, multiplied by the factors, whose names begin with `x_`.
+    Parts that begin with `=` are the shares of query terms in `bm25` and are not added again.
     """
 
     fact: Fact
@@ -87,7 +92,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class RecallExplanation:
-    """What became of one fact in a retrieval: the stage that decided, and the reason."""
+    """The outcome of one fact in a retrieval: the deciding stage, and the reason."""
 
     stage: str
     why: str
@@ -98,7 +103,7 @@ class SearchResult:
     """The answer to a `Search`: the best facts, equal scores by id.
 
     `scopes` are the visible scopes that were searched, as `visible_scopes` returns them.
-    `explanations` are those of the facts in `why_not`, without facts that are in no searched scope.
+    `explanations` covers the facts in `why_not` that are in a searched scope.
     """
 
     hits: tuple[Hit, ...]
@@ -108,9 +113,10 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Listing:
-    """A page of facts to be listed: newest first, only older than the fact `before`.
+    """A query for a page of facts, newest first; only facts older than `before_id`.
 
-    `known_at` lists facts as they were known then; `valid_at` those that held in the world then.
+    `known_at` lists facts as they were known at that time. `valid_at` lists the facts that were
+    valid in the world at that time.
     """
 
     view: View
@@ -128,9 +134,9 @@ class Listing:
 
 @dataclass(frozen=True)
 class RunListing:
-    """A page of runs to be listed.
+    """A query for a page of runs.
 
-    The one opened last first, only opened before the run `before`.
+    The run opened last comes first; only runs opened before `before_run` are listed.
     """
 
     view: View
@@ -142,9 +148,9 @@ class RunListing:
 
 @dataclass(frozen=True)
 class NewReceipt:
-    """A receipt to be kept, and the home scope of whom the recall was for.
+    """A receipt to store, with the home scope of the principal that the recall was for.
 
-    `run_realm` is the realm of the receipt's run; None takes the observer's.
+    `run_realm` is the realm of the receipt's run; None stands for the observer's realm.
     """
 
     receipt: Receipt
@@ -153,13 +159,13 @@ class NewReceipt:
 
     @property
     def realm(self) -> str:
-        """The realm in which the run of the receipt is looked for."""
+        """The realm in which the run of the receipt is looked up."""
         return self.run_realm or realm_of(self.observer)
 
 
 @dataclass(frozen=True)
 class ReviewQuery:
-    """A page of what waits for a reviewer in scopes that `reaches` cover, the newest first."""
+    """A query for a page of the review queue in `scope_ranges`, newest first."""
 
     scope_ranges: tuple[ScopeRange, ...]
     limit: int

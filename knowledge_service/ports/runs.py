@@ -27,14 +27,14 @@ from knowledge_service.ports.queries import (
 
 
 class RunStore(Protocol):
-    """The ledger: runs, their episodes, and what they count up to."""
+    """The run ledger: runs, their episodes and their statistics."""
 
     def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
-        """Open, merge or close a run. Closing credits the facts that were in front of it, once.
+        """Open, merge or close a run. Closing it credits, once, the facts that it recalled.
 
         Raises:
-            RunOutcomeConflict: it is closed with another outcome.
-            Conflict: it belongs to another namespace or scope.
+            RunOutcomeConflict: the run is closed with another outcome.
+            Conflict: the run belongs to another namespace or scope.
         """
         ...
 
@@ -43,11 +43,11 @@ class RunStore(Protocol):
         ...
 
     def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
-        """Return the visible runs of an id: at most one in each realm, by scope."""
+        """Return the visible runs with an id, at most one in each realm, ordered by scope."""
         ...
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
-        """Return a page of visible runs, the one opened last first."""
+        """Return a page of visible runs; the run opened last comes first."""
         ...
 
     def add_episodes(
@@ -58,36 +58,36 @@ class RunStore(Protocol):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
-        """Append episodes in order; equal ones of the same attempt are counted as duplicates.
+        """Append episodes in order; equal episodes of the same attempt count as duplicates.
 
         Raises:
             NotFound: no such run.
-            QuotaExceeded: the run's record is full.
+            QuotaExceeded: the run has reached its limit of episodes.
         """
         ...
 
     def episodes(
         self, key: RunKey, *, after_sequence: int = 0, limit: int | None = None
     ) -> tuple[Episode, ...]:
-        """Return a run's episodes by `seq`, those after `after`, at most `limit`."""
+        """Return at most `limit` episodes with `seq` above `after_sequence`, by `seq`."""
         ...
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
-        """Count visible runs, in the order of the names."""
+        """Count visible runs of each Blueprint, in the order of the names."""
         ...
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
-        """Count one Blueprint's visible runs by the value of each parameter."""
+        """Count the visible runs of one Blueprint by the value of each parameter."""
         ...
 
 
 class ExtractionStore(Protocol):
-    """The durable job of each run."""
+    """The durable extraction job of each run."""
 
     def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
-        """Record the wish for an extraction; a repeat returns the state of the first."""
+        """Record a request for an extraction; a repeat returns the state of the first request."""
         ...
 
     def extraction(self, key: RunKey) -> Extraction | None:
@@ -95,31 +95,31 @@ class ExtractionStore(Protocol):
         ...
 
     def extraction_limit(self, key: RunKey) -> int:
-        """Return how many facts were asked for at most."""
+        """Return the maximum number of facts that was requested."""
         ...
 
     def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
-        """Return what is pending, or was running when a process died; the oldest first.
+        """Return extractions that are pending, or were running when a process died; oldest first.
 
-        Those of retired realms are left out.
+        Extractions of retired realms are left out.
         """
         ...
 
     def begin_extraction(self, key: RunKey) -> Extraction:
-        """Count one more attempt and say `running`."""
+        """Count one more attempt and set the state to `running`."""
         ...
 
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
-        """Count episodes with these signatures in earlier runs of the same scope."""
+        """Count the episodes with these signatures in earlier runs of the same scope."""
         ...
 
     def finish_extraction(
         self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
     ) -> Extraction:
-        """Store the facts and the state `done` together; does nothing when it is done already.
+        """Store the facts and the state `done` together; do nothing when it is `done` already.
 
-        A fact whose (subject, predicate) is live in the scope confirms that one; one whose equal or
-        key was retracted there is left out, and the reason says so.
+        A fact whose (subject, predicate) is live in the scope confirms the live fact. A fact is
+        left out when its equal or its key was retracted there, and the stored reason mentions it.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Scopes and the callers that live in them."""
+"""Ports for scopes and registered callers."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ from knowledge_service.ports.queries import (
 
 
 class ScopeStore(Protocol):
-    """Scopes, their configuration and what they hold."""
+    """Scopes, their configuration and their content."""
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:
         """Declare a scope's configuration."""
         ...
 
     def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
-        """Return what was declared for exactly these paths; undeclared ones are absent."""
+        """Return the declared configuration of exactly these paths; undeclared paths are absent."""
         ...
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
-        """Return the visible scopes by path, as `visible_scopes` does."""
+        """Return the visible scopes, as `visible_scopes` does, by path."""
         ...
 
     def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
-        """Retire exactly this path with its configuration and facts; False when there was none.
+        """Retire exactly this path, its configuration and facts; return False when there was none.
 
-        With `erase` it can never be adopted, and `erase_deleted` erases its facts.
+        With `erase` the scope can never be adopted, and `erase_deleted` erases its facts.
         """
         ...
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
-        """Take a scope's declaration back, its facts stay; False when there was none."""
+        """Remove a scope's declaration but keep its facts; return False when there was none."""
         ...
 
     def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
-        """Join what the last retired scope of the path knew; None when there is none.
+        """Merge the last retired scope of the path into the current one; None when there is none.
 
-        A realm comes back with every scope that was retired together with it.
+        A realm returns with every scope that was retired together with it.
 
         Raises:
-            Conflict: too much was learnt since to be moved.
+            Conflict: the scope has learnt too much since then to be moved.
         """
         ...
 
     def scope_stats(self, paths: Sequence[str], view: View) -> tuple[ScopeStats, ...]:
-        """Count, in the order of the paths; usage of observers outside the view does not count."""
+        """Count the content of scopes, in the order of the paths.
+
+        Usage by observers outside the view does not count.
+        """
         ...
 
 
@@ -62,10 +65,10 @@ class PrincipalStore(Protocol):
     """Registered callers."""
 
     def put_principal(self, principal: PrincipalIn, *, actor: Actor) -> None:
-        """Register or replace, by username. Another `realm_uid` than before starts the realm anew.
+        """Register or replace a caller, by username. A changed `realm_uid` starts a new realm.
 
         Raises:
-            Conflict: the realm's UID is one that was replaced before.
+            Conflict: the realm's UID was replaced before.
         """
         ...
 
@@ -78,5 +81,5 @@ class PrincipalStore(Protocol):
         ...
 
     def delete_principal(self, username: str, *, actor: Actor) -> bool:
-        """Forget a registration; False when there was none."""
+        """Delete a registration; return False when there was none."""
         ...
