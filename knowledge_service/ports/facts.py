@@ -89,11 +89,11 @@ class RecallStore(Protocol):
     """Port for ranked retrieval, receipts, and the usage that receipts count."""
 
     def search(self, search: Search) -> SearchResult:
-        """Return the best active facts; empty when no term matches."""
+        """Return the best facts that pass the filters; none when no term matches."""
         ...
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
-        """Return active facts, independent of the query.
+        """Return facts that pass the filters, whatever the query.
 
         They are ordered by nearest scope, then highest confidence, then newest.
         """

@@ -1,12 +1,12 @@
-"""The retrieval pipeline: parse, match, widen, rank.
+"""The retrieval pipeline: parse, match, expand, rank.
 
     parse   the query's text                  -> terms, names, dates, expected answer type
     match   posting lists of visible scopes   -> a BM25 score for each document; the best rows
-    widen   neighbours and links of the best  -> candidates with their outcomes and same keys
-    rank    ranking features and usefulness   -> overridden facts and near-duplicates left out
+    expand  neighbours and links of the best  -> candidates with their outcomes and same keys
+    rank    ranking features and usefulness   -> results without overridden facts and duplicates
 
-Each step is a function from data to data. A store only hands in a `Snapshot`, which answers two
-kinds of reads and sees visible scopes alone. `Retrieval.explain` says what became of any fact.
+Each step is a function from data to data. A store only supplies a `Snapshot`, which answers two
+kinds of reads and covers visible scopes alone. `Retrieval.explain` reports the outcome of any fact.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from knowledge_service.search.ranking.conversations.sessions import Conversation
 from knowledge_service.search.ranking.near_duplicates import Deduplicator
 from knowledge_service.search.ranking.ranking import Evidence, OutcomeCounts, Ranked
 
-# Rows of so many of the best matches are read at once, at least twice the limit; more are read
-# when the filters leave too few of them.
+# The rows of this many of the best matches are read at once, or of twice the limit if that is more.
+# Further rows are read when the filters leave too few.
 _BATCH, _MAX_MATCHES = 48, 20_000
-# Neighbours: up to `_REACH` places from each of the best `_WIDENED` matches, and of all of these
-# the ones that match best together with what stands beside them.
+# Neighbours are up to `_REACH` positions away from one of the best `_NEIGHBOURS_OF` matches. At
+# most `_MAX_NEIGHBOURS` are read: those that, with their own neighbours, match best.
 _NEIGHBOURS_OF, _REACH, _MAX_NEIGHBOURS = 32, 3, 48
 _LINKS_OF = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What to search for. Without `now`, nothing is counted from the present."""
+    """The query of a retrieval. Without `now`, relative dates count from 1970."""
 
     text: str
     limit: int
@@ -52,9 +52,9 @@ class SearchQuery:
 
 @dataclass(frozen=True)
 class Matches:
-    """The BM25 scores of all visible documents, and similarities of the facts nearest in meaning.
+    """The BM25 scores of all visible documents, and the similarities of the nearest facts.
 
-    Similarities lie in [0, 1]; there are none without embeddings.
+    Similarities are in [0, 1]. There are none without embeddings.
     """
 
     scores: Scores
@@ -63,10 +63,11 @@ class Matches:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """Facts to read; with `candidates`, also what ranking needs to know about all of them.
+    """Facts to read; with `candidates`, also the data that ranking needs about all of them.
 
-    `links_of` asks for live links of these facts, and for the facts at their other ends.
-    `candidates` are the rows that were read before, by number.
+    Attributes:
+        links_of: facts whose live links are read, with the facts at the other ends.
+        candidates: the rows that were read before, by fact number.
     """
 
     numbers: Sequence[int]
@@ -78,10 +79,13 @@ class RowRequest:
 class RowBatch:
     """The answer to a `RowRequest`.
 
-    `links` are pairs of a requested fact and a visible one. `same_key` holds live facts of all
-    visible scopes with the hash of a key that a candidate has. `outcomes` counts the runs that
-    candidates were in front of, `success_rates` those of their scopes, as far as the reader may
-    see them.
+    Attributes:
+        links: pairs of a requested fact and a visible one.
+        same_key: live facts of all visible scopes that share a key with a candidate, with the key's
+            hash.
+        outcomes: the outcomes of runs that recalled a candidate, as far as the reader may see them.
+        success_rates: the success rates of the candidates' scopes, by scope number, under the same
+            condition.
     """
 
     candidates: Sequence[Candidate]
@@ -92,7 +96,7 @@ class RowBatch:
 
 
 class Snapshot(Protocol):
-    """What one reader sees of a store at one moment."""
+    """One reader's view of a store at one moment."""
 
     @property
     def paths(self) -> Mapping[int, str]:
@@ -104,16 +108,18 @@ class Snapshot(Protocol):
         ...
 
     def rows(self, request: RowRequest) -> RowBatch:
-        """Read rows of facts, in any order, with what the request asks for beside them."""
+        """Read rows of facts, in any order, with the related data that the request names."""
         ...
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Matches that pass the filters, with their text scores and their places in the index.
+    """Matches that pass the filters, with their text scores and their positions in the index.
 
-    `rejected` are the reasons of the filters; `nearest` are rows that only their meaning brought.
-    `match_count` is the number of matches whose rows were read.
+    Attributes:
+        similar: rows that only the embeddings matched.
+        rejected: the filter's reason for each rejected row.
+        match_count: the number of matches whose rows were read.
     """
 
     rows: Mapping[int, Candidate]
@@ -126,7 +132,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one fact in a retrieval: the stage that decided, and the reason."""
+    """The outcome of one fact in a retrieval: the deciding stage, and the reason."""
 
     stage: str
     reason: str
@@ -134,7 +140,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The best facts, at most `limit`, and all that explains the rest."""
+    """The best facts, at most `limit`, and the data that explains the outcome of all others."""
 
     results: Sequence[Ranked]
     ranked: Sequence[Ranked]
@@ -145,12 +151,12 @@ class Retrieval:
     selection: Selection
 
     def term_parts(self, number: int) -> dict[str, float]:
-        """Return what each term of the query gave to the text score of a fact, named `=term`."""
+        """Return the share of each query term in the text score of a fact, named `=term`."""
         parts = self.matches.scores.parts(number)
         return {"=" + term.lstrip("="): round(value, 6) for term, value in parts.items()}
 
     def explain(self, number: int) -> Outcome:
-        """Say what became of a fact."""
+        """Return the outcome of a fact."""
         if number in self.left_out:
             return self.left_out[number]
         for rank, result in enumerate(self.results, 1):
@@ -205,7 +211,7 @@ def retrieve(snapshot: Snapshot, query: SearchQuery) -> Retrieval:
 
 
 def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selection:
-    """Read the best matches until enough pass the filters, and the facts nearest in meaning."""
+    """Read the best matches until enough pass the filters, and the nearest by embedding."""
     rows: dict[int, Candidate] = {}
     text: dict[int, float] = {}
     ordinals: dict[int, int] = {}
@@ -236,7 +242,7 @@ def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selectio
 def _apply_filters(
     rows: Iterable[Candidate], filters: Filters, rejected: dict[int, str]
 ) -> dict[int, Candidate]:
-    """Return the rows that pass the filters; notes the reasons of the others in `rejected`."""
+    """Return the rows that pass the filters; add the reasons of the others to `rejected`."""
     passing = {}
     for row in rows:
         reason = recall_filters.exclusion_reason(row, filters)
@@ -249,9 +255,10 @@ def _apply_filters(
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What stands beside the best in the index: places by number, of which some may be in `rows`.
+    """The index neighbours of the best matches: positions by fact number, without selected rows.
 
-    `sessions` are those of the selected rows; a neighbour counts when it is of one in `names`.
+    `conversations` are those of the selected rows. A neighbour counts only if its conversation is
+    in `members_of`, the conversations of the best matches.
     """
 
     ordinals: Mapping[int, int]
@@ -260,7 +267,7 @@ class Neighbours:
 
 
 def find_neighbours(scores: Scores, selection: Selection) -> Neighbours:
-    """Choose the places beside the best matches of conversations that are worth reading."""
+    """Choose neighbours of the best matches that are part of a conversation."""
     best = _best_by_text(selection.text, _NEIGHBOURS_OF)
     conversations = sessions.group_by_conversation(selection.rows.values())
     nearby: set[int] = set()
@@ -291,7 +298,7 @@ def _best_by_text(text: Mapping[int, float], count: int) -> list[int]:
 
 
 def _best_neighbours(scores: Scores, nearby: Sequence[int]) -> NDArray[np.intp]:
-    """Choose of some places those whose facts, with what stands beside them, match best."""
+    """Choose the positions whose facts, together with their own neighbours, match best."""
     ordinals = np.array(nearby, dtype=np.intp)
     if len(ordinals) <= _MAX_NEIGHBOURS:
         return ordinals
@@ -308,9 +315,10 @@ def _best_neighbours(scores: Scores, nearby: Sequence[int]) -> NDArray[np.intp]:
 def request_related(
     selection: Selection, neighbours: Neighbours, candidates: Mapping[int, Candidate]
 ) -> RowRequest:
-    """Ask for the neighbours and links of the best matches, and about all candidates.
+    """Request neighbours and links of the best matches, and the related data of all candidates.
 
-    Where fewer matches than `_LINKS_OF` pass the filters, neighbours may be among the best, too.
+    If fewer matches than `_LINKS_OF` pass the filters, a neighbour may be among the best too, so
+    its links are requested as well.
     """
     best = _best_by_text(selection.text, _LINKS_OF)
     links_of = best if len(best) == _LINKS_OF else [*best, *neighbours.ordinals]
@@ -325,7 +333,7 @@ def gather_evidence(
     rows: RowBatch,
     filters: Filters,
 ) -> Evidence:
-    """Put together which rows are ranked, and what speaks for each of them."""
+    """Collect the rows to rank and the evidence for each of them."""
     candidates, text, ordinals = (
         dict(selection.rows),
         dict(selection.text),
@@ -362,7 +370,7 @@ def gather_evidence(
 def _facts_with_keys(
     rows: Iterable[Candidate], same_key: Iterable[tuple[bytes, Candidate]], filters: Filters
 ) -> Iterator[Candidate]:
-    """Yield the facts that pass the filters and have a key of some rows."""
+    """Yield the facts that pass the filters and share a key with one of the rows."""
     keys = {facts.key_hash(row.subject, row.predicate) for row in rows if row.key}
     for key, row in same_key:
         if key in keys and recall_filters.is_match(row, filters):
@@ -375,7 +383,7 @@ def deduplicate(
     deduplicator: Deduplicator,
     limit: int,
 ) -> tuple[list[Ranked], dict[int, Outcome]]:
-    """Return the results, at most `limit`, and what was left out before the limit was reached."""
+    """Return at most `limit` results, and the facts that were left out before the limit."""
     results: list[Ranked] = []
     excluded: dict[int, Outcome] = {}
     for result in ranked:

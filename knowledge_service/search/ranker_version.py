@@ -1,7 +1,7 @@
-"""Which ranker made a score: a name that changes whenever a weight or a table does.
+"""The version of the ranker: a name that changes whenever a weight or a table changes.
 
-Receipts keep it, and a replay compares it. The name is made of the constants themselves, because a
-number that a person must raise by hand is forgotten.
+Receipts store it, and a replay compares it. The name is derived from the constants themselves,
+because people forget to raise a version number by hand.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from knowledge_service.search.ranking.conversations import sessions, speakers, t
 from knowledge_service.search.text import dates, english
 
 FORMULA = "fused-3"
-"""How the weights are put together. Raise it with a change of the code that moves a score."""
+"""The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, pipeline, near_duplicates,
     parser, ranking, bm25, sessions, speakers, expansion, turns, conversation_metadata,
 )  # fmt: skip
-"""What decides on candidates, scores and their order; the analyser has a version of its own."""
+"""The modules that determine candidates, scores and order. The analyser has its own version."""
 
 _EARLIER_DIGESTS = {"3e81f90a1f92": "93c1d4bd8d15"}
 """The digest in receipts, by the digest of the same values in another layout.
 
-Add an entry when constants only move, and no score changes.
+Add an entry when constants only move and no score changes.
 """
 
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 
 
 def identity() -> str:
-    """Return the formula and a hash of every weight and table that it uses.
+    """Return the formula's version and a hash of every weight and table that it uses.
 
-    Values count in the order of their definition, without their names: a renamed constant scores
-    as before.
+    Values count in the order of their definition, without their names, so renaming a constant does
+    not change the version.
     """
     values = [_plain(value) for _, _, value in constants()]
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
@@ -51,7 +51,7 @@ def identity() -> str:
 
 
 def constants() -> Iterator[tuple[ModuleType, str, Any]]:
-    """Go through the constants of the modules that are values: numbers, words, patterns, tables."""
+    """Yield the constants of the modules that are values: numbers, words, patterns, tables."""
     for module in MODULES:
         for name, value in vars(module).items():
             if _CONSTANT.fullmatch(name) and isinstance(value, _VALUES):
@@ -62,7 +62,7 @@ _VALUES = (str, int, float, tuple, list, AbstractSet, Mapping, re.Pattern)
 
 
 def _plain(value: Any) -> Any:
-    """Write a value as JSON has it, the same in every process: sets and tables in order."""
+    """Convert a value to JSON data, the same in every process: sets and tables in sorted order."""
     if isinstance(value, re.Pattern):
         return [value.pattern, value.flags]
     if isinstance(value, Mapping):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 
 def last_at_most(count: int, first_of: Callable[[int], int | None], number: int) -> int | None:
-    """Return the last of `count` rows whose first number is at most `number`; None if none is.
+    """Return the index of the last of `count` rows whose first number is at most `number`, or None.
 
-    `first_of` reads the first number of a row; it returns None for a row without any.
+    `first_of` reads the first number of a row; it returns None for a row without numbers.
     """
     low, high, candidate = 0, count, None
     while low < high:

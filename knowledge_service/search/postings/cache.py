@@ -1,9 +1,9 @@
-"""What was decoded of the index, kept in memory up to a number of bytes, the last used longest.
+"""A least-recently-used cache of decoded index data, bounded in bytes.
 
-Rows of the index are added and joined, and what a kept thing says of the first so many documents of
-a scope stays true; only erasing changes it. `Keeping` therefore has an edition that changes with
-each erasure, and hands what it keeps only to a snapshot that lies wholly within an edition. What
-was kept goes on into the next edition without the erased documents.
+Rows of the index are only appended and merged, so decoded data about the first documents of a scope
+stays valid; only an erasure changes it. `VersionedCache` therefore has a version that changes with
+each erasure, and shares its entries only with a snapshot that lies within one version. Entries pass
+into the next version without the erased documents.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 ErasedDocuments = Mapping[int, Sequence[int] | None]
-"""By scope, the places of documents that became tombstones; None for a scope that was emptied."""
+"""By scope, the positions of documents that became tombstones; None for an emptied scope."""
 
-# What one thing costs beside its arrays: their heads, the key, the places in a table.
+# The memory of an entry besides its arrays: object headers, the key, the slots of the table.
 _OVERHEAD = 900
-# The maximum number of editions noted between two recalls; arbitrary.
+# The maximum number of erasures to keep between two recalls; arbitrary.
 _MAX_PENDING = 1_000
 
 
 class LruCache:
-    """Things by key. Used by several threads."""
+    """A thread-safe cache that evicts the least recently used entries."""
 
     def __init__(self, max_bytes: int) -> None:
         self._most = max_bytes
@@ -33,15 +33,15 @@ class LruCache:
 
     @property
     def size_bytes(self) -> int:
-        """Return what is kept now, in bytes."""
+        """Return the total size of the entries in bytes."""
         return self._bytes
 
     def get(self, key: Hashable) -> Any:
-        """Return what is kept under a key, or None."""
+        """Return the value of a key, or None."""
         return self.get_all((key,))[0]
 
     def get_all(self, keys: Sequence[Hashable]) -> list[Any]:
-        """Return what is kept under each key, or None."""
+        """Return the value of each key, or None."""
         values = []
         with self._lock:
             for key in keys:
@@ -52,7 +52,7 @@ class LruCache:
         return values
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
-        """Keep a thing, in the place of what was there; what is too large by itself is not kept."""
+        """Add or replace an entry. A value above the size limit is not kept."""
         size = size_bytes + _OVERHEAD
         with self._lock:
             self._bytes -= self._things.pop(key, (None, 0))[1]
@@ -63,9 +63,10 @@ class LruCache:
                 self._bytes -= self._things.popitem(last=False)[1][1]
 
     def without(self, erased: ErasedDocuments) -> LruCache:
-        """Return a copy without documents that became tombstones; this one stays as it is.
+        """Return a copy without documents that became tombstones; this cache does not change.
 
-        Keys begin with the number of a scope; what is kept of a blanked one has `without`.
+        Keys begin with a scope's number. Values of an affected scope must have the method
+        `without`.
         """
         copy = LruCache(self._most)
         with self._lock:
@@ -88,7 +89,7 @@ def _without_documents(value: Any, ordinals: Sequence[int] | None) -> Any:
 
 
 class VersionedCache:
-    """The kept things of the newest edition."""
+    """The cache of the newest version."""
 
     def __init__(self, max_bytes: int) -> None:
         self._most = max_bytes
@@ -98,17 +99,17 @@ class VersionedCache:
         self._lock = threading.Lock()
 
     def record_erasure(self, version: int, erased: ErasedDocuments) -> None:
-        """Note what is erased in an edition, before a snapshot can lie in it."""
+        """Record what a version erased, before a snapshot can read that version."""
         with self._lock:
             self._blanked[version] = erased
-            if len(self._blanked) > _MAX_PENDING:  # no recall took them
+            if len(self._blanked) > _MAX_PENDING:  # no recall consumed them
                 self._blanked.clear()
 
     def for_snapshot(self, start_version: int, end_version: int) -> LruCache:
-        """Return what a snapshot may use, by the editions read before and after it was begun.
+        """Return the cache for a snapshot, by the versions read before and after it was opened.
 
-        An odd edition is one in which something is being erased. What cannot be shared is forgotten
-        with the snapshot.
+        An odd version means that an erasure is in progress. Then, or if the versions differ, the
+        snapshot gets a private cache that is dropped with it.
         """
         if start_version != end_version or start_version % 2:
             return LruCache(self._most)
@@ -122,7 +123,7 @@ class VersionedCache:
         merged: dict[int, list[int] | None] = {}
         for version in range(self._edition + 2, target_version + 1, 2):
             erased = self._blanked.pop(version, None)
-            if erased is None:  # nobody said what was erased
+            if erased is None:  # no record of what was erased
                 cache = None
                 break
             for scope_no, ordinals in erased.items():

@@ -1,8 +1,9 @@
-"""Which facts of a scope may say the same: the beginnings of their hashes, with their numbers.
+"""An index of content hashes that finds facts of a scope which may be equal.
 
-Hashes come in no order, so a tree of them has another page to write for each new fact. Here they
-lie in the order in which facts came, 64 to a block; who asks has those of a scope in memory, in
-their own order. Eight bytes of a hash prove nothing: who finds a number compares the whole one.
+Hashes have no order, so a tree of them would write another page for each new fact. Here the entries
+are stored in the order in which the facts were added, 64 to a block. A reader loads those of a
+scope into memory and sorts them by hash. An entry has eight bytes of a hash, which prove nothing:
+compare the whole hash of each fact found.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 64
-"""Entries to a block; arbitrary: five blocks to a page, of which a small write changes one."""
+"""Entries in a block; arbitrary: a page holds five blocks, and a small write changes one."""
 
 _ENTRY = np.dtype([("begin", "<u8"), ("number", "<u4")])
 SIZE = _ENTRY.itemsize
-"""Bytes of an entry."""
+"""Size of an entry in bytes."""
 
 TOMBSTONE = 0
-"""The beginning of an erased fact's hash: the entry keeps its place and its number."""
+"""The prefix of an erased fact's hash; the entry keeps its position and its number."""
 
-# What came last is kept apart, until it is so many or such a part of all. A scope that has no more
-# is kept as if it came last: arrays cost more than they save.
+# Recent entries are kept apart until they reach this number or this share of all. A scope with no
+# more entries is treated as recent as a whole, because arrays would cost more than they save.
 _MIN_RECENT, _RECENT_SHARE = 32, 16
 
 Entries = NDArray[np.void]
@@ -31,7 +32,7 @@ _NO_ENTRIES = np.empty(0, np.uint64), np.empty(0, np.uint32)
 
 
 def hash_prefixes(hashes: Sequence[bytes]) -> list[int]:
-    """Return of each hash what is kept of it."""
+    """Return the prefix of each hash that the index stores."""
     prefixes: list[int] = np.frombuffer(
         b"".join([content_hash[:8] for content_hash in hashes]), "<u8"
     ).tolist()
@@ -46,24 +47,24 @@ def pack(prefixes: Sequence[int], numbers: Sequence[int]) -> bytes:
 
 
 def unpack(data: bytes) -> Entries:
-    """Read entries back, those of one block or of several joined."""
+    """Unpack the entries of one block or of several joined blocks."""
     return np.frombuffer(data, _ENTRY)
 
 
 def blocks(data: bytes) -> Iterator[bytes]:
-    """Cut packed entries into blocks; the last one may be shorter."""
+    """Split packed entries into blocks; the last one may be shorter."""
     return (data[offset : offset + BLOCK * SIZE] for offset in range(0, len(data), BLOCK * SIZE))
 
 
 def first_live(data: bytes) -> int | None:
-    """Return the first number of a block that is no tombstone's."""
+    """Return the first number of a block that is not a tombstone's; None if there is none."""
     entries = unpack(data)
     live = entries["number"][entries["begin"] != TOMBSTONE]
     return int(live[0]) if len(live) else None
 
 
 def erase_entry(data: bytes, prefix: int, number: int) -> bytes | None:
-    """Put a tombstone in the place of a block's entry; None when the block has no such entry."""
+    """Replace an entry of a block with a tombstone; return None if the block has no such entry."""
     entries = unpack(data).copy()
     (positions,) = ((entries["begin"] == prefix) & (entries["number"] == number)).nonzero()
     if not len(positions):
@@ -73,7 +74,7 @@ def erase_entry(data: bytes, prefix: int, number: int) -> bytes | None:
 
 
 class PrefixSet:
-    """The entries of one scope, ready to be asked for."""
+    """The entries of one scope, ready for lookups."""
 
     def __init__(self, entries: Entries) -> None:
         is_small = len(entries) <= _MIN_RECENT
@@ -92,7 +93,7 @@ class PrefixSet:
         return len(self._begins) + len(self._new_begins)
 
     def intersection(self, prefixes: Sequence[int]) -> set[int]:
-        """Return which of these there are."""
+        """Return the prefixes that the set contains."""
         matches = self._new.keys() & prefixes
         if len(self._begins):
             queried = np.array(prefixes, np.uint64)
@@ -104,7 +105,7 @@ class PrefixSet:
         return matches
 
     def numbers(self, prefix: int) -> list[int]:
-        """Return the numbers of the facts whose hashes begin so."""
+        """Return the numbers of the facts whose hashes begin with the prefix."""
         low, high = (
             self._begins.searchsorted(np.uint64(prefix), side) for side in ("left", "right")
         )
@@ -117,12 +118,12 @@ class PrefixSet:
             if prefix in self._new:
                 self._new[prefix].append(number)
             else:
-                self._new[prefix] = [number]  # one that is appended to has room for four
+                self._new[prefix] = [number]  # append() would reserve room for four
         self._new_begins += prefixes
         self._new_numbers += numbers
 
     def undo_add(self, count: int) -> None:
-        """Take the last entries away that were added since `settle`."""
+        """Remove the last `count` entries that were added since the last `merge`."""
         for prefix in self._new_begins[-count:]:
             numbers = self._new[prefix]
             numbers.pop()
@@ -131,7 +132,10 @@ class PrefixSet:
         del self._new_begins[-count:], self._new_numbers[-count:]
 
     def merge(self) -> None:
-        """Put what was added to the rest, once it is worth it; it cannot be taken back any more."""
+        """Merge recent entries into the sorted arrays once there are enough of them.
+
+        Merged entries can no longer be removed by `undo_add`.
+        """
         if len(self._new_begins) < max(_MIN_RECENT, len(self._begins) // _RECENT_SHARE):
             return
         prefixes = np.array(self._new_begins, np.uint64)

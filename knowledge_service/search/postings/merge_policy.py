@@ -1,9 +1,9 @@
-"""Segments: how the documents of a scope are cut into runs, whatever the writes that brought them.
+"""The merge policy: the sizes of a scope's segments, independent of how writes were batched.
 
-Documents of one scope are numbered 0, 1, 2, … in the order in which they came. `layout` says into
-which runs so many documents are cut: as digits of a number to the base 8, runs of 1, 8, 64 and 512,
-and above that as many of 4,096 as fit. So the packed form depends on the documents alone, never on
-how they were grouped into writes, and an index that is built anew is equal to the byte.
+Documents of one scope are numbered 0, 1, 2, … in the order in which they were added.
+`segment_sizes` splits them like the digits of a number to the base 8: segments of 1, 8, 64 and 512
+documents, and above that as many of 4,096 as fit. The packed form therefore depends on the
+documents alone, not on how they were grouped into writes, and a rebuilt index is equal to the byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZES = (segment_codec.SHARD_SIZE, 512, 64, 8, 1)
 
 
 def segment_sizes(documents: int, first: int = 0) -> list[tuple[int, int]]:
-    """Cut so many documents into runs: (first, size), in order; from the run at `first` on."""
+    """Split documents into segments; return (first, size) of those from `first` on, in order."""
     segments = []
     for size in SIZES:
         while documents - first >= size:
@@ -30,7 +30,7 @@ def segment_sizes(documents: int, first: int = 0) -> list[tuple[int, int]]:
 
 
 def unchanged_prefix(old_count: int, new_count: int) -> int:
-    """Return how many documents stay in the runs that they are in when some are added."""
+    """Return the number of documents whose segments do not change when documents are added."""
     for size in SIZES:
         if old_count // size != new_count // size:
             return old_count // size * size
@@ -38,7 +38,7 @@ def unchanged_prefix(old_count: int, new_count: int) -> int:
 
 
 def pack_tail(merged: Segment, first: int) -> Iterator[Row]:
-    """Pack the last documents of a scope, which begin with the run at `first`."""
+    """Pack the last documents of a scope, from the segment that begins at `first`."""
     for start, size in segment_sizes(first + len(merged.numbers), first):
         if size == 1:
             yield segment_codec.pack_one(merged, start - first, start)
@@ -51,10 +51,10 @@ def pack_tail(merged: Segment, first: int) -> Iterator[Row]:
 def extend(
     rows: Sequence[Row], documents: Sequence[tuple[int, bytes]], first: int
 ) -> Iterator[Row]:
-    """Pack the last documents of a scope: those of rows, if any, from `first` on, then new ones.
+    """Pack the last documents of a scope: those of `rows` from `first` on, then new documents.
 
-    New ones are given by number as `runs.gather_packed` takes them. Each run is put together from
-    what is in it: runs of rows lie in it whole.
+    New documents are (number, packed terms), as `segment.build_packed` takes them. Each new segment
+    is merged from its parts; a segment in `rows` always lies within one new segment.
     """
     old_count = rows[-1].first + rows[-1].size if rows else first
     index = 0
@@ -74,7 +74,10 @@ def extend(
 
 
 def _merge(rows: Sequence[Row], documents: Sequence[tuple[int, bytes]]) -> Segment:
-    """Put new documents behind those of rows; what stands alone, at the end, is as cheap as new."""
+    """Append new documents to those of rows.
+
+    Single-document rows at the end are merged as cheaply as new documents.
+    """
     unpacked = [segment_codec.unpack_single(row.data) for row in rows if row.size == 1]
     singles = [row for row in unpacked if row is not None]
     if len(singles) < len(unpacked):
@@ -88,7 +91,7 @@ def _merge(rows: Sequence[Row], documents: Sequence[tuple[int, bytes]]) -> Segme
 
 
 def unpack_rows(rows: Sequence[Row]) -> Segment:
-    """Put the rows of the last documents of a scope together, those of postings included."""
+    """Merge the rows of the last documents of a scope, including rows of postings."""
     segments = []
     for first in sorted({row.first for row in rows}):
         parts = [segment_codec.unpack(row.data) for row in rows if row.first == first]

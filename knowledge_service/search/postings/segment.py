@@ -1,4 +1,4 @@
-"""Runs: documents of a scope with their postings as arrays, made, joined and parted. Pure."""
+"""Segments: build, join and slice documents with their postings as arrays. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_LENGTH = 65_535
-"""A longer document counts as one of so many terms."""
+"""The maximum length; a longer document counts as one of this many terms."""
 MAX_FREQUENCY = 255
-"""A term that comes more often in a document counts so often."""
+"""The maximum frequency; a term that occurs more often in a document counts this often."""
 TOMBSTONE = 0
-"""The number at the place of an erased document: no fact has it. It has no terms and no length."""
+"""The number in the place of an erased document; no fact has it. It has no terms and length 0."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What the index keeps of a text: its terms by number, ascending, with their frequencies.
+    """The index form of a text: its term numbers, ascending, with their frequencies.
 
-    A document without terms keeps its place and nothing else.
+    A document without terms keeps only its position.
     """
 
     number: int
@@ -32,9 +32,9 @@ class Document:
 
 @dataclass(frozen=True)
 class Segment:
-    """Documents with their postings, one entry a (term, document), ordered by term, then place.
+    """Documents and their postings, one entry for each (term, document), in that order.
 
-    `places` count from the run's first document.
+    `ordinals` count from the segment's first document.
     """
 
     numbers: NDArray[np.uint32]
@@ -45,7 +45,7 @@ class Segment:
 
 
 def build(documents: Sequence[Document]) -> Segment:
-    """Make a run of new documents."""
+    """Build a segment of new documents."""
     counts = [len(document.terms) for document in documents]
     total = sum(counts)
     terms = np.fromiter(
@@ -65,9 +65,9 @@ def build(documents: Sequence[Document]) -> Segment:
 
 
 def build_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Segment:
-    """Make a run of new documents from their numbers and those of their terms.
+    """Build a segment from the numbers of facts and the packed numbers of their terms.
 
-    What is packed is one term after the other in any order, as often as it comes, 8 bytes each.
+    Packed terms are 8 bytes each, in any order; a term is repeated as often as it occurs.
     """
     lengths = np.array([len(terms_of) for terms_of in packed], dtype=np.int64) >> 3
     all_terms = np.frombuffer(b"".join(packed), "<i8")
@@ -87,7 +87,7 @@ def build_packed(numbers: Sequence[int], packed: Sequence[bytes]) -> Segment:
 
 
 def join(segments: Sequence[Segment]) -> Segment:
-    """Put runs one after the other."""
+    """Join segments in the given order."""
     firsts = np.cumsum([0, *(len(source.numbers) for source in segments[:-1])])
     return _ordered(
         Segment(
@@ -103,7 +103,7 @@ def join(segments: Sequence[Segment]) -> Segment:
 
 
 def erase_document(source: Segment, ordinal: int) -> Segment:
-    """Put a tombstone in the place of a document; the others stay where they are."""
+    """Replace a document with a tombstone; the positions of the others do not change."""
     is_kept = source.ordinals != ordinal
     numbers, lengths = source.numbers.copy(), source.lengths.copy()
     numbers[ordinal : ordinal + 1], lengths[ordinal : ordinal + 1] = TOMBSTONE, 0
@@ -112,7 +112,7 @@ def erase_document(source: Segment, ordinal: int) -> Segment:
 
 
 def slice_documents(source: Segment, start: int, size: int) -> Segment:
-    """Take so many documents out of a run, from the place `start` on."""
+    """Return a segment of `size` documents, from position `start` on."""
     if size == len(source.numbers):
         return source
     is_inside = (source.ordinals >= start) & (source.ordinals < start + size)
@@ -126,7 +126,7 @@ def slice_documents(source: Segment, start: int, size: int) -> Segment:
 
 
 def gaps(starts: NDArray[np.intp], end: int) -> NDArray[np.intp]:
-    """Return how far it is from each start to the next; as `diff`, at a third of its cost."""
+    """Return the distance from each start to the next, like `diff` at a third of its cost."""
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
     ends[-1:] = end

@@ -1,14 +1,14 @@
-"""Rows of the index: a run packed as bytes, and read back.
+"""The codec of index rows: a segment packed as bytes.
 
-A small run is one row. A run of `SPLIT` documents is one row of documents (`WHOLE`) and up to
-`BUCKETS` rows of postings by the first bits of the term's number, so that a question reads what it
-needs.
+A small segment is one row. A segment of `SHARD_SIZE` documents is one row of documents (bucket
+`DOCUMENTS`) and up to `BUCKETS` rows of postings by the first bits of the term's number, so that a
+query reads only the rows that it needs.
 
-    n documents, u terms, m postings | u terms | u counts | m places | m frequencies | n numbers
+    n documents, u terms, m postings | u terms | u counts | m ordinals | m frequencies | n numbers
     | n lengths
 
-Counts and places take two bytes, in runs of up to 64 documents one, and are left out where a run
-is one document: it has each of its terms once, at place 0.
+Counts and ordinals take two bytes, or one byte in segments of up to 64 documents. They are left out
+in a segment of one document, which has each of its terms once, at position 0.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MAX_BYTE_DOCUMENTS = 64
 
 
 class CorruptSegment(Exception):
-    """Bytes of the index are not what was packed: damage that the database does not notice."""
+    """Bytes of the index are not what was packed; the database does not notice this damage."""
 
 
 class Row(NamedTuple):
-    """A packed part of the run of `size` documents that begins at document `first`."""
+    """A packed part of the segment of `size` documents that begins at document `first`."""
 
     bucket: int
     first: int
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 def pack_single(document: Document, first: int) -> Row:
-    """Pack a run of one document: what `pack` gives for it, at a tenth of the cost."""
+    """Pack a segment of one document; equal to the result of `pack`, at a tenth of its cost."""
     m, counts = len(document.terms), document.frequencies
     if m and max(counts) > MAX_FREQUENCY:
         counts = tuple([min(count, MAX_FREQUENCY) for count in counts])
@@ -72,10 +72,12 @@ def pack_single(document: Document, first: int) -> Row:
 
 
 def unpack_single(data: bytes) -> tuple[int, bytes] | None:
-    """Read a run of one document as `runs.gather_packed` takes it; None where it was cut short.
+    """Unpack a segment of one document as `segment.build_packed` takes it.
+
+    Returns None when the stored length or a frequency was cut to its maximum.
 
     Raises:
-        Unreadable: it is none.
+        CorruptSegment: the row is not a segment of one document.
     """
     n, _, m = head(data)
     if n != 1:
@@ -90,7 +92,7 @@ def unpack_single(data: bytes) -> tuple[int, bytes] | None:
 
 
 def pack(source: Segment, first: int) -> Iterator[Row]:
-    """Pack a run that begins at document `first` of its scope."""
+    """Pack a segment that begins at document `first` of its scope."""
     size = len(source.numbers)
     starts, columns = _columns(source, size)
     if size < SHARD_SIZE:
@@ -109,7 +111,7 @@ def pack(source: Segment, first: int) -> Iterator[Row]:
 
 
 def erase_document(row: Row, ordinal: int) -> Row | None:
-    """Put a tombstone in the place of a document; None when a row of postings has none left."""
+    """Replace a document with a tombstone; return None for a row of postings that becomes empty."""
     if row.size == SHARD_SIZE and row.bucket == DOCUMENTS:
         data = bytearray(row.data)
         _NUMBER.pack_into(data, len(data) - 6 * SHARD_SIZE + 4 * ordinal, TOMBSTONE)
@@ -127,13 +129,17 @@ def erase_document(row: Row, ordinal: int) -> Row | None:
 
 
 def numbers(data: bytes) -> NDArray[np.uint32]:
-    """Read which documents a row holds, without its postings."""
+    """Return the numbers of a row's documents without reading its postings.
+
+    Raises:
+        CorruptSegment: the row's size does not match its header.
+    """
     n, _, _ = head(data)
     return np.frombuffer(data, "<u4", n, len(data) - 6 * n)
 
 
 def pack_one(source: Segment, ordinal: int, first: int) -> Row:
-    """Pack one document of a run: what `pack` gives for it, with fewer arrays."""
+    """Pack one document of a segment; equal to the result of `pack`, with fewer arrays."""
     chosen = np.flatnonzero(source.ordinals == ordinal)
     m = len(chosen)
     terms, frequencies = source.terms[chosen].tobytes(), source.frequencies[chosen].tobytes()
@@ -143,10 +149,10 @@ def pack_one(source: Segment, ordinal: int, first: int) -> Row:
 
 
 def head(data: bytes) -> tuple[int, int, int]:
-    """Read how many documents, terms and postings a row has.
+    """Return the numbers of documents, terms and postings in a row.
 
     Raises:
-        Unreadable: so many do not have so many bytes.
+        CorruptSegment: the row's size does not match these numbers.
     """
     n, u, m = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0)
     width = 0 if n == 1 else 1 if 0 < n <= _MAX_BYTE_DOCUMENTS else 2
@@ -157,10 +163,10 @@ def head(data: bytes) -> tuple[int, int, int]:
 
 
 def unpack(data: bytes) -> Segment:
-    """Read a row back; one of postings alone has no documents.
+    """Unpack a row; a row of postings has no documents.
 
     Raises:
-        Unreadable: it is none.
+        CorruptSegment: the bytes are not a packed row.
     """
     n, u, m = head(data)
     offset = _HEAD.size
@@ -184,10 +190,10 @@ def unpack(data: bytes) -> Segment:
 
 
 def check_ordinals(ordinals: NDArray[Any], documents: int) -> NDArray[Any]:
-    """Return places of so many documents.
+    """Return `ordinals` if they fit a segment of `documents` documents.
 
     Raises:
-        Unreadable: one of them is behind the last one.
+        CorruptSegment: an ordinal is beyond the last document.
     """
     if len(ordinals) and int(ordinals.max()) >= documents:
         raise CorruptSegment("a row of the index names a document behind its last one")
@@ -195,7 +201,7 @@ def check_ordinals(ordinals: NDArray[Any], documents: int) -> NDArray[Any]:
 
 
 def bucket(term: int) -> int:
-    """Return the bucket of a term in a run that is split; ascending with the term's number."""
+    """Return the bucket of a term in a sharded segment; ascending with the term's number."""
     return (term >> _SHIFT) + BUCKETS // 2
 
 
@@ -204,7 +210,7 @@ def _documents(source: Segment) -> bytes:
 
 
 def _columns(source: Segment, size: int) -> tuple[NDArray[np.intp], _Columns]:
-    """Pack each column of a run of `size`; returned with where each term's postings begin."""
+    """Pack each column of a segment of `size`; also return where each term's postings begin."""
     is_first = np.ones(len(source.terms), dtype=bool)
     np.not_equal(source.terms[1:], source.terms[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
@@ -220,17 +226,17 @@ def _columns(source: Segment, size: int) -> tuple[NDArray[np.intp], _Columns]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """A run's postings as they are packed: terms once each with a count, then their postings."""
+    """A segment's packed postings: each term once with its count, then the postings."""
 
     terms: bytes
     counts: bytes
     ordinals: bytes
     frequencies: bytes
     width: int
-    """How many bytes a count or a place takes."""
+    """Size of a count or an ordinal in bytes."""
 
     def slice_(self, terms: tuple[int, int], postings: tuple[int, int], documents: int) -> bytes:
-        """Pack a range of terms, which has a range of the postings; so many documents follow."""
+        """Pack a range of terms with its range of postings; `documents` documents follow."""
         (low, high), (first, last) = terms, postings
         head, width = _HEAD.pack(documents, high - low, last - first), self.width
         return b"".join(

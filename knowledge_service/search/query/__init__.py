@@ -1,1 +1,1 @@
-"""Query understanding: parse a question and expand its terms with the thesaurus."""
+"""Query understanding: parse a query and expand its terms with the thesaurus."""

@@ -1,7 +1,8 @@
-"""What sort of thing a question asks for, and whether a fact has one: a number, a name, a place.
+"""The expected answer type of a query (a number, a name, a place), and how to find it in a fact.
 
-It is read from the first words of a question ("how many", "who", "where", "why") and from how such
-things are written. A turn that answers shares these with a question, though no word. Pure.
+It is derived from the query's question words ("how many", "who", "where", "why") and from the usual
+spelling of such answers. A turn that answers may share the answer type with the query but no word.
+Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NUMBERS = (
     r"|thousand|half|dozen|once|twice|every|each|couple|few"
 )
 _MONTH = "|".join(month.capitalize() for month in MONTHS)
-# What is asked for, and how texts have it; the first that is asked for counts.
+# (query pattern, text pattern) of each answer type; the first match decides.
 _ANSWER_TYPES = (
     (
         re.compile(r"(?i)\bhow (?:many|much|old|long|often|far|big|tall|high|fast|large)\b"),
@@ -37,7 +38,7 @@ _ANSWER_TYPES = (
 
 
 def answer_pattern(question: str) -> re.Pattern[str] | None:
-    """Return how texts have what a question asks for; None when it may be anything."""
+    """Return the pattern of texts with the expected answer type; None when any text may answer."""
     for question_pattern, text_pattern in _ANSWER_TYPES:
         if question_pattern.search(question):
             return text_pattern

@@ -1,6 +1,6 @@
-"""What the words of a question bring along: words of one root, for one another, and of a kind.
+"""Query expansion: derivations of a query's terms, their synonyms, hyponyms and paraphrases.
 
-A question's word brings others at less than its own weight; facts are indexed as they are. Pure.
+Added terms weigh less than the query's own terms. Facts are indexed unexpanded. Pure.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from knowledge_service.search.thesaurus import (
     Group,
 )
 
-# What each word counts beside the one that was asked for, and how many of a table are brought along
-# at most: more would cost more reading than they find. Found on half of bench/recall.
+# The weight of an added term relative to the query's term, and the maximum number of terms from
+# each table. More terms would cost more reads than they find. Tuned on half of bench/recall.
 _DERIVATION, _SYNONYM, _HYPONYM = (0.8, 16), (0.5, 24), (0.4, 40)
 _PARAPHRASE, _EVERYDAY_KIND = (0.5, 12), (0.3, 10)
 _LIGHT, _FRAME = 0.4, 0.6
@@ -27,10 +27,10 @@ Table = Mapping[str, Sequence[str]]
 
 
 def expand_terms(query_terms: Sequence[str]) -> dict[str, float]:
-    """Weigh the terms of a question, and those that they bring along after them.
+    """Return the weights of a query's terms, followed by those of the terms added to them.
 
-    Words such as "get" and "kind", which say little wherever they stand, count less and bring none.
-    Those that questions are put with, such as "happen" and "new", count a little less.
+    Words such as "get" and "kind", which say little in any text, weigh less and add no terms. Words
+    that phrase a question, such as "happen" and "new", weigh a little less.
     """
     reduced = _reduced_weights()
     weights = {term: reduced.get(term, 1.0) for term in query_terms}
@@ -55,7 +55,7 @@ def _add_expansions(
 
 @functools.cache
 def _reduced_weights() -> dict[str, float]:
-    """Return what words weigh that do not weigh as much as any other."""
+    """Return the weights of words that weigh less than the default."""
     frame = dict.fromkeys(map(analyser.stem, FRAME_WORDS), _FRAME)
     return frame | dict.fromkeys(map(analyser.stem, LIGHT_WORDS), _LIGHT)
 
@@ -72,7 +72,7 @@ def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
 
 
 def _mutual(groups: Iterable[Group]) -> Table:
-    """Index groups of words, each of which brings the others of its groups."""
+    """Index groups of words; each word adds the others of its groups."""
     table: dict[str, dict[str, None]] = {}
     for group in groups:
         terms = _terms(group)
@@ -82,7 +82,7 @@ def _mutual(groups: Iterable[Group]) -> Table:
 
 
 def _one_way(expansions: Iterable[Expansion]) -> Table:
-    """Index words that bring others, which do not bring them."""
+    """Index words that add others, but not the reverse."""
     table: dict[str, dict[str, None]] = {}
     for sources, targets in expansions:
         for source in sources:

@@ -1,6 +1,6 @@
-"""What a question asks: weighted terms, names, phrases, dates, and which sort of thing it asks for.
+"""Query parsing: weighted terms, names, phrases, dates, and the expected answer type.
 
-Pure; `now` is what "last week" is counted from.
+Pure; relative dates such as "last week" count from `now`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _TIME = re.compile(
 _CURRENT = re.compile(
     r"(?i)\b(?:now|nowadays|current(?:ly)?|at present|at the moment|today|these days|latest)\b"
 )
-# `did Anna say`, `do Anna and Bruno like`: whom the question is about, other names beside them.
+# `did Anna say`, `do Anna and Bruno like`: the people the query is about, even if it has other
+# names.
 _NAME = r"[A-Z][^\W\d_A-Z]+"
 _SUBJECT = re.compile(
     r"\b(?:did|does|do|has|have|is|are|was|were|would|will|had|can|could|should)\s+"
@@ -34,9 +35,9 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 
 @dataclass(frozen=True)
 class ParsedQuery:
-    """A question, taken apart. Phrases and names are case-folded.
+    """A parsed query. Phrases and names are case-folded.
 
-    `wanted` is how texts have what is asked for, unless that may be anything.
+    `answer_pattern` matches texts with the expected answer type; None when any text may answer.
     """
 
     terms: Mapping[str, float]
@@ -49,9 +50,9 @@ class ParsedQuery:
 
 
 def parse(text: str, now: datetime) -> ParsedQuery:
-    """Take a question apart."""
+    """Parse a query; relative dates count from `now`."""
     query_terms = tuple(dict.fromkeys(analyser.sequence(text)))
-    # What is before a day is not of that day.
+    # "before 7 May" does not ask for facts of 7 May.
     excluded = {term for moment in dates.comparisons(text) for term in moment.terms}
     if excluded:
         query_terms = tuple(term for term in query_terms if term not in excluded)

@@ -1,8 +1,8 @@
-"""BM25 over postings: exhaustive, deterministic, with the statistics of what it is given.
+"""BM25 over postings: exhaustive and deterministic, with the statistics of the given scopes.
 
-The caller gives the visible scopes only, and documents, lengths and frequencies
-are counted in these, so nothing invisible can move a score. The postings of a document are added in
-the order of the terms' numbers, wherever it is: floating point makes that part of the result.
+The caller passes visible scopes only. Documents, lengths and frequencies are counted in these, so
+nothing invisible can affect a score. The postings of a document are summed in the order of the
+terms' numbers, wherever the document is stored, because the order affects floating-point results.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.postings.reader import Columns, ScopePostings
 from knowledge_service.search.text import term_ids
 
-# As is common for short passages: length says less of a sentence than of a page.
+# Usual values for short passages: the length of a sentence says less than that of a page.
 _K1 = 0.9
 _B = 0.4
-# Up to here the threshold is found by a partition; beyond it by the best of each chunk first.
+# Up to this number of documents, a partition finds the threshold. Beyond it, the best of each chunk
+# are found first.
 _PARTITION_LIMIT = 16_384
 _CHUNK = 64
 
-# Postings that are weighted at once: so few fit into a cache, so many are worth the calls.
+# The number of postings to weigh at once: few enough for the CPU cache, enough to outweigh the
+# calls.
 _BATCH_POSTINGS = 65_536
 
 Floats = NDArray[np.float64]
@@ -35,13 +37,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bm25Weights:
-    """What turns postings into scores: a factor for each term, and the mean length."""
+    """The parameters of the score: a factor for each term, and the mean length."""
 
     factors: Floats
     mean: float
 
     def weights(self, factors: Any, lengths: Any, tf: Any) -> Any:
-        """Weigh postings, one or many: each has its term's factor, where its weight is put."""
+        """Return the weights of one or many postings; `factors` is overwritten with the result."""
         norm = lengths * (_K1 * _B / self.mean)
         norm += _K1 * (1 - _B)
         norm += tf
@@ -55,9 +57,9 @@ _NO_WEIGHTS = Bm25Weights(np.empty(0), 1.0)
 
 @dataclass(frozen=True)
 class Scores:
-    """Every document of the visible scopes with its score, 0 without any term.
+    """The score of every document of the visible scopes; 0 without any term.
 
-    Documents are named by their place: scope after scope, each in the order in which they came.
+    Documents are identified by their position: scope after scope, each in insertion order.
     """
 
     scopes: Sequence[ScopePostings]
@@ -66,7 +68,7 @@ class Scores:
     weights: Bm25Weights = _NO_WEIGHTS
 
     def numbers(self, ordinals: NDArray[np.intp]) -> NDArray[np.uint32]:
-        """Return the numbers of the facts at some places, which ascend."""
+        """Return the fact numbers at the given positions, which must be ascending."""
         numbers = np.empty(len(ordinals), dtype=np.uint32)
         base = copied = 0
         for fact_numbers in chain.from_iterable([scope.numbers for scope in self.scopes]):
@@ -79,7 +81,7 @@ class Scores:
         return numbers
 
     def ordinal_of(self, fact_no: int) -> int | None:
-        """Return the place of a fact; None when it is not in the index of these scopes."""
+        """Return the position of a fact; None when it is not in the index of these scopes."""
         base = 0
         for fact_numbers in chain.from_iterable([scope.numbers for scope in self.scopes]):
             positions = np.flatnonzero(fact_numbers == fact_no)
@@ -89,9 +91,9 @@ class Scores:
         return None
 
     def best(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
-        """Return the numbers and places of the best facts, equal ones by number.
+        """Return the numbers and positions of the best facts, equal scores by number.
 
-        At least `size` when so many have a score, and all that score as the last of them.
+        At least `size` if that many have a score, and all with the same score as the last of them.
         """
         ordinals = self._reaching(size)
         numbers = self.numbers(ordinals)
@@ -99,7 +101,7 @@ class Scores:
         return numbers[order], ordinals[order]
 
     def parts(self, fact_no: int) -> dict[str, float]:
-        """Return what each term of the question gave to a fact's score."""
+        """Return the share of each query term in a fact's score."""
         ordinal = self.ordinal_of(fact_no)
         base = 0
         for scope in self.scopes:
@@ -133,11 +135,11 @@ class Scores:
 
 
 def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
-    """Return the places of at least the best `size`, looking through few chunks of documents."""
+    """Return the positions of at least the best `size`, reading only the best chunks."""
     count = len(values) // _CHUNK
-    # A chunk has every `count`th document, so that the tops of all are found together.
+    # A chunk has every `count`th document, so one reduction finds the maximum of all chunks.
     tops = values[: count * _CHUNK].reshape(_CHUNK, count).max(axis=0)
-    # So many chunks have a value of at least this, hence so many documents have.
+    # At least `size` chunks, and therefore documents, have a value of at least this.
     floor = np.partition(tops, count - size)[count - size] if size else 0.0
     if floor <= 0:
         return np.flatnonzero(values)
@@ -154,10 +156,10 @@ def search(
     scope_nos: Iterable[int],
     term_weights: Mapping[str, float],
 ) -> Scores:
-    """Score the documents of some scopes; nothing outside of these is read.
+    """Score the documents of some scopes; nothing outside them is read.
 
-    The question says what each of its terms weighs. What was decoded before is taken from `kept`,
-    and left there.
+    `term_weights` are the weights of the query's terms. Decoded postings are read from `cache` and
+    added to it.
     """
     ascending = sorted((term_ids.number(term), term) for term in term_weights)
     query_terms = np.array([number for number, _ in ascending], dtype=np.int64)
@@ -211,7 +213,7 @@ def _batches(scopes: Sequence[ScopePostings]) -> Iterator[list[ScopePostings]]:
 
 
 def _values(scopes: Sequence[ScopePostings], bm25_weights: Bm25Weights) -> Floats:
-    """Add up what each posting gives its document, in the order of the terms."""
+    """Sum the weights of each document's postings, in the order of the terms."""
     terms: list[int] = []
     bases: list[int] = []
     columns: list[Columns] = []

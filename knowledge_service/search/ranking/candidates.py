@@ -1,8 +1,7 @@
-"""What ranking reads of a fact that may be an answer: a row as the store has it.
+"""The row of a fact that may be an answer, as the store has it.
 
-Rows are read by the hundred, so they stay tuples; what only few of them need (tags, moments) is
-worked out when it is asked for. Who speaks, and in which session, is for `speakers` and `sessions`
-to say. Pure.
+Rows are read by the hundred, so they stay tuples. Values that only few of them need (tags, times)
+are decoded on access. `speakers` and `sessions` determine the speaker and the session. Pure.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 MOST_DATA = 2048
-"""So many bytes of data are read with a row; who speaks stands in small data. Arbitrary."""
+"""The maximum bytes of data read with a row; speakers are named in small data. Arbitrary."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Candidate(NamedTuple):
-    """A row of a fact; moments are microseconds since 1970, tags, source and data are JSON.
+    """A row of a fact; times are microseconds since 1970, tags, source and data are JSON.
 
     Data of more than `MOST_DATA` bytes is left out.
     """
@@ -46,49 +45,49 @@ class Candidate(NamedTuple):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags as they were spelt."""
+        """Return the tags in their original spelling."""
         return tuple(json.loads(self.tags_json))
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Return its flags."""
+        """Return the flags."""
         return tuple(json.loads(self.flags_json))
 
     @property
     def valid_from(self) -> datetime | None:
-        """Return since when it holds in the world."""
+        """Return the start of its validity in the world."""
         return _moment(self.valid_from_us)
 
     @property
     def valid_until(self) -> datetime | None:
-        """Return until when it holds in the world."""
+        """Return the end of its validity in the world."""
         return _moment(self.valid_until_us)
 
     @property
     def recorded_at(self) -> datetime:
-        """Return since when it is known."""
+        """Return the time when it was recorded."""
         return _EPOCH + timedelta(microseconds=self.recorded_us)
 
     @property
     def closed_at(self) -> datetime | None:
-        """Return when it was closed."""
+        """Return the time when it was closed."""
         return _moment(self.closed_us)
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """Return the key of supersession, case-folded; None unless both halves are there."""
+        """Return the key of supersession, case-folded; None unless both halves are set."""
         if self.subject and self.predicate:
             return self.subject.casefold(), self.predicate.casefold()
         return None
 
     @property
     def since_us(self) -> int:
-        """Return when it began to hold, as far as anybody said."""
+        """Return the start of its validity, or else the time when it was recorded."""
         return self.recorded_us if self.valid_from_us is None else self.valid_from_us
 
 
 def short(data_json: str | None) -> str | None:
-    """Return data unless there is more of it than is read with a row."""
+    """Return the data, or None if it is larger than `MOST_DATA`."""
     return None if data_json is None or len(data_json.encode()) > MOST_DATA else data_json
 
 
