@@ -1,9 +1,9 @@
-"""Facts that say nearly the same are shown once; a nearer scope's fact overrides a farther one's.
+"""Removes near-duplicates, and facts that a nearer scope's fact overrides.
 
-Nearly the same means the same words but few, where none stands in another's place: "on Monday" and
-"on Tuesday" stay two, whatever the words around them, and so do "checkout" and "payments". One of
-the two may say more, but no other number, day, month, name or negation. The same words of two
-speakers, of two sessions, about two things or on two keys stay two. Pure.
+Near-duplicates have nearly the same words, and no word of one replaces a word of the other. "on
+Monday" and "on Tuesday" stay two facts whatever the words around them, and so do "checkout" and
+"payments". One of the two may say more, but no other number, day, month, name or negation. The same
+words of two speakers, in two sessions, about two things or on two keys stay two. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from knowledge_service.search.thesaurus import STOP_WORDS
 
 _MIN_OVERLAP = 0.9
 _TOKEN = re.compile(r"\w+(?:[-./:@]+\w+)*")
-# A word in capitals, or that begins with one.
+# A word in capitals or with an initial capital.
 _NAME = re.compile(r"\b[A-Z]\w*")
 _DAYS = frozenset(
     [form for day in (*WEEKDAYS, "weekend") for form in (day, f"{day}s")]
@@ -33,14 +33,14 @@ _NEGATIONS = frozenset(("not", "no", "never", "without", "none", "cannot", "nor"
 
 @dataclass(frozen=True)
 class FactWords:
-    """A fact and all of its words; the rest is worked out for the few that share most of them."""
+    """A fact and its words; the other sets are computed only for facts that share most words."""
 
     row: Candidate
     all: frozenset[str]
 
     @functools.cached_property
     def exact_tokens(self) -> frozenset[str]:
-        """Return the words that must be equal."""
+        """Return the words that must be equal: numbers, names, negations, days and months."""
         proper_names = frozenset(map(str.casefold, _NAME.findall(self.row.content)))
         numbers = frozenset([token for token in self.all if not token.isalpha()])
         proper_names = (proper_names & self.all) - STOP_WORDS
@@ -48,12 +48,12 @@ class FactWords:
 
     @functools.cached_property
     def stems(self) -> frozenset[str]:
-        """Return what the words tell: inflected forms are one, and words of grammar none."""
+        """Return the stems of the words without stop words, so that inflected forms are equal."""
         return frozenset(map(analyser.stem, self.all - STOP_WORDS))
 
     @functools.cached_property
     def of(self) -> tuple[Hashable, ...]:
-        """Return who says the words, in which session, and of what."""
+        """Return the fact's subject matter, speaker and conversation, which must be equal."""
         row = self.row
         return (
             row.about,
@@ -66,12 +66,12 @@ class FactWords:
 
 
 def fact_words(row: Candidate) -> FactWords:
-    """Take the words of a fact's content."""
+    """Return a fact with the words of its content."""
     return FactWords(row, frozenset(_TOKEN.findall(row.content.casefold())))
 
 
 def is_near_duplicate(first: FactWords, second: FactWords) -> bool:
-    """Tell whether two facts say nearly the same."""
+    """Return whether two facts say nearly the same."""
     first_count, second_count = len(first.all), len(second.all)
     if min(first_count, second_count) < _MIN_OVERLAP * max(first_count, second_count):
         return False
@@ -80,12 +80,12 @@ def is_near_duplicate(first: FactWords, second: FactWords) -> bool:
         return False
     if first.exact_tokens != second.exact_tokens or first.of != second.of:
         return False
-    # Where each has a word that the other has not, one stands for the other.
+    # If each has a word that the other lacks, one word replaces the other.
     return first.stems <= second.stems or second.stems <= first.stems
 
 
 class Deduplicator:
-    """Takes facts best first and tells which of them are shown.
+    """Decides, best fact first, which facts are returned.
 
     `paths` are the scopes of the facts by number.
     """
@@ -96,13 +96,13 @@ class Deduplicator:
         self._keys: dict[tuple[str, str], dict[int, int]] = {}
 
     def register_keys(self, rows: Iterable[Candidate]) -> None:
-        """Note which scopes say something on a key, before any fact is taken."""
+        """Record which scopes have a fact on each key; call this before facts are compared."""
         for row in rows:
             if row.key:
                 self._keys.setdefault(row.key, {}).setdefault(row.scope_no, row.number)
 
     def overridden_by(self, row: Candidate) -> int | None:
-        """Return the fact of a nearer scope on the same key."""
+        """Return the fact of a nearer scope on the same key, or None."""
         own_path = self._paths[row.scope_no]
         for scope_no, number in self._keys.get(row.key, {}).items() if row.key else ():
             if scope_no != row.scope_no and access_control.contains(
@@ -112,7 +112,7 @@ class Deduplicator:
         return None
 
     def duplicate_of(self, row: Candidate) -> int | None:
-        """Return the fact taken before that says nearly the same; else take this one."""
+        """Return the near-duplicate among the earlier facts; if there is none, add this fact."""
         candidate = fact_words(row)
         for number, shown in self._kept:
             if is_near_duplicate(candidate, shown):

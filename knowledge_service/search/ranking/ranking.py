@@ -1,10 +1,10 @@
-"""From scored texts to ranked facts: arms add to a score, bounded factors multiply it.
+"""Ranking: features add to the text score, and bounded factors multiply the sum.
 
     score = (text + context + session + links + meaning) x factors, each factor in [0.8, 1.25]
 
-All arms speak in the unit of the text score, so that what matches well stays ahead of what merely
-stands beside it. Equal scores are ordered by fact number. Everything that a score is made of is in
-its parts: arms by their name, factors with an `x_` before it. Pure; reads no clock.
+All features use the unit of the text score, so that a good match stays ahead of a fact that is only
+next to one. Equal scores are ordered by fact number. `parts` names everything that contributes to a
+score: features by their name, factors with the prefix `x_`. Pure; reads no clock.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from knowledge_service.search.ranking.conversations import sessions, speakers, t
 from knowledge_service.search.ranking.conversations.sessions import Conversation
 from knowledge_service.search.text import dates
 
-# What a turn gains from the two before and the two after; and when the one before only asks. Found
-# on half of the conversations in bench/recall and on others of their kind.
+# The share of a turn's score that its two predecessors and two successors contribute, and the share
+# when the predecessor only asks. Tuned on half of the conversations in bench/recall and on similar
+# ones.
 NEIGHBOUR_WEIGHTS = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
 _ANSWER_WEIGHTS = ((-1, 0.8), (-2, 0.5), (1, 0.2), (2, 0.2))
-# Of that, what nobody says: facts of one run tell of each other less than turns do.
+# The share of that for facts without a speaker: facts of one run explain each other less than
+# turns.
 _WITHOUT_SPEAKER = 0.5
 _SESSION, _SESSION_BEST = 0.25, 2
 _LINKED = 0.3
 _MEANING = 0.6
-# The one who is asked about, who speaks to them, anybody else; turns that only ask, or say little.
+# For turns of the person asked about, of others who address that person, and of anybody else; for
+# turns that only ask, and turns that say little.
 _SPEAKER, _TO_SPEAKER, _OTHER_SPEAKER, _ASKS, _SHORT = 1.25, 0.95, 0.8, 0.8, 0.8
 _DATED, _WHEN, _WANTED, _PHRASE = 1.25, 1.15, 1.15, 0.04
 _MOST_PHRASES = 3
@@ -40,11 +43,11 @@ _MIN_OUTCOMES = 10
 _NEUTRAL_RATE = 0.5
 # The weight of the scope's outcomes in the usefulness of a fact, as a number of outcomes.
 _PRIOR_OUTCOMES = 4
-# A factor is the first at nothing, and the second more at all.
+# (minimum, span): a factor is the minimum for the share 0, and minimum plus span for the share 1.
 _USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)
-# How far age moves a score, when the question asks for what is so now and otherwise.
+# The influence of age on a score: when the query asks for the current state, and otherwise.
 _RECENT_NOW, _RECENT = 0.4, 0.05
-# What is remembered without saying how sure.
+# The confidence of facts that are remembered without one.
 _DEFAULT_CONFIDENCE = 0.5
 _HALF_LIFE_US = 90 * 86_400_000_000
 _LOW, _HIGH = 0.8, 1.25
@@ -60,7 +63,7 @@ _TIMED = re.compile(
 
 @dataclass(frozen=True)
 class OutcomeCounts:
-    """How often a fact was in front of runs that succeeded and that failed."""
+    """The numbers of succeeded and of failed runs that recalled a fact."""
 
     succeeded: int = 0
     failed: int = 0
@@ -68,12 +71,16 @@ class OutcomeCounts:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found for a question: rows by fact number, and what speaks for each of them.
+    """The rows that match a query, by fact number, and the evidence for each.
 
-    `text` is the text score; `place` numbers the facts of each scope in the order in which they
-    came; `linked` names the best facts that a fact is linked with; `meaning` is a similarity in
-    [0, 1]; `rates` are the success rates of scopes with at least ten outcomes; `tied` are the
-    sessions of all rows, where they are known already.
+    Attributes:
+        text: the text scores.
+        ordinals: the positions of facts in their scopes, in insertion order.
+        linked: the best facts that a fact is linked with.
+        similarities: similarities of embeddings, in [0, 1].
+        uses: outcomes of the runs that recalled a fact.
+        success_rates: the success rates of scopes with at least ten outcomes.
+        conversations: the conversations of all rows, if they were computed before.
     """
 
     rows: Mapping[int, Candidate]
@@ -88,7 +95,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A fact's number, its score, and the parts of it."""
+    """A fact's number, its score, and the parts of the score."""
 
     number: int
     score: float
@@ -96,7 +103,10 @@ class Ranked:
 
 
 def rank(question: ParsedQuery, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
-    """Score the rows, the best first; at most `size`, the best by their arms alone."""
+    """Return the scored rows, best first.
+
+    Only the best `size` rows by the sum of their features are scored with factors.
+    """
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
     conversations = evidence.conversations
     if conversations is None:
@@ -126,7 +136,7 @@ def rank(question: ParsedQuery, evidence: Evidence, now: datetime, *, size: int)
 
 
 def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
-    """Apply what became of the runs that facts were in front of; the best first again."""
+    """Apply the outcomes of the runs that recalled the facts, and sort again, best first."""
     reordered = []
     for result in ranked:
         outcomes = evidence.uses.get(result.number)
@@ -142,7 +152,7 @@ def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranke
 
 
 def usefulness(uses: OutcomeCounts, rate: float) -> float:
-    """Return the share of successes, drawn to the scope's own rate while there are few."""
+    """Return the share of successes, drawn towards the scope's `rate` while there are few."""
     return (uses.succeeded + _PRIOR_OUTCOMES * rate) / (
         uses.succeeded + uses.failed + _PRIOR_OUTCOMES
     )
@@ -189,7 +199,7 @@ def _add_conversations(
     for numbers in members.values():
         best = sorted([text.get(number, 0.0) for number in numbers], reverse=True)
         strength = _SESSION * (sum(best[:_SESSION_BEST]) / _SESSION_BEST)
-        # What has no word of the question gives nothing to those beside it.
+        # A turn without a query term contributes nothing to its neighbours.
         text_at = {
             ordinals[member]: text[member]
             for member in numbers
@@ -200,7 +210,7 @@ def _add_conversations(
         }
         for number in numbers:
             ordinal = ordinals.get(number)
-            # A turn that only asks is no answer to what was said before it.
+            # A turn that only asks does not answer the turn before it.
             if ordinal is not None and number not in asking:
                 context = _context(text_at, ordinal, after_question)
                 if context and not speakers.has_speaker(evidence.rows[number]):
@@ -211,7 +221,7 @@ def _add_conversations(
 
 
 def _context(text_at: Mapping[int, float], ordinal: int, after_question: Set[int]) -> float:
-    """Add up what a turn gains from those beside it in its session."""
+    """Return the sum of the neighbours' contributions to a turn."""
     weights = _ANSWER_WEIGHTS if ordinal in after_question else NEIGHBOUR_WEIGHTS
     return sum(
         [weight * text_at[ordinal + step] for step, weight in weights if ordinal + step in text_at],
@@ -238,9 +248,9 @@ def _factors(query: ParsedQuery, row: Candidate, now_us: int) -> dict[str, float
 
 
 def _speaker_factors(query: ParsedQuery, rows: Iterable[Candidate]) -> dict[int, float]:
-    """Weigh who says the facts: the one whom the question is about, or somebody else instead.
+    """Return factors for speakers: the person that the query is about, or somebody else.
 
-    Who speaks to the other of two may be speaking about them.
+    Someone who speaks to the other of two people may be speaking about them.
     """
     if not query.names:
         return {}
@@ -258,14 +268,14 @@ def _speaker_factors(query: ParsedQuery, rows: Iterable[Candidate]) -> dict[int,
 
 
 def _is_short_turn(row: Candidate, session: Conversation | None) -> bool:
-    """Tell whether it is a turn of few words. What is known in few words says all of it."""
+    """Return whether the row is a short turn of a dialogue. Short facts elsewhere are complete."""
     return session is not None and sessions.is_conversation(session) and speakers.is_short(row)
 
 
 def _is_dated(row: Candidate, periods: Sequence[dates.Moment | dates.Span]) -> bool:
-    """Tell whether a fact is of a day that is asked for, or names one ("yesterday") as of its own.
+    """Return whether a fact is of one of the periods, or names a day in it ("yesterday").
 
-    What has no day of its own is of the one on which it was recorded.
+    A fact without a day of its own counts as of the day on which it was recorded.
     """
     stated = [
         datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in speakers.stated_days(row)

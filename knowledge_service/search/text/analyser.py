@@ -1,11 +1,11 @@
-"""From text to terms: the same for facts and for questions.
+"""The analyser, which turns the texts of facts and queries into terms.
 
-Words are case-folded, stop words dropped, irregular forms and spellings made equal, the rest
+Words are case-folded, stop words dropped, irregular forms and spellings unified, and the rest
 stemmed (English Snowball). An identifier such as `ImagePullBackOff`, `snake_case`, `pkg/mod.py`,
 `E1234` or `1.29.3` is kept whole and also split, so that both `ImagePullBackOff` and "pull the
-image" find it. `GPUs` are `GPU`. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`).
-Accents are dropped; scripts without spaces give pairs of characters. `VERSION` changes whenever any
-text gives other terms.
+image" match it. `GPUs` are `GPU`. Dates become terms of their own (`d:2023-05-07`, `d:2023-05`).
+Accents are dropped. Scripts without spaces give pairs of characters. Change `VERSION` with every
+change that gives any text other terms.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from knowledge_service.search.thesaurus import IRREGULAR_FORMS, STOP_WORDS
 
 VERSION = "en-4"
 
-# 64 characters: longer runs are hashes and blobs, whose tails tell nothing apart in practice.
+# 64 characters: longer tokens are hashes and blobs, whose tails distinguish nothing in practice.
 _MAX_TERM = 64
 _TOKEN = re.compile(r"\w+(?:[-./:@]+\w+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
-# Of more than one: `GPUs`, `listPVCsOf`.
+# The plural of an acronym: `GPUs`, `listPVCsOf`.
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+")
@@ -44,18 +44,18 @@ _local = threading.local()
 
 
 def terms(text: str) -> Counter[str]:
-    """Count the terms of a text. Empty for a text of nothing but stop words."""
+    """Count the terms of a text; empty for a text of only stop words."""
     return Counter(sequence(text))
 
 
 def sequence(text: str) -> Iterator[str]:
-    """Yield the terms of a text in its order; the dates that it names come last."""
+    """Yield the terms of a text in text order, followed by those of the dates that it names."""
     token_texts, date_terms = tokens(text)
     return chain(chain.from_iterable(map(_token, token_texts)), date_terms)
 
 
 def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
-    """Cut a text into what `of_token` takes; with the terms of the dates that it names."""
+    """Return the tokens of a text, as `of_token` takes them, and the terms of its named dates."""
     plain = _plain(text)
     token_texts = _TOKEN.findall(plain)
     if dates.MONTH_WORDS.isdisjoint(token_texts) or not has_digits(plain):
@@ -65,10 +65,10 @@ def tokens(text: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
-    """Return the terms of what stands between two spaces, and whether it may name a month.
+    """Return the terms of a text between two spaces, and whether it may name a month.
 
-    A plain text (`str.isascii`) has the terms of its chunks, since no token goes beyond one, and
-    those of dates where it has a month's name and a digit.
+    The terms of an ASCII text (`str.isascii`) are those of its chunks, because no token spans a
+    space, and those of its dates if it has a month's name and a digit.
     """
     token_texts = _TOKEN.findall(_plain(chunk))
     terms = tuple(chain.from_iterable(map(of_token, token_texts)))
@@ -76,17 +76,17 @@ def of_chunk(chunk: str) -> tuple[tuple[str, ...], bool]:
 
 
 def has_digits(text: str) -> bool:
-    """Tell whether there is a digit."""
+    """Return whether the text has a digit."""
     return _DIGIT.search(text) is not None
 
 
 def unspaced(text: str) -> int:
-    """Count the characters of scripts that put no spaces between words."""
+    """Count the characters of scripts that do not separate words by spaces."""
     return 0 if text.isascii() else sum(map(len, _UNSPACED.findall(text)))
 
 
 def _plain(text: str) -> str:
-    """Drop accents, endings after an apostrophe, and commas between thousands."""
+    """Drop accents, endings after an apostrophe, and thousands separators."""
     plain = text if text.isascii() else _folded(text)
     if "'" in plain or "\u2019" in plain:
         plain = _ENDING.sub("", plain)
@@ -99,7 +99,7 @@ def stem(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Drop accents of Latin, Greek and Cyrillic; every other script keeps its marks."""
+    """Drop accents of Latin, Greek and Cyrillic; other scripts keep their marks."""
     return normalized("NFKC", _MARKS.sub("", normalized("NFKD", text)))
 
 
@@ -117,7 +117,7 @@ def of_token(token: str) -> tuple[str, ...]:
     parts = _PART.findall(plain)
     token_terms = []
     if len(parts) > 1 or "_" in token or _HUMP.search(plain):
-        # A whole identifier is never stemmed, and never a stop word.
+        # A whole identifier is neither stemmed nor treated as a stop word.
         token_terms.append("=" + token.casefold()[:_MAX_TERM])
     for part in parts or [token]:
         folded = part.casefold()
@@ -127,9 +127,9 @@ def of_token(token: str) -> tuple[str, ...]:
 
 
 def _token(token: str) -> tuple[str, ...]:
-    """Return the terms of one token; one seen before costs a lookup, for texts share their words.
+    """Return the terms of one token, from a cache if it is short, because texts share their words.
 
-    A long one is a blob that nobody repeats, and may be as long as a fact.
+    A long token is a blob that hardly ever repeats, and may be as long as a fact.
     """
     return _cached_terms(token) if len(token) <= _MAX_TERM else of_token(token)
 
@@ -138,7 +138,7 @@ _cached_terms = functools.lru_cache(maxsize=32_768)(of_token)
 
 
 def _version(token: str) -> Iterator[str]:
-    """Yield a version whole and at each of its levels but the first: `1.29.3` is a `1.29`."""
+    """Yield a version whole and at each level but the first: `1.29.3` is also a `1.29`."""
     numbers = token.lstrip("vV").split(".")
     for end in range(2, len(numbers) + 1):
         yield "=" + ".".join(numbers[:end])[:_MAX_TERM]
@@ -160,5 +160,5 @@ def _stem(folded: str) -> str:
     # The stemmer keeps state between calls, so each thread has its own.
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
-        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)  # 0: we remember words
+        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)  # 0: we cache words
     return str(stemmer.stemWord(base))

@@ -1,7 +1,7 @@
-"""What the texts of a batch of facts say by themselves: hashes and terms, where no gate objects.
+"""Analyses the texts of a batch of facts: hashes and terms, unless a write gate may object.
 
-Most of what a fact costs before it is written. It reads nothing else and keeps nothing that
-matters, so a process of its own may do it as well (`analysis_worker`).
+This is most of the work before a fact is written. It depends on nothing but the texts and keeps no
+state that affects results, so another process may do it (`analysis_worker`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from knowledge_service.search.text import term_ids
 
 
 class AnalysedBatch(msgspec.Struct, frozen=True, array_like=True):
-    """What was found, fact by fact."""
+    """The results of an analysis, fact by fact."""
 
     hashes: tuple[bytes | None, ...]
-    """Of equality; None for a fact that must be looked at alone."""
+    """The hash of equality; None for a fact that must be analysed alone."""
     terms: tuple[bytes, ...]
-    """As `terms.packed_of` gives them; nothing for a fact that must be looked at alone."""
+    """The result of `term_ids.term_ids_of`; empty for a fact that must be analysed alone."""
 
 
 def analyse_batch(texts: Sequence[FactText]) -> AnalysedBatch:
-    """Analyse facts together; what a gate might object to is left to be analysed alone."""
+    """Analyse facts together; facts that a gate might object to are left to be analysed alone."""
     hashes = tuple(
         [
             None if sign else kais_facts.plain_hash(text.kind, text.content)
@@ -43,7 +43,7 @@ def analyse_batch(texts: Sequence[FactText]) -> AnalysedBatch:
 
 
 def _screened_text(text: FactText) -> str:
-    """Return what the gates read of a fact; the end of a line is the end of a word for both."""
+    """Return the text of a fact that the gates read; both treat a line end as a word end."""
     if text.title is None and not text.tags:
         return text.content
     return "\n".join((text.content, text.title or "", *text.tags))

@@ -1,8 +1,8 @@
-"""Dates in texts and questions: calendar days, months and years as intervals.
+"""Dates in texts and queries: calendar days, months and years as intervals.
 
-Understands `2023-05-07`, `7 May 2023`, `May 7th`, `May 2023`, `2023`, `summer 2023`, in questions
-`before May 2023`, and what is relative to a moment: yesterday, last week, three months ago, on
-Friday, next month, last summer. Pure; no clock.
+The module understands `2023-05-07`, `7 May 2023`, `May 7th`, `May 2023`, `2023` and `summer 2023`;
+in queries also `before May 2023`; and relative dates: yesterday, last week, three months ago, on
+Friday, next month, last summer. Pure; reads no clock.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from knowledge_service.search.text.english import MONTHS, WEEKDAYS
 
 _NAMES = {name: n for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
-# `May` and `March` are words, too: a month that stands alone must be written with a capital letter.
+# `May` and `March` are also words: a month without day and year must have a capital letter.
 _MONTH = "(?P<m>" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r")\b\.?"
-# The first month of each, as it is in the north; winter goes on into the next year.
+# The first month of each season in the northern hemisphere; winter extends into the next year.
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<y>(?:19|20)\d{2})\b"
@@ -29,10 +29,10 @@ _WRITTEN = (
 )
 _LONE_MONTH = re.compile(r"\b(?P<m>" + "|".join(m.capitalize() for m in MONTHS) + r")\b")
 _LONE_YEAR = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}")
-# What is written of the calendar has a year or the name of a month; most questions have neither.
+# A calendar date has a year or the name of a month; most queries have neither.
 _CALENDAR = re.compile(rf"(?i)(?:19|20)\d{{2}}|\b{_MONTH}")
 MONTH_WORDS = frozenset(form for name in _NAMES for form in (name, name.capitalize(), name.upper()))
-"""Every spelling of a month's name in which texts have it; a quick look before patterns."""
+"""Every usual spelling of a month's name; a cheap test before the patterns."""
 _AGO = re.compile(r"(?i)\b(?P<n>\d+|an?|two|three|four|five|six|seven|eight|nine|ten)\s+"
                   r"(?P<unit>day|week|month|year)s?\s+ago\b")  # fmt: skip
 _RELATIVE_PERIOD = re.compile(r"(?i)\b(?P<which>last|past|this|previous|next|on)\s+"
@@ -46,18 +46,18 @@ _COMPARED = re.compile(r"(?i)\b(?P<how>before|until|prior to|after|since)\s+(?:t
 _NUMBER_WORDS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
             "eight": 8, "nine": 9, "ten": 10}  # fmt: skip
 _DAY_OFFSETS = {"yesterday": -1, "tomorrow": 1}
-# `30th of September, 2023`; arbitrary.
+# Long enough for `30th of September, 2023`; arbitrary.
 _LONGEST_DATE = 32
-# Of a longer span, its first days stand for it; a month and a bit.
+# A longer span is represented by its first days, a little more than a month.
 _MOST_DAYS = 40
-# A century ago, and a year ahead, are still in the calendar.
+# A century before, and a year after, must still be in the calendar.
 _FIRST_YEAR, _LAST_YEAR = 200, 9900
 _LONG = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A calendar date as far as it was said; `year` 0 for any year, `day` 0 for a whole month."""
+    """A calendar date as far as it is known; `year` 0 for any year, `day` 0 for a whole month."""
 
     year: int
     month: int
@@ -65,7 +65,7 @@ class Moment:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Return how the index writes it: the day, the month, and the day of any year."""
+        """Return the index terms: the month, the day, and the day of any year."""
         date_terms = []
         if self.year and self.month:
             date_terms.append(f"d:{self.year:04}-{self.month:02}")
@@ -76,7 +76,7 @@ class Moment:
         return tuple(date_terms)
 
     def holds(self, moment: datetime) -> bool:
-        """Tell whether a moment lies in it."""
+        """Return whether a time lies in the period."""
         return (
             self.year in (0, moment.year)
             and self.month in (0, moment.month)
@@ -92,20 +92,20 @@ class Span:
     last: date
 
     def holds(self, moment: datetime) -> bool:
-        """Tell whether a moment lies in it."""
+        """Return whether a time lies in the span."""
         return self.first <= moment.date() <= self.last
 
     @property
     def moments(self) -> Iterator[datetime]:
-        """Yield a moment of each of its days, of the first so many."""
+        """Yield the start of each day, at most of the first `_MOST_DAYS` days."""
         for days in range(min((self.last - self.first).days + 1, _MOST_DAYS)):
             yield datetime.combine(self.first + timedelta(days=days), time(), UTC)
 
 
 def dates_in_text(text: str) -> tuple[Moment, ...]:
-    """Return the dates that a text names, each once."""
+    """Return the dates that a text names, without duplicates."""
     moments = dict.fromkeys([*iso_dates(text), *named_dates(text)])
-    # `7 May 2023` holds `May 2023`, which says less.
+    # `7 May 2023` includes `May 2023`, which is less precise.
     days = {(moment.year, moment.month) for moment in moments if moment.day}
     return tuple(
         moment for moment in moments if moment.day or (moment.year, moment.month) not in days
@@ -113,13 +113,13 @@ def dates_in_text(text: str) -> tuple[Moment, ...]:
 
 
 def iso_dates(text: str) -> Iterator[Moment]:
-    """Yield the dates in digits, as ISO 8601 has them."""
+    """Yield the dates in digits, in the format of ISO 8601."""
     for match in _ISO.finditer(text):
         yield from _checked(int(match["y"]), int(match["m"]), int(match["d"] or 0))
 
 
 def named_dates(text: str) -> Iterator[Moment]:
-    """Yield the dates with the name of a month, and a day or a year."""
+    """Yield the dates that have the name of a month, and a day or a year."""
     for pattern in _WRITTEN:
         for match in pattern.finditer(text):
             groups = match.groupdict()
@@ -136,7 +136,7 @@ def _checked(year: int, month: int, day: int) -> Iterator[Moment]:
 
 
 def dates_in_query(question: str, now: datetime) -> tuple[Moment | Span, ...]:
-    """Return the dates that a question is about; relative ones are counted from `now`."""
+    """Return the dates that a query is about; relative dates count from `now`."""
     calendar_dates = _of_calendar(question) if _CALENDAR.search(question) else []
     return tuple(dict.fromkeys([*calendar_dates, *relative(question, now.astimezone(UTC).date())]))
 
@@ -154,7 +154,7 @@ def _of_calendar(question: str) -> list[Moment | Span]:
 
 
 def comparisons(question: str) -> dict[Moment, Span]:
-    """Return the dates after "before", "after" or "since", and what is meant by them."""
+    """Return the dates after "before", "after" or "since", with the spans that they stand for."""
     return dict(_find_comparisons(question)) if _CALENDAR.search(question) else {}
 
 
@@ -178,7 +178,7 @@ def _find_comparisons(question: str) -> Iterator[tuple[Moment, Span]]:
 
 
 def _days(moment: Moment) -> tuple[date, date]:
-    """Return the first and last day of a month or day of a year."""
+    """Return the first and last day of a month, or of a single day."""
     first = date(moment.year, moment.month, moment.day or 1)
     if moment.day:
         return first, first
@@ -192,7 +192,7 @@ def _season(name: str, year: int) -> Span:
 
 
 def relative(text: str, today: date) -> Iterator[Span]:
-    """Yield the days that a text names as of a day; none as of the calendar's ends."""
+    """Yield the spans that a text names relative to `today`; none at the ends of the calendar."""
     if not (_RELATIVE.search(text) and _FIRST_YEAR <= today.year <= _LAST_YEAR):
         return
     for match in _DAY_WORD.finditer(text):
@@ -204,7 +204,7 @@ def relative(text: str, today: date) -> Iterator[Span]:
             _NUMBER_WORDS.get(number_word) or int(number_word[:4]),
             _LONG[match["unit"].lower()],
         )
-        # What was n months ago was so roughly: half a unit to both sides.
+        # "n months ago" is approximate: allow half a unit on both sides.
         middle, slack = min(count * days, 36_500), days // 2
         yield Span(today - timedelta(days=middle + slack), today - timedelta(days=middle - slack))
     for match in _RELATIVE_PERIOD.finditer(text):

@@ -1,7 +1,7 @@
-"""Terms as numbers, so that postings are arrays: the first 64 bits of a hash without a key.
+"""Term numbers, so that postings are arrays: the first 64 bits of an unkeyed hash.
 
-Two terms of one number would be one term for the index; among a million terms that happens once in
-tens of millions of stores, and it never reaches beyond the scopes that have both.
+The index would treat two terms with the same number as one term. Among a million terms that happens
+once in tens of millions of stores, and it affects only the scopes that have both terms.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def number(term: str) -> int:
 
 
 def term_ids_of(text: str) -> bytes:
-    """Return the numbers of a text's terms, 8 bytes each; a term that comes twice is there twice.
+    """Return the numbers of a text's terms, 8 bytes each, repeated as often as the term occurs.
 
-    Each text that is stored comes through here, most of it words that were seen before.
+    Every stored text passes through here, and most of its words are cached.
     """
     if text.isascii():
         cached, chunks = _memory.chunks, text.split()
         packed = b"".join(map(cached.__getitem__, chunks))
         if len(cached) >= _MAX_CHUNKS or cached.long >= _MAX_LONG_CHARACTERS:
-            # Who is about to look for months in the old one goes on with it.
+            # A thread that is about to look for months in the old cache keeps using it.
             _memory.chunks = cached.next()
         if cached.months.isdisjoint(chunks) or not analyser.has_digits(text):
             return packed
@@ -38,12 +38,12 @@ def term_ids_of(text: str) -> bytes:
 
 
 def document_of(fact_no: int, text: str) -> Document:
-    """Make what the index keeps of a fact with this text."""
+    """Return the index document of a fact with this text."""
     return document_packed(fact_no, term_ids_of(text))
 
 
 def document_packed(fact_no: int, packed: bytes) -> Document:
-    """Make what the index keeps of a fact whose terms have these numbers."""
+    """Return the index document of a fact from the packed numbers of its terms."""
     numbers = sorted(struct.unpack(f"<{len(packed) // 8}q", packed))
     if len(set(numbers)) < len(numbers):
         return _document(fact_no, Counter(numbers))
@@ -51,7 +51,7 @@ def document_packed(fact_no: int, packed: bytes) -> Document:
 
 
 def document(fact_no: int, counts: Mapping[str, int]) -> Document:
-    """Make what the index keeps of a fact whose text has these terms."""
+    """Return the index document of a fact from the counts of its terms."""
     return _document(fact_no, {number(term): count for term, count in counts.items()})
 
 
@@ -62,23 +62,23 @@ def _document(fact_no: int, counts: Mapping[int, int]) -> Document:
 
 
 class _ChunkCache(dict[str, bytes]):
-    """The packed numbers of what stands between two spaces: nearly all of it was seen before.
+    """A cache of packed term numbers by the text between two spaces, which mostly repeats.
 
-    When it is full another one goes on, which takes over what it is asked for: to remember in which
-    order things were asked for would cost more, and to begin anew would forget every word of a
-    store for the sake of its numbers.
+    A full cache is replaced by a new one, which takes over the entries that are used. Tracking the
+    order of use would cost more, and starting empty would forget every word of a store because of
+    its numbers.
     """
 
     def __init__(self, previous: _ChunkCache | None = None) -> None:
         super().__init__()
         self._before = previous
         self.months: set[str] = set()
-        """Those that may name a month, long ones too."""
+        """The chunks that may name a month, including long ones."""
         self.long = 0
-        """How many characters the long ones of these have, or more."""
+        """An upper bound of the characters of the long chunks in `months`."""
 
     def next(self) -> _ChunkCache:
-        """Return the one that goes on; what was not asked for since the last time is let go of."""
+        """Return the successor of this cache; drop entries unused since the last successor."""
         self._before = None
         return _ChunkCache(self)
 
@@ -102,7 +102,7 @@ class _ChunkCache(dict[str, bytes]):
 
 
 def _packed(term: str) -> bytes:
-    # What has digits is rarely seen again.
+    # Terms with digits rarely occur again.
     return _cached_id(term) if term.isalpha() else _hashed(term)
 
 
@@ -114,11 +114,11 @@ _blake2b = hashlib.blake2b
 _cached_id = functools.lru_cache(maxsize=32_768)(_hashed)
 
 
-_MAX_CHUNKS = 32_768  # of each of two
+_MAX_CHUNKS = 32_768  # in each of two caches
 _MAX_CACHED_CHARACTERS = (
-    64  # a longer one is a blob that nobody repeats, and may be as long as a fact
+    64  # a longer chunk is a blob that hardly ever repeats, and may be as long as a fact
 )
-_MAX_LONG_CHARACTERS = 1 << 20  # characters; arbitrary, a small part of what the short ones take
+_MAX_LONG_CHARACTERS = 1 << 20  # arbitrary; a small part of what the short chunks take
 
 
 class _SharedCache:

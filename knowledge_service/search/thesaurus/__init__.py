@@ -1,7 +1,7 @@
-"""The thesaurus and the word lists of the analyser, as data files beside this module.
+"""The thesaurus and the word lists of the analyser, loaded from data files next to this module.
 
-Each file says in its header where it comes from and how to extend it. Lines that begin with `#` are
-comments. The tables are read once, when this module is imported.
+The header of each file gives its source and explains how to extend it. Lines that begin with `#`
+are comments. The tables are read once, when this module is imported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import resources
 
 Group = tuple[str, ...]
-"""Words of one line."""
+"""The words of one line."""
 Expansion = tuple[Group, Group]
 """The words before the colon of a line, and those after it."""
 
@@ -43,4 +43,4 @@ STOP_WORDS = frozenset(_words("stop_words"))
 LIGHT_WORDS = frozenset(_words("light_words"))
 FRAME_WORDS = frozenset(_words("frame_words"))
 IRREGULAR_FORMS = {form: group[0] for group in _groups("irregular_forms") for form in group}
-"""From an irregular form, plural, spelling or small number in words to the indexed form."""
+"""Maps an irregular form, plural, spelling or small number in words to the indexed form."""

@@ -1,7 +1,7 @@
-"""Which session a fact is a part of: what ties the turns of a conversation together.
+"""Identifies the conversation that a fact is part of.
 
-A session is read from what a fact is about, refers to or is tagged with, from data, from what
-stands before the words in brackets, or from the moment that facts share. Pure.
+A conversation is derived from what a fact is about, refers to or is tagged with, from its data,
+from a heading in brackets before the words, or from the time that facts share. Pure.
 """
 
 from __future__ import annotations
@@ -25,25 +25,22 @@ _LABEL = (
 _CONVERSATION_TAG = re.compile(rf'(?i)"({_LABEL}[^"]{{0,20}})"')
 _HEAD_LABEL = re.compile(rf"(?i)\b{_LABEL}")
 TURN = re.compile(r"(?i)turn|message|utterance|line|post|dia_id|comment|^dia$")
-"""Types of references that name a turn."""
+"""Types of references that identify a turn."""
 TURN_TAG = re.compile(r'"([A-Za-z]{1,12}\d{1,6}):\d{1,6}"')
-"""A tag that names a turn, in the JSON of a fact's tags: `D1:3` is the third of D1."""
+"""A tag that identifies a turn, in the JSON of a fact's tags: `D1:3` is the third of D1."""
 _TURN_ID = re.compile(r"(.*\d.*)[:#/.]\d+")
 _DAY_US = 86_400_000_000
-# So many facts must bear a name before names in subjects, titles and tags are taken for speakers',
-# and each name comes twice on average. Few things but those of a conversation are told like that.
+# Names in subjects, titles and tags count as speakers only if at least this many facts have one,
+# and each name occurs twice on average. Few facts other than those of a conversation do.
 _MIN_NAMES = 4
-# So many people may talk in a session though none says much.
+# Up to this many people may talk in a session, even if none says much.
 _MAX_SPEAKERS = 4
 Conversation = tuple[int, str, Hashable]
-"""The scope, by what facts are tied together, and its name."""
+"""The scope's number, the source of the grouping, and the name."""
 
 
 def group_by_conversation(rows: Iterable[Candidate]) -> dict[int, Conversation]:
-    """Name what each fact is a part of: facts of one session stand beside each other.
-
-    Without what nothing ties to others.
-    """
+    """Return the conversation of each fact, by fact number; facts without one are left out."""
     conversations: dict[int, Conversation] = {}
     by_speaker: dict[Conversation, list[tuple[int, str]]] = {}
     by_name: dict[Conversation, list[tuple[int, str]]] = {}
@@ -69,20 +66,21 @@ def group_by_conversation(rows: Iterable[Candidate]) -> dict[int, Conversation]:
 
 
 def _are_topics(names: Set[str], turns: int) -> bool:
-    """Tell whether what looks like names are topics (`Redis: ...`): many, and few come again."""
+    """Return whether apparent names are topics (`Redis: ...`): many names, few of them repeated."""
     return len(names) > _MAX_SPEAKERS and 3 * len(names) > turns
 
 
 def possible_conversation(row: Candidate) -> Conversation | None:
-    """Name what a fact is a part of if names come again and again around it."""
+    """Return the conversation of a fact, assuming that its name, if it has one, is a speaker's."""
     return conversation_of(row) or (_by_moment(row) if speakers.candidate_name(row) else None)
 
 
 def conversation_of(row: Candidate) -> Conversation | None:
-    """Name what a fact is a part of, as far as it says so itself.
+    """Return the conversation of a fact, as far as the fact itself identifies it.
 
-    The entity it is about, the session or run that it refers to, a tag such as `session_3`, data,
-    or, for somebody's words, the day they are of. None when nothing ties it to others.
+    The conversation is the entity that the fact is about, the session or run that it refers to, a
+    tag such as `session_3`, a session or turn in its data, or, for a statement with a speaker, its
+    day. None if there is none of these.
     """
     conversation = _by_reference(row) or _by_metadata(row)
     if conversation is not None:
@@ -91,7 +89,7 @@ def conversation_of(row: Candidate) -> Conversation | None:
 
 
 def is_conversation(conversation: Conversation) -> bool:
-    """Tell whether it is of what people say, not of what a run or a thing is known by."""
+    """Return whether the group is a dialogue, not the facts of a run or about an entity."""
     _, source, name = conversation
     return source != "about" and not (
         isinstance(name, tuple) and source == "ref" and not _is_spoken_kind(name[0])
@@ -125,7 +123,7 @@ def _by_metadata(row: Candidate) -> Conversation | None:
 
 
 def _by_day(row: Candidate) -> Conversation:
-    """Name the day of somebody's words."""
+    """Return the day of a statement as its conversation."""
     if row.valid_from_us is not None:
         return row.scope_no, "day", row.valid_from_us // _DAY_US
     return row.scope_no, "day", _heading_label(speakers.time_text(row))
@@ -143,7 +141,7 @@ def _conversation_tag(tags_json: str) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def _heading_label(head: str) -> Hashable:
-    """Take what stands before the words: a session's number, a day, or nothing of both."""
+    """Parse the heading before the words: a session's label, a day, or None."""
     label = _HEAD_LABEL.search(head) if head else None
     if label:
         return label[0].casefold()
@@ -162,6 +160,6 @@ def _referred(source_json: str) -> tuple[str, str]:
         for ref in refs:
             if TURN.search(ref["type"]):
                 kind, name = ref["type"], ref["id"]
-    # `D1:3` is the third turn of D1, whatever it is called.
+    # `D1:3` is the third turn of D1, whatever its type.
     turn = _TURN_ID.fullmatch(name)
     return kind, turn[1] if turn else name

@@ -1,7 +1,7 @@
-"""Who says a fact, whether it only asks, and which day its words are of.
+"""Identifies the speaker of a fact, turns that only ask, and the day of a statement.
 
-Nobody has to tell turns in one way. The one who speaks is read from the words (`Anna: ...`), from
-data, or, where names come again and again (`sessions`), from subject, title or tag. Pure.
+Clients write turns in many ways. The speaker is read from the content (`Anna: ...`), from data, or,
+where names are repeated (`sessions`), from subject, title or tag. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.text import analyser, dates
 
-# `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; at most three words of a name.
+# `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; a name has at most three words.
 _SPEAKER = re.compile(
     r"(?:[\[(](?P<head>[^\])\n]{0,60})[\])]\s*)?"
     r"(?P<who>[A-Z][\w'.-]{0,30}(?: [A-Z][\w'.-]{0,30}){0,2})"
@@ -24,17 +24,17 @@ _SPEAKER = re.compile(
 _NAME = re.compile(r"[A-Z][\w'.-]{1,30}(?: [A-Z][\w'.-]{0,30}){0,2}")
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _QUESTION_ENDINGS = ("?", '?"', "?\u201d")
-# So many words beside its questions are a greeting or a comment ("Wow, congratulations!").
+# Up to this many words beside its questions are a greeting or a comment ("Wow, congratulations!").
 _GREETING_WORDS = 6
-# A turn of so many words says little; before them stand a day, a moment and a name.
+# A turn of up to this many words says little. A heading before them has a day, a time and a name.
 _SHORT_WORDS, _HEADING_WORDS = 6, 12
-# So many signs of a script without spaces say as much as a word.
+# This many characters of a script without spaces say as much as a word.
 _CHARACTERS_PER_WORD = 2
 _SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
 def speaker(row: Candidate) -> str | None:
-    """Return who says the content, case-folded; None unless it is put as somebody's words."""
+    """Return the speaker, case-folded; None unless the content or the data names one."""
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"].casefold()
@@ -42,7 +42,7 @@ def speaker(row: Candidate) -> str | None:
 
 
 def speaker_name(row: Candidate) -> str | None:
-    """Return who says the content in a conversation."""
+    """Return the speaker in a conversation; None for the author of a written text."""
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"]
@@ -51,7 +51,7 @@ def speaker_name(row: Candidate) -> str | None:
 
 
 def candidate_name(row: Candidate) -> str | None:
-    """Return a name that the fact bears, or None; whether it is a speaker's is another question."""
+    """Return a name in the subject, title or tags, or None; it need not be a speaker's."""
     for text in (row.subject, row.title):
         if text and _NAME.fullmatch(text):
             return text
@@ -59,9 +59,9 @@ def candidate_name(row: Candidate) -> str | None:
 
 
 def is_speaker(row: Candidate, names: frozenset[str]) -> bool | None:
-    """Tell whether one of these case-folded names says the content, or the fact bears it.
+    """Return whether one of these case-folded names is the speaker's, or is a name of the fact.
 
-    None when nobody says it and it bears none of them.
+    None when the fact has no speaker and none of these names.
     """
     speaking = speaker(row)
     if speaking is not None:
@@ -79,14 +79,14 @@ def _has_name(row: Candidate, names: frozenset[str]) -> bool:
 
 
 def has_speaker(row: Candidate) -> bool:
-    """Tell whether a name is on it, so that what stands beside it may be what it answers."""
+    """Return whether the fact has a name, so that the turn before it may be what it answers."""
     return bool(speaker_name(row) or candidate_name(row))
 
 
 def is_asking(row: Candidate) -> bool:
-    """Tell whether a turn only asks, and hardly says anything: what is looked for comes after it.
+    """Return whether a turn only asks and says hardly anything: the answer comes after it.
 
-    A fact of the kind `question` is one to be found.
+    A fact of the kind `question` does not count: it may be the answer itself.
     """
     content = row.content
     if not content.endswith(_QUESTION_ENDINGS) or row.kind == "question":
@@ -100,9 +100,9 @@ def is_asking(row: Candidate) -> bool:
 
 
 def is_short(row: Candidate) -> bool:
-    """Tell whether a turn has so few words that it hardly says anything by itself.
+    """Return whether a turn is so short that it says hardly anything by itself.
 
-    What a subject is by a predicate is no turn.
+    A fact with a predicate is not a turn.
     """
     if row.predicate or row.content.count(" ") >= _SHORT_WORDS + _HEADING_WORDS:
         return False
@@ -114,7 +114,7 @@ def is_short(row: Candidate) -> bool:
 
 
 def is_spoken_to(row: Candidate) -> bool:
-    """Tell whether the words are to the one who listens, and so perhaps about them ("your dog")."""
+    """Return whether the words address the listener ("your dog"), and so may be about them."""
     return _SPOKEN_TO.search(row.content) is not None
 
 
@@ -124,16 +124,16 @@ def _spoken_text(row: Candidate) -> str:
 
 
 def time_text(row: Candidate) -> str:
-    """Return what stands in brackets before the words, or what data says of when; may be empty."""
+    """Return the heading in brackets before the words, or the time in the data; may be empty."""
     match = _SPEAKER.match(row.content)
     head = match["head"] if match else None
     return head or (turn_metadata(row.data_json).time_text if row.data_json else "")
 
 
 def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
-    """Return the days that stand before somebody's words or beside them, unless it says since when.
+    """Return the days in a statement's heading or data, unless the fact has `valid_from`.
 
-    What a fact holds from is said by `valid_from` alone where that is given.
+    If `valid_from` is set, it alone says when the fact begins to be true.
     """
     if row.valid_from_us is not None:
         return ()
@@ -143,7 +143,7 @@ def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def turn_metadata(data_json: str) -> TurnMetadata:
-    """Read what data says of speaker, session, turn and moment."""
+    """Read speaker, session, turn and time from the data."""
     return conversation_metadata.parse_json(data_json)
 
 

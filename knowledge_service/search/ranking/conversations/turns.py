@@ -1,4 +1,4 @@
-"""Where turns stand in a session: as they came, unless their numbers say otherwise. Pure."""
+"""Orders the turns of a session: as they were stored, unless their numbers disagree. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.conversations import sessions, speakers
 from knowledge_service.search.ranking.conversations.sessions import Conversation
 
-# Turns of a session that are told at once stand closer; found ones leave gaps. Arbitrary.
+# Turns of a session that are written at once are closer together. Selected turns leave gaps.
+# Arbitrary.
 _MAX_GAP = 48
-# More than any number of a turn, so that no two runs meet.
+# Above the number of any turn, so that the positions of two runs never overlap.
 _RUN_STRIDE = 1 << 32
 _LAST_NUMBER = re.compile(r"\d{1,9}$")
 
@@ -24,10 +25,10 @@ def order_turns(
     rows: Mapping[int, Candidate],
     ordinals: Mapping[int, int],
 ) -> Mapping[int, int]:
-    """Return where facts of sessions stand: places, unless turns that say their number disagree.
+    """Return the position of each fact: the index position, unless turn numbers contradict it.
 
-    Several clients that tell a conversation at once mix its turns. Then the numbers of that session
-    stand for its places. What came far apart under one name are two sessions.
+    Several clients that write a conversation at once interleave its turns. The positions of such a
+    session follow its turn numbers. Turns that are far apart under one name are two sessions.
     """
     by_conversation: dict[Conversation, list[tuple[int, int, int]]] = {}
     for number, conversation in conversations.items():
@@ -44,7 +45,7 @@ def order_turns(
 
 
 def _runs(turns: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int, int, int]]]:
-    """Part what did not come close together, by place."""
+    """Split turns wherever two neighbours are far apart by position."""
     start = 0
     for end, (earlier, later) in enumerate(pairwise(turns), 1):
         if later[0] - earlier[0] > _MAX_GAP:
@@ -54,7 +55,7 @@ def _runs(turns: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int,
 
 
 def _turn(row: Candidate) -> int | None:
-    """Return the number that a turn has in its session, as data, references or tags tell it."""
+    """Return the number of a turn in its session, from data, references, tags or the position."""
     name = speakers.turn_metadata(row.data_json).turn if row.data_json else ""
     if not name and '"refs":[{' in row.source_json:
         name = _turn_referred(row.source_json)
