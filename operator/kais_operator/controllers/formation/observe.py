@@ -1,4 +1,4 @@
-"""Reads a Formation: its cells, by label and by the names they shall have, its map and claim."""
+"""Read a Formation with its cells, by label and by their desired names, its map and its claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kais_operator.ports import World
 
 
 async def observe_formation(world: World, ref: ObjectRef) -> Observation | None:
-    """Read a Formation and what bears the names of its children; None when it is gone."""
+    """Read a Formation and the objects with the names of its children; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None

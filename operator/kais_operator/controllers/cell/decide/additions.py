@@ -1,8 +1,9 @@
-"""Additions by others to a Deployment or Service of ours, and their removal.
+"""Find and remove additions by other clients to a Deployment or Service of a cell.
 
-Only its Cell decides a workload's spec. What the API server fills in by default is no addition,
-nor is what `kubectl rollout restart` writes, nor what the installation allows (a mesh that injects,
-say). After three removals in a row, a condition reports the conflict, and the pauses grow.
+Only its Cell decides a workload's spec. Three kinds of fields do not count as additions: defaults
+of the API server, the annotation of `kubectl rollout restart`, and what the installation allows,
+for example for a mesh that injects containers. After three removals in a row, a condition reports
+the conflict, and the pauses between removals grow.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from kais_operator.planning.plan import Body
 
 ALLOWED_ALWAYS = ("spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",)
 ROW = 3
-"""Consecutive removals without a pause."""
+"""Number of consecutive removals before the first pause."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
 ROW_ENDS = timedelta(hours=2)
-"""A removal this long after the one before begins a new row; longer than any pause."""
+"""A removal this long after the last one starts a new row; longer than any pause."""
 _MERGE_KEYS: Mapping[str, str] = {
     "containers": "name",
     "initContainers": "name",
     "env": "name",
     "volumes": "name",
     "volumeMounts": "mountPath",
-    "ports": "name",  # ours all have one
+    "ports": "name",  # the operator names every port
 }
 _ANY_VALUE = object()
 _DEFAULTS: Mapping[str, Any] = {
@@ -63,24 +64,27 @@ _DEFAULTS: Mapping[str, Any] = {
     "ipFamilyPolicy": _ANY_VALUE,
     "sessionAffinity": "None",
 }
-"""What the API server fills in, by the name of the field; any value where it chooses one."""
+"""Defaults of the API server by field name; `_ANY_VALUE` where the server chooses the value."""
 _POWER = re.compile(
     r"\.host(Network|PID|IPC)$|\.(initC|c)ontainers\[[^]]*\]$|\.securityContext\."
     r"|\.env\[(?!(KAIS|KNOWLEDGE|CELL)_)[^]]*\]$"
 )
-"""Variables of other names are the Cell's own, and the same in every version."""
+"""Paths that grant privileges.
+
+They include variables without a prefix of kais: the Cell declares these, so no version differs.
+"""
 _WEAKENING = "runAsNonRoot"
-"""Its false is no default: in a container it overrides the pod's true."""
+"""The field whose value false is no default: in a container it overrides true in the pod."""
 
 
 @dataclass(frozen=True)
 class Additions:
-    """What a workload has and its Cell does not give it.
+    """Fields of a workload that its Cell does not declare.
 
     Attributes:
-        removed: paths of what is to be taken away.
-        allowed: paths of what the installation lets stay.
-        spec_patch: merge patch of the spec that takes it away.
+        removed: paths to remove.
+        allowed: paths that the installation allows.
+        spec_patch: merge patch of the spec that removes them; None when there is nothing to remove.
     """
 
     removed: tuple[str, ...] = ()
@@ -89,7 +93,7 @@ class Additions:
 
 
 def find(desired: Body, live: Body, *, allowed: Sequence[str]) -> Additions:
-    """Compare a workload with what it shall be; `allowed` are paths in which `*` is any text."""
+    """Compare a workload with the desired one; in the paths `allowed`, `*` matches any text."""
     permitted = [_pattern(path) for path in (*ALLOWED_ALWAYS, *allowed)]
     comparison = _Comparison(permitted)
     cleaned = comparison.walk(desired["spec"], live["spec"], "spec")
@@ -107,7 +111,7 @@ class _Comparison:
         self.allowed: list[str] = []
 
     def walk(self, desired: Any, live: Any, path: str) -> Any:
-        """Give `live` without what is to be removed, and with `desired` where it differs."""
+        """Return `live` without additions to remove, and with `desired` where it differs."""
         if isinstance(desired, Mapping) and isinstance(live, Mapping):
             return self._mapping(desired, live, path)
         key = _MERGE_KEYS.get(path.rpartition(".")[2])
@@ -160,13 +164,13 @@ class _Comparison:
 
 @dataclass(frozen=True)
 class Row:
-    """Removals in a row: how many, and when the last one was."""
+    """The number of consecutive removals, and the time of the last one."""
 
     count: int = 0
     last: datetime | None = None
 
     def contested_until(self) -> datetime | None:
-        """Say until when nothing is removed; None while it is removed at once."""
+        """Return the end of the pause between removals; None when there is no pause."""
         if self.last is None or self.count < ROW:
             return None
         pause: timedelta = FIRST_PAUSE * 2 ** min(self.count - ROW, 10)
@@ -174,7 +178,7 @@ class Row:
 
 
 def row_of(live: Body, now: datetime) -> Row:
-    """Read the removals in a row that a workload has seen; none after a quiet time."""
+    """Read the consecutive removals from a workload; none if the last one is too long ago."""
     text = (live["metadata"].get("annotations") or {}).get(labels.REMOVED_ADDITIONS, "")
     number, _, at = text.partition(" ")
     try:
@@ -187,20 +191,20 @@ def row_of(live: Body, now: datetime) -> Row:
 
 
 def annotation(row: Row, now: datetime) -> str:
-    """Write down one more removal."""
+    """Return the annotation with one more removal."""
     return f"{row.count + 1} {now.strftime('%Y-%m-%dT%H:%M:%SZ')}"
 
 
 def decide(
     desired: Body, live: Body, *, allowed: Sequence[str], now: datetime
 ) -> tuple[ChildDecision, tuple[str, ...]]:
-    """Choose what to do about additions to a workload of ours.
+    """Choose what to do about additions to a cell's workload.
 
-    With them goes every other difference. An apply would leave what others own, and the API server
-    refuses a volume, say, that has two sources.
+    The removal also reverts every other difference. An apply would leave fields that others own,
+    and the API server refuses for example a volume with two sources.
 
     Returns:
-        The decision, and the paths that the installation lets stay.
+        The decision, and the paths that the installation allows.
     """
     additions = find(desired, live, allowed=allowed)
     if additions.spec_patch is None:
@@ -232,7 +236,7 @@ def decide(
 
 
 def _is_compared_by_part(key: str, value: Any) -> bool:
-    """Whether each part of an added value has a path of its own."""
+    """Whether each part of an added value is compared under a separate path."""
     if isinstance(value, list):
         return bool(value) and key in _MERGE_KEYS
     return bool(value) and key in ("annotations", "labels")
@@ -241,7 +245,8 @@ def _is_compared_by_part(key: str, value: Any) -> bool:
 def is_tampered(desired: Body, live: Body, *, allowed: Sequence[str]) -> bool:
     """Whether a pod template has more privileges than any version of kais grants.
 
-    For a template that an older version rendered: its variables and mounts may differ rightly.
+    It is for a template that an older version rendered, whose variables and mounts may rightly
+    differ.
     """
     removed = find(desired, live, allowed=allowed).removed
     volumes = live["spec"]["template"]["spec"].get("volumes") or ()
@@ -265,7 +270,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _merge_patch(live: Any, retained: Any) -> Body:
-    """Give the JSON merge patch (RFC 7386) that makes `retained` of `live`."""
+    """Return the JSON merge patch (RFC 7386) that turns `live` into `retained`."""
     patch: Body = {}
     for key, value in live.items():
         if key not in retained:
@@ -277,7 +282,7 @@ def _merge_patch(live: Any, retained: Any) -> Body:
 
 
 def listed(paths: Sequence[str]) -> str:
-    """Name paths in a message, the first few of many."""
+    """List paths for a message; of many only the first five."""
     paths_shown = ", ".join(paths[:_MAX_PATHS_SHOWN])
     return (
         paths_shown

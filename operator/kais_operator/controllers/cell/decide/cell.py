@@ -1,8 +1,8 @@
-"""What a Cell needs: an account, a place in the store, and a word about whether it can work.
+"""Decide what a Cell needs: its account, its registration, its workloads and its conditions.
 
-A task cell has no pod between missions. It is ready when its account is there: the pods come with
-the attempts of a Mission. A service cell is ready when its pod is. A store that is away keeps
-neither from being ready.
+A task cell has no pod between missions: the attempts of a Mission create the pods. It is ready when
+its account exists. A service cell is ready when its pod is. Neither depends on the knowledge
+service being available.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ UNSUPPORTED = (
 
 @dataclass(frozen=True)
 class CellObserved:
-    """A Cell as one look found it.
+    """The observed state of a Cell.
 
     Attributes:
-        housed: the object, with the Formation that it names.
-        account: the ServiceAccount under the name that its pods would use.
-        spec_map: what stands under the name of the map of a spec too large for a variable.
-        workloads: what stands under the names of a service cell's children, and its pods.
-        sharing: scopes of the other cells under the same borrowed account.
-        kin: the cells of the namespace, read only for a cell that another one may have made.
+        housed: the object with the Formation that it names.
+        account: the ServiceAccount with the name that its pods use.
+        spec_map: the object with the name of the ConfigMap for a spec too large for a variable.
+        workloads: the objects with the names of a service cell's children, and its pods.
+        sharing: scopes of the other cells that use the same borrowed account.
+        kin: the cells of the namespace; read only if another cell may have created this one.
         realm_uid: UID of the namespace.
-        is_registered: whether the store was told exactly what would be told now.
-        store_problem: why the store last did not answer; None since it did.
-        installation: what is set for every service cell.
+        is_registered: whether the knowledge service has exactly the present registration.
+        store_problem: why the knowledge service does not answer; None when it does.
+        installation: settings for every service cell.
     """
 
     housed: CellInFormation
@@ -78,13 +78,13 @@ class CellObserved:
 
     @property
     def cell(self) -> Cell:
-        """The object decided upon."""
+        """The Cell without its Formation."""
         return self.housed.cell
 
 
 @dataclass(frozen=True)
 class _CellDecision:
-    """What a pass comes to: what it says, what it writes, and when it looks again."""
+    """The result of a reconcile: conditions, writes, and delays until the next one."""
 
     conditions: Sequence[DesiredCondition]
     actions: tuple[Action, ...] = ()
@@ -93,7 +93,7 @@ class _CellDecision:
 
 
 def decide_cell(observed: CellObserved, now: datetime) -> Plan:
-    """Choose the writes that let a cell work, and say whether it can. Reads no clock."""
+    """Choose the writes and conditions of a cell. Reads no clock."""
     cell = observed.cell
     if cell.is_deleting:
         return Plan()
@@ -139,7 +139,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         decided = _CellDecision(desired, actions, requeue_delays=(account.requeue_after,))
     decided = replace(decided, actions=(*spawn_record, *decided.actions))
     decided = _with_ignored_changes(observed, decided)
-    if status_and_events.is_suspended(cell):  # after what stops a cell that must not run
+    if status_and_events.is_suspended(cell):  # after the cases that stop a cell that must not run
         desired = status_and_events.with_suspension(
             decided.conditions, write_condition=ConditionType.APPLIED
         )
@@ -148,7 +148,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
 
 
 def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
-    """Add to the summary which changes the spawn limits ignore, and look for their acceptance."""
+    """Add to the summary which changes the spawn limits ignore, and requeue for their approval."""
     kin = observed.kin
     ignored = None
     if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:
@@ -165,7 +165,7 @@ def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _Ce
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
-    """Decide on what every pod of the cell needs: its account, and the map of a large spec."""
+    """Decide about the account, and about the ConfigMap of a large spec; all pods need both."""
     cell = observed.cell
     account = service_account.decide_account(cell, observed.account, parent)
     if account.reason is not None:
@@ -190,18 +190,18 @@ def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
 
 
 def not_supported(spec: CellTemplateSpec) -> str | None:
-    """Say what to use instead of a kind of cell that this version cannot run; None for others."""
+    """Return a message for a kind of cell that this version cannot run; None for others."""
     return UNSUPPORTED if spec.mind is not None else None
 
 
 def parent_of(cell: Cell) -> Parent:
-    """Give the Cell as the parent of its children."""
+    """Return the Cell as the parent of its children."""
     metadata = cell.metadata
     return Parent(cell.api_version, cell.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
 def _refused(observed: CellObserved, account: Account, parent: Parent) -> _CellDecision:
-    """Say what stands in the way; without leave no pod runs on."""
+    """Report the obstacle; without permission to run, the pod is stopped as well."""
     stopped: tuple[Action, ...] = ()
     if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
         stopped = service_cells.stop_actions(parent, observed.workloads)
@@ -246,7 +246,7 @@ def _decide_service_cell(
 def _service_actions(
     observed: CellObserved, account: Account, workloads: Workloads
 ) -> tuple[Action, ...]:
-    """Register the account before the pod is made, unless the store is known to be away."""
+    """Order the writes: the registration comes before the pod if the service is available."""
     if account.uid is None:
         return account.actions
     registrations = _registrations(observed, account)
@@ -313,7 +313,7 @@ def _registered(observed: CellObserved, *, home: str, account: Account) -> Desir
 
 
 def remarks(spec: CellTemplateSpec) -> list[str]:
-    """Name what the spec says and this kind of cell has no use for."""
+    """Return remarks on fields of the spec that have no effect in this kind of cell."""
     unused = []
     if spec.tools:
         names = ", ".join(tool.name for tool in spec.tools)
@@ -340,7 +340,7 @@ def _registrations(observed: CellObserved, account: Account) -> tuple[Action, ..
 
 
 def principal_for(observed: CellObserved, *, account_uid: str) -> models.PrincipalIn:
-    """Make the registration that this look asks for."""
+    """Build the registration that follows from the observed state."""
     return cell_identity.principal(
         observed.cell,
         _identity(observed),
@@ -361,7 +361,7 @@ def _phase(ready: Condition) -> CellPhase:
 
 
 def _display_status(ready: Condition) -> str:
-    """Say in a word where a cell stands; the phase has none for one that rests."""
+    """Return the status in one word: for a cell at rest its reason, because no phase fits."""
     is_resting = ready.reason in (Reason.STANDBY, Reason.SCALED_DOWN)
     return ready.reason if is_resting and ready.status == "True" else _phase(ready)
 

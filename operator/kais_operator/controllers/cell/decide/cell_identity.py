@@ -1,6 +1,7 @@
-"""Where a cell stands: its short name, its account, its scope, and the settings that hold there.
+"""The identity of a cell: its short name, account, scope, and the settings for that scope.
 
-A Cell, its pods and its Mission must come to the same answers, so all of them ask here.
+The controllers of Cell and Mission and the builders of pods must come to the same results, so all
+use these functions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class CellInFormation:
-    """A Cell with the Formation that it names; None when it names none or that is missing."""
+    """A Cell with its Formation; None when it names no Formation, or that one is missing."""
 
     cell: Cell
     formation: Formation | None
@@ -26,13 +27,13 @@ class CellInFormation:
 
 @dataclass(frozen=True)
 class CellIdentity:
-    """Who a cell is to the others.
+    """The identity of a cell as others see it.
 
     Attributes:
-        short_name: its address inside its formation, or its name when it stands alone.
-        account: the ServiceAccount that its pods run under.
-        scope: what that account is at home in.
-        workspace: the volume claim that its formation shares, None without one.
+        short_name: its address inside its formation, or its name without a formation.
+        account: the ServiceAccount of its pods.
+        scope: the home scope of that account.
+        workspace: the volume claim of its formation's workspace; None without one.
     """
 
     short_name: str
@@ -42,7 +43,7 @@ class CellIdentity:
 
 
 def short_name(cell: Cell) -> str:
-    """Give a cell's address inside its formation: `lead-0`, even when its own name was cut."""
+    """Return a cell's address inside its formation: `lead-0`, even when its name was cut."""
     formation = cell.spec.formation_ref
     template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
     if formation is None or template is None:
@@ -63,12 +64,15 @@ def _is_replica(short: str, template: str) -> bool:
 
 
 def account_name(cell: Cell) -> str:
-    """Name the ServiceAccount of a cell's pods: the borrowed one, else its own."""
+    """Return the ServiceAccount of a cell's pods: a borrowed one, else one with the cell's name."""
     return cell.spec.service_account_name or cell.metadata.name
 
 
 def formation_segment(formation: Formation) -> str:
-    """Name a formation in scope paths: as its spec says, else its Blueprint, else itself."""
+    """Return a formation's segment of scope paths.
+
+    It is the scope in its spec, else the name of its Blueprint, else its own name.
+    """
     declared_scope = formation.spec.knowledge.scope if formation.spec.knowledge else None
     return segment(
         declared_scope or formation.metadata.labels.get(labels.BLUEPRINT) or formation.metadata.name
@@ -76,20 +80,21 @@ def formation_segment(formation: Formation) -> str:
 
 
 def segment(name: str) -> str:
-    """Give a name as it may stand in a scope.
+    """Convert a name to a valid segment of a scope.
 
-    References and labels hold what no object is called; a run that they lead nowhere is still told.
+    References and labels may hold text that is no valid name of an object; a run with such a
+    reference is still recorded.
     """
     return name if scopes.is_segment(name) else names.cut(name)
 
 
 def formation_scope(formation: Formation) -> Scope:
-    """Give the scope that all uses of one Blueprint in a realm share by default."""
+    """Return a formation's scope; by default all instances of one Blueprint in a realm share it."""
     return Scope(formation.metadata.namespace, formation_segment(formation))
 
 
 def own_scope(housed: CellInFormation) -> Scope:
-    """Give the scope that is the cell's alone."""
+    """Return the scope of the cell alone."""
     cell = housed.cell
     realm = cell.metadata.namespace
     if cell.spec.formation_ref is None:
@@ -103,10 +108,10 @@ def own_scope(housed: CellInFormation) -> Scope:
 
 
 def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdentity:
-    """Say who a cell is; `sharing` are scopes of others under the same account.
+    """Return the identity of a cell; `sharing` are the scopes of others under the same account.
 
-    A token names the account, not the cell, so cells that share one are at home in what all of
-    them see.
+    A token identifies the account and not the cell. Cells that share an account therefore have the
+    nearest scope that all of them see as their home.
     """
     own_home = own_scope(housed)
     home = scopes.nearest_common([own_home, *sharing])
@@ -115,7 +120,7 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
 
 
 def workspace_claim(formation: Formation | None) -> str | None:
-    """Name the volume claim that a formation's cells share; None when it declares none."""
+    """Return the volume claim that a formation's cells share; None without a workspace."""
     if formation is None or formation.spec.workspace is None:
         return None
     return names.workspace_claim_name(formation.metadata.name)
@@ -124,7 +129,7 @@ def workspace_claim(formation: Formation | None) -> str | None:
 def principal(
     cell: Cell, cell_identity: CellIdentity, *, account_uid: str, realm_uid: str
 ) -> models.PrincipalIn:
-    """Make the registration of a cell's account: it reads and writes at home, nothing else."""
+    """Build the registration of a cell's account, which may only read and write its home scope."""
     namespace = cell.metadata.namespace
     home = str(cell_identity.scope)
     return models.PrincipalIn(
@@ -140,7 +145,7 @@ def principal(
 
 
 def scope_path(declared: KnowledgeScope) -> Scope:
-    """Give the scope that a KnowledgeScope describes; its realm is its namespace."""
+    """Return the scope that a KnowledgeScope describes; its realm is its namespace."""
     spec = declared.spec
     if spec.level is Level.PLATFORM:
         return scopes.PLATFORM
@@ -150,9 +155,9 @@ def scope_path(declared: KnowledgeScope) -> Scope:
 def settings_for(
     scope: Scope, declared: Sequence[KnowledgeScope], *, scope_ref: str | None = None
 ) -> KnowledgeScope | None:
-    """Find the KnowledgeScope whose settings hold for a scope: the one `named`, else the nearest.
+    """Find the KnowledgeScope with the settings of a scope: `scope_ref`, else the nearest one.
 
-    Of two that describe one scope, the older counts. None when nobody declared anything.
+    Of two that describe the same scope, the older one applies. None when there is none.
     """
     if scope_ref is not None:
         return next((d for d in declared if d.metadata.name == scope_ref), None)
@@ -163,6 +168,6 @@ def settings_for(
 
 
 def age_key(declared: KnowledgeScope) -> tuple[str, str]:
-    """Order KnowledgeScopes by age, those of one second by name."""
+    """Return a sort key by age, and by name for KnowledgeScopes of the same second."""
     created = declared.metadata.creation_timestamp
     return (created.isoformat() if created else "", declared.metadata.name)

@@ -1,4 +1,4 @@
-"""The spec of a cell as its pods are given it: whether it fits, and the map of a large one."""
+"""The spec of a cell as its pods get it: its size limits, and the ConfigMap of a large one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kais_operator.planning.children import ChildDecision, Ownership, Parent
 from kais_operator.planning.plan import Body
 
 MAP_BYTES = 1_048_576
-"""The API server's bound of all values of a ConfigMap."""
+"""The API server's limit for all values of a ConfigMap."""
 
 
 def decide_map(
     cell: Cell, identity: CellIdentity, parent: Parent, *, live: Body | None, knowledge_url: str
 ) -> ChildDecision | None:
-    """Choose the write for the map of a large spec; None where the spec is in the environment.
+    """Choose the write for the ConfigMap of a large spec; None if the spec is in the environment.
 
-    A decision with a reason means that no pod of the cell could be started.
+    A decision with a reason means that no pod of the cell could start.
     """
     problem = _problem(cell, identity, knowledge_url=knowledge_url)
     if problem is not None:

@@ -1,7 +1,7 @@
-"""The variables of a cell's containers: its own, and who kais says that it is.
+"""The environment of a cell's containers: declared variables, and those that kais adds.
 
-Kubernetes expands `$(NAME)` in commands, arguments and variables, and `$$` is how it is told not
-to. What users wrote shall arrive letter for letter, so every `$` of theirs is doubled.
+Kubernetes expands `$(NAME)` in commands, arguments and variables, unless the `$` is doubled. Text
+of users must arrive unchanged, so every `$` in it is doubled.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _RESERVED = frozenset({labels.ENV_CELL_NAME, labels.ENV_CELL_NAMESPACE, labels.E
 
 
 def literal(text: str) -> str:
-    """Protect a user's text from expansion by Kubernetes."""
+    """Escape a user's text, so that Kubernetes does not expand it."""
     return text.replace("$", "$$")
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a variable belongs to kais, so that a cell's own of that name is left out."""
+    """Whether a variable belongs to kais; a declared variable of this name is left out."""
     return name in _RESERVED or name.startswith(_RESERVED_PREFIXES)
 
 
 def variables(
     cell: Cell, identity: CellIdentity, *, knowledge_url: str, extra: Mapping[str, str]
 ) -> list[Body]:
-    """Give the variables of a container: the cell's own, who it is, and what it is `told`."""
+    """Return the variables of a container: those declared, the cell's identity, and `extra`."""
     declared = cell.spec.container.env if cell.spec.container else []
     users = [
         _declared_variable(variable) for variable in declared if not is_reserved(variable.name)
@@ -63,7 +63,7 @@ def _identity_variables(cell: Cell, identity: CellIdentity, knowledge_url: str) 
 
 
 def spec_text(cell: Cell) -> str:
-    """Write a cell's spec as its pods read it."""
+    """Serialise a cell's spec for its pods."""
     return json.dumps(
         cell.spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )

@@ -1,4 +1,4 @@
-"""Why a pod does not work, in the words of the kubelet or the scheduler."""
+"""Diagnose why a pod does not work, with the messages of the kubelet or the scheduler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kais.reasons import Reason
 from kais_operator.planning.plan import Body
 
 STUCK_AFTER = timedelta(seconds=60)
-"""Past the end of its grace period a pod that is still there is on a lost node."""
+"""A pod that still exists this long after its grace period is on a lost node."""
 
 USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 _PULLING = frozenset(
@@ -27,30 +27,30 @@ _PULLING = frozenset(
 
 
 def name_of(pod: Body) -> str:
-    """Name a pod as messages do."""
+    """Return a pod's reference for messages."""
     return f"Pod/{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
 
 
 def stuck_from(pod: Body) -> datetime:
-    """Give the time from which a pod that is being deleted counts as stuck."""
+    """Return the time from which a pod that is being deleted counts as stuck."""
     return datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]) + STUCK_AFTER
 
 
 def is_stuck(pod: Body, now: datetime) -> bool:
-    """Whether a pod should have been gone for so long that its node must be lost."""
+    """Whether a pod has outlived its deletion for so long that its node must be lost."""
     return "deletionTimestamp" in pod["metadata"] and stuck_from(pod) <= now
 
 
 def stuck_words(pod: Body) -> str:
-    """Say of a pod that it stays on a node which is lost."""
+    """Describe a pod that stays on a lost node."""
     node = (pod.get("spec") or {}).get("nodeName", "its node")
     return f"{name_of(pod)} stays terminating on {node}, which does not answer"
 
 
 def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | None:
-    """Say why a container in this `state` does not start; None when that is only a matter of time.
+    """Return why a container in this `state` does not start; None if it only needs more time.
 
-    Nobody's words are made up: they are the kubelet's or, without a node, the scheduler's.
+    The message is that of the kubelet or, without a node, of the scheduler.
     """
     waiting = state.get("waiting") or {}
     reason = waiting.get("reason", "")

@@ -1,7 +1,7 @@
-"""What every pod of a cell is: its labels, whom it runs as, what it may do and use.
+"""The parts that all pods of a cell share: labels, security context, tolerations and resources.
 
-An attempt's Job and a service's Deployment are made of these parts. Everything here is part of pod
-templates: a change of it restarts the team of everybody who upgrades.
+An attempt's Job and a service cell's Deployment are built from these parts. All of them are part of
+pod templates, so a change restarts the team of everybody who upgrades.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kais_operator.planning import quantities
 from kais_operator.planning.plan import Body
 
 TASK = "task"
-"""Name of the container that does an attempt's work."""
+"""Name of the container that runs an attempt's task."""
 SERVICE = "cell"
 """Name of the container that keeps running in a service cell."""
 DEFAULT_USER = 65532
@@ -27,7 +27,7 @@ LOST_NODE_SECONDS = 30
 
 
 def cell_labels(cell: Cell) -> dict[str, str]:
-    """Give the labels that everything of a cell carries."""
+    """Return the labels of all objects that belong to a cell."""
     inherited_keys = (labels.FORMATION, labels.CELL_TEMPLATE, labels.BLUEPRINT, labels.REVISION)
     carried = {
         key: cell.metadata.labels[key] for key in inherited_keys if key in cell.metadata.labels
@@ -45,7 +45,7 @@ def cell_labels(cell: Cell) -> dict[str, str]:
 def pod_spec(
     cell: Cell, identity: CellIdentity, *, containers: Sequence[Body], mounted: Sequence[Volume]
 ) -> Body:
-    """Make the pod around its containers; who makes it adds when it is restarted."""
+    """Build the spec of a pod around its containers; the caller adds the restart policy."""
     user = (cell.spec.container.run_as_user if cell.spec.container else None) or DEFAULT_USER
     return {
         "serviceAccountName": identity.account,
@@ -75,7 +75,7 @@ def pod_spec(
 def container(
     cell: Cell, name: str, *, variables: Sequence[Body], mounted: Sequence[Volume]
 ) -> Body:
-    """Make the container that runs the cell's image."""
+    """Build the container that runs the cell's image."""
     declared = cell.spec.container or Container(image="")
     body: Body = {
         "name": name,

@@ -1,8 +1,8 @@
 """Limits of a process's input and of stored objects, checked before any object is created.
 
-The kernel takes at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`), and a quarter of
-the stack's limit, 2 MiB with the usual 8, in all of them. A pod that exceeds either never starts,
-and the runtime's words for it name no field.
+The kernel accepts at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`). All of them may
+take a quarter of the stack's limit, which is 2 MiB with the usual 8 MiB. A pod that exceeds a limit
+never starts, and the message of the container runtime names no field.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kais import labels
 from kais_operator.planning.plan import Body
 
 STRING_BYTES = 131_072
-"""Of one argument or `NAME=value`, with the zero byte at its end."""
+"""Maximum of one argument or `NAME=value`, including the zero byte at its end."""
 TOTAL_BYTES = 1_835_008
-"""Of all in one container: 2 MiB without 256 KiB for the image's own variables."""
+"""Maximum of one container: 2 MiB less 256 KiB for the variables of the image."""
 OBJECT_BYTES = 1_400_000
-"""Of all containers of a pod: etcd takes 1.5 MiB in one object, with all else that is in it."""
+"""Maximum of all containers of a pod: etcd accepts 1.5 MiB for a whole object."""
 _POINTER = 8
 _FIELDS = {
     labels.ENV_OBJECTIVE: "spec.objective",
@@ -29,7 +29,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class _Input:
-    """One argument or variable of a process, and the field that it comes from."""
+    """The size of one argument or variable of a process, and the field that it comes from."""
 
     field: str
     size: int
@@ -41,7 +41,7 @@ def fits(name: str, value: str) -> bool:
 
 
 def problem(containers: Sequence[Body]) -> str | None:
-    """Say which field makes a pod's containers too large to be started; None when none does."""
+    """Return which field makes a pod's containers too large to start; None when all fit."""
     total = 0
     for container in containers:
         inputs = list(_inputs(container))
@@ -93,5 +93,5 @@ def _variable_size(name: str, value: str) -> int:
 
 
 def _plain(text: str) -> str:
-    """Take back the doubling of `$` that keeps Kubernetes from expanding it."""
+    """Undo the doubling of `$` that keeps Kubernetes from expanding it."""
     return text.replace("$$", "$")

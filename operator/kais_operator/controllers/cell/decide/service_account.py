@@ -1,4 +1,4 @@
-"""The ServiceAccount that a cell's pods run under: its own, or one that it may borrow."""
+"""The ServiceAccount of a cell's pods: created for the cell, or borrowed with permission."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body
 
 NOT_ALLOWED_RETRY_INTERVAL = timedelta(seconds=30)
-"""When an account that may not be borrowed is looked at again, if no watch told of it."""
+"""How often an account that may not be borrowed is read again, if no watch reports a change."""
 ALLOWED_RECHECK_INTERVAL = timedelta(minutes=5)
-"""When one that may be is: its watch may have missed that its leave was taken back."""
+"""How often a borrowed account is read again; the watch may miss that permission is withdrawn."""
 _ALLOWED = f'{labels.ALLOW_CELLS}: "true"'
 
 
 @dataclass(frozen=True)
 class Account:
-    """What follows from the account: writes, and trouble in words."""
+    """The decision about an account: writes, and a problem with its message."""
 
     actions: tuple[Action, ...] = ()
     uid: str | None = None
@@ -32,14 +32,14 @@ class Account:
 
 
 def decide_account(cell: Cell, live: Body | None, parent: Parent) -> Account:
-    """Choose what to do about the account found under the name that the cell's pods would use."""
+    """Decide about the account with the name that the cell's pods use."""
     if cell.spec.service_account_name:
         return _borrowed_account(cell, live)
     return _own_account(cell, live, parent)
 
 
 def account_problem(cell: Cell, account: Body | None) -> str | None:
-    """Say why a cell may not run under the account that it names; None when it may."""
+    """Return why a cell may not use the account that it names; None when it may."""
     namespace, name = cell.metadata.namespace, cell_identity.account_name(cell)
     if account is None:
         return f"ServiceAccount {namespace}/{name} does not exist; create it, annotated {_ALLOWED}"

@@ -1,7 +1,7 @@
-"""What a service cell needs besides its account: its Deployment and Service, and their standing.
+"""Decide about the Deployment and the Service of a service cell.
 
-Also what becomes of them when the cell wants none any more: a cell that was made a task, one that
-lost the leave to use its account, one that is scaled down.
+The module also stops or deletes them when the cell needs no pod any more: it became a task cell,
+it lost the permission to use its account, or it is scaled down.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kais_operator.planning.plan import Action, Apply, Body, Delete, EmitEvent, 
 
 @dataclass(frozen=True)
 class Children:
-    """What stands under the names of a service cell's children, and its pods."""
+    """The objects with the names of a service cell's children, and its pods."""
 
     deployment: Body | None = None
     service: Body | None = None
@@ -35,11 +35,11 @@ NO_CHILDREN = Children()
 
 @dataclass(frozen=True)
 class Installation:
-    """What the installation sets for every service cell.
+    """Settings of the installation for every service cell.
 
     Attributes:
-        knowledge_url: the store's address as pods reach it.
-        allowed_additions: paths that others may add to a Deployment or Service.
+        knowledge_url: the address of the knowledge service as pods reach it.
+        allowed_additions: paths that other clients may add to a Deployment or Service.
     """
 
     knowledge_url: str = ""
@@ -51,14 +51,14 @@ INSTALLATION = Installation()
 
 @dataclass(frozen=True)
 class Workloads:
-    """What to do about a service cell's children.
+    """The decision about a service cell's children.
 
     Attributes:
         actions: writes, in order.
-        replicas: pods that are wanted.
-        reason: why a child is not as wanted, None when all are or will be.
-        message: the same in words; what stands there when all is well.
-        requeue_after: when to look again at a name that somebody else has.
+        replicas: desired number of pods.
+        reason: why a child is not as desired; None when all are, or will be after the writes.
+        message: describes the reason, or the children when there is no problem.
+        requeue_after: delay until a name that another owner has is checked again.
     """
 
     actions: tuple[Action, ...] = ()
@@ -69,7 +69,7 @@ class Workloads:
 
 
 def desired_replicas(cell: Cell) -> int:
-    """Give 0 for a cell that its formation scaled down after its mission, else 1."""
+    """Return 0 for a cell that its formation scaled down after its mission, else 1."""
     is_down = cell.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
     return 0 if is_down else 1
 
@@ -83,7 +83,7 @@ def decide_workloads(
     installation: Installation,
     now: datetime,
 ) -> Workloads:
-    """Choose the writes that bring a service cell to its Deployment and its Service."""
+    """Choose the writes for a service cell's Deployment and Service."""
     replicas = desired_replicas(housed.cell)
     desired = service_workloads.workload(
         parent, housed, identity, knowledge_url=installation.knowledge_url, replicas=replicas
@@ -123,9 +123,10 @@ def decide_workloads(
 
 
 def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[Action, ...]:
-    """Remove additions instead of an apply that they make invalid, if they are not contested.
+    """Return the writes, where the removal of additions replaces an apply that they make invalid.
 
-    Without additions, a refusal has another cause and ends the pass.
+    Contested additions are not removed. Without additions, a refusal has another cause and ends
+    the reconcile.
     """
     if not removal.actions and removal.reason is None:
         return decision.actions
@@ -137,7 +138,7 @@ def _with_alternative(decision: ChildDecision, removal: ChildDecision) -> tuple[
 
 
 def _is_as_applied(decision: ChildDecision, desired: Body, live: Body) -> bool:
-    """Whether a child of ours is what was last applied, so that others made each difference."""
+    """Whether a child was last applied as desired, so that other clients made each difference."""
     if any(isinstance(action, Delete) for action in decision.actions):
         return False
     carried = live["metadata"].get("labels") or {}
@@ -146,7 +147,7 @@ def _is_as_applied(decision: ChildDecision, desired: Body, live: Body) -> bool:
 
 
 def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
-    """Take the pod away from a cell that may not run, and leave all else as it is."""
+    """Scale a cell that may not run to no pod, and leave everything else unchanged."""
     live = existing.deployment
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
@@ -156,12 +157,12 @@ def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
 
 
 def delete_actions(parent: Parent, live: Children) -> tuple[Action, ...]:
-    """Remove the children of a cell that is no service any more; those of others stay."""
+    """Delete the children of a cell that is no service cell any more; objects of others stay."""
     return tuple(_deletions(parent, (live.service, live.deployment)))
 
 
 def _decide_service(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
-    """Choose the write for the Service; one that changes between headless and not is made anew."""
+    """Choose the write for the Service; it is recreated when only one version is headless."""
     decision = children.decide_child(desired, live, parent)
     is_changing = live is not None and _is_headless(live) != _is_headless(desired)
     if live is None or decision.ownership is not Ownership.OWNED or not is_changing:
@@ -182,7 +183,7 @@ def _deletions(parent: Parent, bodies: Sequence[Body | None]) -> Iterator[Action
 
 
 def _without_pods(live: Body, parent: Parent) -> Body:
-    """Make the Deployment with the template that it has and no pod."""
+    """Build the Deployment with its present template and no replicas."""
     metadata = live["metadata"]
     return {
         "apiVersion": live["apiVersion"],

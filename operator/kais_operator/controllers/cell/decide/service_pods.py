@@ -1,7 +1,8 @@
-"""How the pod of a service cell is: from the pods, and in the kubelet's words.
+"""Read the state of a service cell's pod, with the messages of the kubelet.
 
-A Deployment's own numbers say when, not why. Pods that are going count for nothing, but one that
-stays on a lost node is named: it is never forced away, since only its node knows whether it runs.
+The status of a Deployment shows when a pod is ready, but not why it is not. Pods that are being
+deleted do not count. A pod that stays on a lost node is reported, but never force-deleted: only its
+node knows whether it runs.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import pod_diagnosis, pods
 from kais_operator.planning.plan import Body
 
-_MESSAGE_LIMIT = 300  # characters of a container's last words in a condition; an arbitrary bound
+_MESSAGE_LIMIT = 300  # characters of a container's termination message in a condition; arbitrary
 _MIN_DELAY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class PodState:
-    """What the pods of a service cell come to.
+    """The state of a service cell's pods.
 
     Attributes:
-        said: the condition PodReady.
-        pod_name: the pod at work, None while there is none.
-        requeue_after: when a pod that is going counts as stuck, which no watch event tells.
+        condition: the condition PodReady.
+        pod_name: the current pod; None without one.
+        requeue_after: delay until a pod that is being deleted counts as stuck, which no watch event
+            reports.
     """
 
     condition: DesiredCondition
@@ -39,7 +41,7 @@ class PodState:
 def read_pod_state(
     deployment: Body | None, pods_seen: Sequence[Body], *, replicas: int, now: datetime
 ) -> PodState:
-    """Say how the pod of a service cell is. Reads no clock."""
+    """Read the state of a service cell's pods. Reads no clock."""
     going = [pod for pod in pods_seen if pod["metadata"].get("deletionTimestamp")]
     stuck = [pod for pod in going if pod_diagnosis.is_stuck(pod, now)]
     delays = [pod_diagnosis.stuck_from(pod) - now for pod in going if pod not in stuck]
@@ -71,7 +73,7 @@ def _pod_condition(
 
 
 def _newest(pods_seen: Sequence[Body]) -> Body | None:
-    """Find the pod at work; one that ended was evicted or lost, and has a successor."""
+    """Find the current pod; one that ended was evicted or lost, and is replaced."""
     live = [
         pod
         for pod in pods_seen
@@ -86,7 +88,7 @@ def _made_order(pod: Body) -> tuple[str, str]:
 
 
 def _is_rolled_out(deployment: Body | None) -> bool:
-    """Whether the pods are those of the template that is declared now."""
+    """Whether the pods come from the current template."""
     if deployment is None:
         return False
     status = deployment.get("status") or {}

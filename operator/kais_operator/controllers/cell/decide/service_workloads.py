@@ -1,11 +1,11 @@
-"""What a service cell is made of: a Deployment of one pod, and the Service that finds it.
+"""Build a service cell's Deployment of one pod, and the Service that selects it.
 
     Cell -> Deployment (Recreate: two pods would share a workspace and a name) -> pod
-         -> Service, headless when no port is declared: DNS finds the pod all the same
+         -> Service, headless when no port is declared; DNS still resolves to the pod
 
-A pod template is rendered anew only when what it is made from changes: the Cell's spec, its place,
-its formation's workspace. A newer operator, another default or another address of the store restart
-nobody; two annotations on the Deployment say what it was made from and how it was rendered.
+A pod template is rendered again only when its inputs change: the Cell's spec, its scope, its
+formation's workspace. A newer operator, another default or another address of the knowledge service
+restarts no pod. Two annotations of the Deployment record its inputs and its rendering.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Body
 
 REVISION_HISTORY_LIMIT = 1
-"""ReplicaSets kept of templates before: Kubernetes' ten would only fill etcd."""
+"""ReplicaSets kept of earlier templates; the default of 10 would only fill etcd."""
 _START = {"periodSeconds": 2, "failureThreshold": 150}
-"""Five minutes to open the port, an arbitrary time: what loads a model is slow."""
+"""Five minutes to open the port, an arbitrary time: a program that loads a model is slow."""
 _READY = {"periodSeconds": 5}
 _ALIVE = {"periodSeconds": 10, "failureThreshold": 6}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The two bodies of a service cell."""
+    """The Deployment and the Service of a service cell."""
 
     deployment: Body
     service: Body
@@ -53,7 +53,7 @@ def workload(
     knowledge_url: str,
     replicas: int,
 ) -> Workload:
-    """Make the Deployment and the Service of a service cell."""
+    """Build the Deployment and the Service of a service cell."""
     cell = housed.cell
     selector = selector_of(cell)
     labelled = {**pods.cell_labels(cell), **selector}
@@ -84,7 +84,7 @@ def workload(
 
 
 def selector_of(cell: Cell) -> dict[str, str]:
-    """Give the labels that the pods of a service cell have and no others."""
+    """Return the labels that select the pods of a service cell and no others."""
     return {
         labels.CELL: names.label_value(cell.metadata.name),
         labels.CELL_MODE: "Service",
@@ -92,10 +92,10 @@ def selector_of(cell: Cell) -> dict[str, str]:
 
 
 def own_pods(cell: Cell, candidates: Sequence[Body]) -> list[Body]:
-    """Keep the pods that the cell's Deployment made: labels are anybody's to write.
+    """Filter for the pods that the cell's Deployment created, because anybody can set labels.
 
-    A Deployment's ReplicaSets bear its name and a hash; a pod that names an owner who is not there
-    is collected by Kubernetes.
+    The name of a Deployment's ReplicaSet is its name with a hash. Kubernetes deletes a pod whose
+    owner does not exist.
     """
     deployment = names.deployment_name(cell.metadata.name)
     return [pod for pod in candidates if _replica_set_of(pod).rpartition("-")[0] == deployment]
@@ -116,9 +116,9 @@ def keep_rendered_template(
     parent: Parent,
     allowed: Sequence[str] = (),
 ) -> Body:
-    """Give the Deployment that shall be: with the template that runs when nothing asks for another.
+    """Return the desired Deployment, with the running template if no input has changed.
 
-    Somebody's edit of what the Cell declares is no template to keep: it is taken back.
+    A template in which somebody edited fields that the Cell declares is not kept but restored.
     """
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return desired
@@ -139,12 +139,12 @@ def keep_rendered_template(
 
 
 def _cannot_start(live: Body) -> bool:
-    """Whether a template gives its process more than that can take."""
+    """Whether a template gives its process more input than the limits allow."""
     return process_limits.problem(live["spec"]["template"]["spec"]["containers"]) is not None
 
 
 def _is_formation_missing(housed: CellInFormation) -> bool:
-    """Whether the formation that a cell names is missing: nobody knows then what it shares."""
+    """Whether the cell's formation is missing, so that its scope and workspace are unknown."""
     return housed.cell.spec.formation_ref is not None and housed.formation is None
 
 
@@ -159,7 +159,7 @@ def _rendered_from(housed: CellInFormation) -> str:
 
 
 def _is_edited(desired: Body, live: Body) -> bool:
-    """Whether what the Cell itself declares differs in the template that is there."""
+    """Whether fields that the Cell declares differ in the live template."""
     desired_fields, live_fields = _declared_fields(desired), _declared_fields(live)
     return children.differs(desired_fields, live_fields)
 
@@ -175,7 +175,7 @@ def _declared_fields(deployment: Body) -> Body:
 
 
 def _with_template_of(live: Body, desired: Body) -> Body:
-    """Keep the template and, so that keeping it is no change, the marks that speak of it."""
+    """Keep the live template with its hash and annotations, so that keeping it is no change."""
     metadata, spec = desired["metadata"], desired["spec"]
     carried = live["metadata"].get("labels") or {}
     fingerprint = carried.get(labels.SPEC_HASH, metadata["labels"][labels.SPEC_HASH])
@@ -207,7 +207,7 @@ def _pod_spec(cell: Cell, identity: CellIdentity, knowledge_url: str) -> Body:
 
 
 def _probes(port: int) -> Body:
-    """Ask whether the first port takes connections: any image answers that."""
+    """Probe whether the first port accepts connections, which works with any image."""
     opened = {"tcpSocket": {"port": port}}
     return {
         "startupProbe": {**opened, **_START},
@@ -217,7 +217,7 @@ def _probes(port: int) -> Body:
 
 
 def named_ports(cell: Cell) -> list[tuple[str, int]]:
-    """Give each declared port with a name of its own; a name said twice is the first one's."""
+    """Return each declared port with a unique name; of equal names the first port keeps it."""
     declared: list[Port] = cell.spec.container.ports if cell.spec.container else []
     ports_by_name: dict[str, int] = {}
     for port in declared:

@@ -1,7 +1,7 @@
-"""The volumes of a cell's pods, each with where it is mounted.
+"""The volumes of a cell's pods with their mounts.
 
-The peers of a cell are in a mounted map, never in the environment: a team that grows must not
-restart. A map that is missing mounts nothing, and whoever finds no peers has none.
+The peers of a cell are in a mounted ConfigMap and never in the environment, because a team that
+grows must not restart. If the ConfigMap is missing, nothing is mounted, and the cell has no peers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kais_operator.planning.plan import Body
 TOKEN_SECONDS = 3600
 KNOWLEDGE_FOLDER = "/etc/kais/knowledge"
 WORKSPACE_FOLDER = "/workspace/"
-"""Where every folder begins that the work may leave something in."""
+"""Prefix of every folder in which a task may leave files."""
 SHARED_FOLDER = "/workspace/shared"
 PRIVATE_FOLDER = "/workspace/private"
 
@@ -37,7 +37,7 @@ class Volume:
 
 
 def volumes(cell: Cell, identity: CellIdentity, *, knowledge_map: str | None) -> list[Volume]:
-    """Give everything that a container of the cell mounts; `knowledge_map` is an attempt's."""
+    """Return all volumes of a cell's container; `knowledge_map` is the ConfigMap of an attempt."""
     mounted = [_volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
     if knowledge_map is not None:
         recalled: Body = {"configMap": {"name": knowledge_map}}

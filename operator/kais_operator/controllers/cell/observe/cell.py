@@ -1,4 +1,4 @@
-"""Reads a Cell: its formation, account and workloads, who shares it, whether the store knows it."""
+"""Read a Cell with its formation, account, workloads, and whether it is registered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kais_operator.ports import Cluster, World
 
 
 async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
-    """Read a Cell and what its decision needs; None when it is gone."""
+    """Read a Cell with the inputs of its decision; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None
@@ -53,7 +53,7 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
 
 
 async def _workloads(world: World, cell: Cell) -> Children:
-    """Read a service cell's children, and what a task cell may have left from being one."""
+    """Read a service cell's children; a task cell may still have them from when it was one."""
     cluster, metadata = world.cluster, cell.metadata
     deployment = await cluster.get_child(
         ObjectRef("Deployment", metadata.namespace, names.deployment_name(metadata.name))
@@ -70,7 +70,7 @@ async def _workloads(world: World, cell: Cell) -> Children:
 
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:
-    """Read the account of a cell: its own child, or somebody's, which no watch tells of."""
+    """Read the account of a cell: its child, or a borrowed one, which no watch reports."""
     ref = ObjectRef("ServiceAccount", cell.metadata.namespace, cell_identity.account_name(cell))
     if cell.spec.service_account_name is not None:
         return await cluster.get(ref, fresh=True)
@@ -78,7 +78,7 @@ async def _account(cluster: Cluster, cell: Cell) -> Body | None:
 
 
 async def _spec_map(cluster: Cluster, cell: Cell) -> Body | None:
-    """Read the map of a cell's spec, which only large specs have."""
+    """Read the ConfigMap of a cell's spec, which only large specs have."""
     if not environment.has_spec_file(cell):
         return None
     name = names.cell_spec_map_name(cell.metadata.name)

@@ -1,4 +1,4 @@
-"""Reads what tells whether another cell made a Cell, and whether it was allowed to."""
+"""Read what shows whether another cell created a Cell, and whether it was allowed to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kais_operator.ports import Cluster, World
 
 
 async def read_kin(world: World, housed: CellInFormation) -> Kin:
-    """Read the cells among which one was made; nothing where no cell can have made it."""
+    """Read the cells that may have created this one; NO_KIN when no cell can have done so."""
     cluster, cell = world.cluster, housed.cell
     namespace = cell.metadata.namespace
     has_parent = cell.spec.parent_ref is not None
@@ -37,7 +37,7 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
         housed.formation and recursion_policy.of_formations([cell], [housed.formation])
     )
     if not has_parent and is_formation_cell:
-        return NO_KIN  # without a look at the others, which a large team would repeat for each cell
+        return NO_KIN  # the others are not read: a large team would do so for each cell
     bodies = await cluster.list("Cell", namespace)
     has_caller = any((body.get("spec") or {}).get("apiAccess") for body in bodies)
     records = await _records(cluster, cell, fresh=has_caller)
@@ -79,7 +79,10 @@ def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
 
 
 async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, frozenset[str]]:
-    """Read whom the accounts of cells that need approval approve; no watch tells of these."""
+    """Read which cells the accounts of parents approve, where that is required.
+
+    No watch reports these annotations.
+    """
     approvals: dict[str, frozenset[str]] = {}
     for cell in cells:
         recursion, account = cell.spec.recursion, cell_identity.account_name(cell)

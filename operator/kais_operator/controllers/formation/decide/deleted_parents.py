@@ -1,9 +1,10 @@
-"""Cells that could create cells and are deleted: their recorded limits hold for what they left.
+"""Deleted cells that could create cells: their recorded limits still apply to their descendants.
 
-Without the admission policy, nobody knows who deleted a Cell: a cell below it, to be rid of its
-limits, or a person. So the recorded limits of a Cell hold on for the Cells that were created while
-it was there or within `AFTERMATH` of the moment in which the operator missed it, as long as one of
-them is there, and for the Cells below these. A person ends that by removing the record.
+Without the admission policy, the operator cannot know who deleted a Cell: a person, or a cell below
+it that wants to lose its limits. So the recorded limits of a deleted Cell still apply to Cells that
+were created while it existed, or within `AFTERMATH` of the moment in which the operator missed it,
+and to the Cells below these. They apply as long as one of these Cells exists. A person ends that by
+removing the record.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from kais_operator.controllers.formation.decide import spawn_records
 from kais_operator.controllers.formation.decide.spawn_records import Limits, Records
 
 AFTERMATH = timedelta(hours=1)
-"""Arbitrary, far longer than the 30 s that a pod of a deleted Cell has to end."""
+"""An arbitrary time, far longer than the 30 s that a pod of a deleted Cell has to end."""
 
 
 @dataclass(frozen=True)
 class DeletedParent:
-    """A Cell that is deleted and whose limits hold.
+    """A deleted Cell whose limits still apply.
 
     Attributes:
         cell: the Cell as recorded.
-        until: the creation time of the last Cells below it; None while its end is not recorded.
+        until: the latest creation time of Cells below it; None until its deletion is recorded.
     """
 
     cell: Cell
     until: datetime | None
 
     def is_above(self, cell: Cell) -> bool:
-        """Whether a Cell was created while this one, or a pod of it, was there."""
+        """Whether a Cell was created while this one, or a pod of it, existed."""
         created, began = cell.metadata.creation_timestamp, self.cell.metadata.creation_timestamp
         if created is None or began is None or created <= began:
             return False
@@ -45,7 +46,7 @@ class DeletedParent:
 
 
 def from_records(cell: Cell, records: Records, cells: Iterable[Cell]) -> tuple[DeletedParent, ...]:
-    """Give the recorded Cells of a namespace that are not among `cells`; `cell` is any of it."""
+    """Return the recorded Cells that are not in `cells`; `cell` is any Cell of the namespace."""
     present = {one.metadata.name for one in cells} | {cell.metadata.name}
     return tuple(
         DeletedParent(_as_cell(cell, name, limits, limits.recursion), _until(limits))
@@ -57,7 +58,7 @@ def from_records(cell: Cell, records: Records, cells: Iterable[Cell]) -> tuple[D
 def changed_records(
     records: Records, cells: Sequence[Cell], of_formations: frozenset[str], now: datetime
 ) -> dict[str, str | None]:
-    """Give the records, by annotation, that note a deletion or are of no more use."""
+    """Return the changed records, by annotation: noted deletions, and None for obsolete records."""
     present = {one.metadata.name for one in cells}
     births = _births(records, cells, of_formations)
     changes: dict[str, str | None] = {}
@@ -105,7 +106,7 @@ def _until(limits: Limits) -> datetime | None:
 def _births(
     records: Records, cells: Iterable[Cell], of_formations: frozenset[str]
 ) -> list[datetime]:
-    """Give when each Cell that may be below a deleted one was created, in order."""
+    """Return the sorted creation times of Cells that may be below a deleted one."""
     free = (one for one in cells if one.metadata.name not in of_formations)
     births = [one.metadata.creation_timestamp for one in free]
     births += [limits.created for limits in records.limits.values()]
@@ -117,7 +118,7 @@ def _has_birth(births: Sequence[datetime], after: datetime, until: datetime) -> 
 
 
 def _is_implied(limits: Limits, records: Records, cells: Iterable[Cell]) -> bool:
-    """Whether an older Cell that is there has limits that are as tight."""
+    """Whether an older existing Cell has limits that are at least as tight."""
     if limits.recursion is None or limits.created is None:
         return False
     return any(
@@ -143,7 +144,7 @@ def _is_as_tight(cell: Cell, limits: Limits, recursion: Recursion) -> bool:
 
 
 def note(parents: Mapping[str, DeletedParent], cell: Cell) -> str:
-    """Say why a Cell that is deleted limits others, and how a person ends that."""
+    """Describe why a deleted Cell limits others, and how a person ends that; empty for others."""
     if cell.metadata.name not in parents:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""What a Formation needs: its Cells, who may talk to whom, what they share, and how many are ready.
+"""Decide what a Formation needs: its Cells, topology, workspace, and how many Cells are ready.
 
-Cells are pruned by inventory: what carries our label and our UID as controller owner and is not
-wanted any more, the last made first.
+Cells are pruned by inventory: those with the label of the formation and its UID as controller owner
+that are no longer desired, the newest first.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kais_operator.planning import children, status_and_events
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
-_MAX_CELLS_NAMED = 5  # cells that a message names before it only counts; an arbitrary number
+_MAX_CELLS_NAMED = 5  # cells that a message lists before it only counts them; arbitrary
 _PASSED_ON = (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
 
 
 @dataclass(frozen=True)
 class FormationObserved:
-    """A Formation as one look found it.
+    """The observed state of a Formation.
 
     Attributes:
         formation: the object.
-        cells: what stands under the names of its cells and what else carries its label, by name.
-        routes: the ConfigMap under the name of its topology map.
-        claim: the volume claim under the name of its workspace.
+        cells: objects with the names of its cells, and others with its label, by name.
+        routes: the ConfigMap with the name of its topology map.
+        claim: the volume claim with the name of its workspace.
     """
 
     formation: Formation
@@ -53,7 +53,7 @@ class FormationObserved:
 
 
 def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
-    """Choose the writes that bring a formation to its cells, and count those that are ready."""
+    """Choose the writes for a formation's cells, and count those that are ready."""
     formation = observed.formation
     if formation.is_deleting:
         return Plan()
@@ -88,7 +88,7 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
 
 
 def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> Plan:
-    """Write nothing for a team larger than the bound; the cells that it has stay as they are."""
+    """Write nothing for a team above the limit; existing cells stay as they are."""
     formation = observed.formation
     message = f"{excess}; nothing is written until then, and existing cells stay"
     desired_conditions = [
@@ -105,13 +105,13 @@ def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> P
 
 
 def parent_of(formation: Formation) -> Parent:
-    """Give the Formation as the parent of its children."""
+    """Return the Formation as the parent of its children."""
     metadata = formation.metadata
     return Parent(API_VERSION, formation.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
 def desired_names(formation: Formation) -> list[str]:
-    """Name every Cell that the spec asks for, in its order."""
+    """Return the names of all desired Cells, in the order of the spec."""
     return [
         names.cell_name(formation.metadata.name, template.name, index)
         for template in formation.spec.cells
@@ -120,7 +120,7 @@ def desired_names(formation: Formation) -> list[str]:
 
 
 def is_desired(formation: Formation, name: str) -> bool:
-    """Whether the spec asks for a Cell of this name; for most names without naming every cell."""
+    """Whether the spec declares a Cell of this name; usually without computing every name."""
     short = name.removeprefix(f"{formation.metadata.name}-")
     is_plain = short != name and names.is_dns_label(name)
     if is_plain and topology.template_of(formation.spec, short) is not None:
@@ -129,7 +129,7 @@ def is_desired(formation: Formation, name: str) -> bool:
 
 
 def cell_bodies(formation: Formation) -> list[Body]:
-    """Make every Cell that the spec asks for, in its order."""
+    """Build all desired Cells, in the order of the spec."""
     return [
         body for template in formation.spec.cells for body in _template_bodies(formation, template)
     ]
@@ -160,7 +160,7 @@ def _cell_body(formation: Formation, template: CellTemplate, index: int, spec: B
 
 
 def _scale_down_annotation(formation: Formation) -> dict[str, str]:
-    """Pass on that service cells rest; in no spec, so that waking them restarts nobody."""
+    """Return the annotation for scaled-down cells; it is not in the spec, so no cell restarts."""
     is_scaled_down = (
         formation.metadata.annotations.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES
     )
@@ -170,7 +170,7 @@ def _scale_down_annotation(formation: Formation) -> dict[str, str]:
 def _decide_children(
     observed: FormationObserved, desired: Sequence[Body], topology_map: Body
 ) -> list[ChildDecision]:
-    """Decide on the map and the claim first: the pods of the cells mount them."""
+    """Decide about the ConfigMap and the claim first, because the pods of the cells mount them."""
     formation, parent = observed.formation, parent_of(observed.formation)
     claim = workspaces.decide_claim(formation, observed.claim, parent)
     return [
@@ -253,7 +253,7 @@ def _cells_ready(cells: Mapping[str, Cell | None]) -> DesiredCondition:
 
 
 def not_ready_message(cell: Cell | None, name: str) -> str | None:
-    """Say in words why a cell is not ready; None when it is."""
+    """Describe why a cell is not ready; None when it is."""
     if cell is None:
         return f"{name} is being prepared"
     if cell.is_deleting:
@@ -270,7 +270,7 @@ def not_ready_message(cell: Cell | None, name: str) -> str | None:
 
 
 def _own_cells(observed: FormationObserved, names: Iterable[str]) -> dict[str, Cell | None]:
-    """Read the formation's own cells of these names, None for one that cannot be counted."""
+    """Return the formation's own cells with these names; None for one it lacks or cannot read."""
     return {name: _own_cell(observed, name) for name in names}
 
 
@@ -281,7 +281,7 @@ def _own_cell(observed: FormationObserved, name: str) -> Cell | None:
     try:
         return Cell.from_dict(body)
     except InvalidResource:
-        return None  # edited into what cannot be read; this pass applies it as it shall be
+        return None  # edited and no longer valid; this reconcile restores it
 
 
 def _ready_message(formation: Formation, count: int) -> str:
@@ -318,7 +318,7 @@ def _status(
 def _phase(
     formation: Formation, cells: Mapping[str, Cell | None], summary: conditions.Condition
 ) -> FormationPhase:
-    """Sum up the phases of the cells; a formation that rests has its mission behind it."""
+    """Summarise the phases of the cells; a scaled-down formation has completed its mission."""
     if status_and_events.is_suspended(formation):
         return FormationPhase.PAUSED
     if any(cell is not None and cell.status.phase is CellPhase.FAILED for cell in cells.values()):

@@ -1,20 +1,22 @@
-"""Whether a cell that another cell made may be: the limits of all cells above it.
+"""Decide whether a cell that another cell created is within the limits of all cells above it.
 
-Nobody asks before a Cell is created, so twenty may be created at once. The oldest are within the
-limits and the others are refused, whoever is looked at first: the order decides, not the moment.
+No limit is checked before a Cell is created, so twenty may be created at once. The oldest are
+within the limits and the others are refused, whichever is reconciled first: the order decides, not
+the moment.
 
-What a cell wrote about a Cell that it made decides nothing:
+What a cell wrote about a Cell that it created decides nothing:
 
     admission policy in force      kais.io/created-by is true, for every creator who may not approve
                                    cells; all cells that run under that account are the parents, and
                                    the recorded ancestors of the account stay above
     no policy                      every older cell that may call the Kubernetes API is a parent,
                                    with its recorded limits and age, and for a while after its
-                                   deletion; approvals stand on its ServiceAccount, labels do not
-                                   count
-In both cases a parentRef adds a parent and takes none away. A Cell of a Formation was made by the
-operator. A Cell that is being deleted counts, and limits others, until it is gone: a finalizer may
-hold it while its pods run. `spawn_records` has the records.
+                                   deletion; approvals are annotations of its ServiceAccount, and
+                                   labels do not count
+
+In both cases a parentRef adds a parent and removes none. The operator created the Cells of a
+Formation. A Cell that is being deleted counts, and limits others, until it is gone, because a
+finalizer may keep it while its pods run. `spawn_records` reads and writes the records.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ from kais_operator.planning.plan import Action
 
 @dataclass(frozen=True)
 class Kin:
-    """The cells among which one was made, and what else tells who made it.
+    """The cells that may have created a cell, and the evidence for that.
 
     Attributes:
-        cells: the cells of the namespace, those that are being deleted included.
+        cells: the cells of the namespace, including those that are being deleted.
         has_policy: whether the admission policy of the chart is in force.
-        of_formations: names of the cells that the operator made; needed without the policy.
+        of_formations: names of the cells that the operator created; needed without the policy.
         approvals: names of Cells that each ServiceAccount's annotation approves, by account;
             needed without the policy.
-        records: what the operator recorded earlier; without the policy, `cells` are as recorded.
-        deleted: Cells that are deleted and whose recorded limits hold, without the policy.
+        records: earlier records of the operator; without the policy, `cells` are as recorded.
+        deleted: deleted Cells whose recorded limits still apply; only without the policy.
     """
 
     cells: Sequence[Cell] = ()
@@ -65,9 +67,9 @@ NO_KIN = Kin()
 
 
 def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozenset[str]:
-    """Name the cells that the operator made: their controller lists them in its spec.
+    """Return the names of the cells that the operator created: their controller declares them.
 
-    An owner reference alone proves nothing, since the creator of a Cell may write it.
+    An owner reference alone proves nothing, because the creator of a Cell may write it.
     """
     by_uid = {team.metadata.uid: team for team in teams}
     return frozenset(
@@ -79,9 +81,9 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
 
 
 def problem(cell: Cell, kin: Kin) -> str | None:
-    """Say why a cell may not have been made; None when it may, or when no cell made it.
+    """Return why a cell may not have been created; None when it may, or no cell created it.
 
-    With the policy, a parent that is deleted has no limits any more: only its creator may do that.
+    With the policy, a deleted parent has no limits any more: only its creator may delete it.
     """
     family = _Family(cell, kin)
     for name, generation in family.above(cell).cells.items():
@@ -105,7 +107,7 @@ def record(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
 
 
 def record_deletions(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
-    """Record which Cells are deleted, when a Cell may have no pods."""
+    """Record which Cells are deleted, for a Cell that may have no pods."""
     if kin.has_policy or not kin.cells:
         return ()
     changes = deleted_parents.changed_records(kin.records, kin.cells, kin.of_formations, now)
@@ -157,7 +159,7 @@ def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
 
 
 class _Family:
-    """The cells of a namespace with the parents of each, indexed so that no look is quadratic."""
+    """The cells of a namespace and their parents, with indexes so that no search is quadratic."""
 
     def __init__(self, cell: Cell, kin: Kin) -> None:
         self.kin = kin
@@ -179,7 +181,7 @@ class _Family:
         ]
 
     def above(self, cell: Cell) -> _Relatives:
-        """Give the cells above and the accounts that created them, each with its generation."""
+        """Return the cells above and the accounts that created them, with their generations."""
         older = _Once(self._callers, key=self._since)
         deleted = dict(self.deleted)
 
@@ -204,7 +206,7 @@ class _Family:
         return _reached(cell.metadata.name, parents)
 
     def rank(self, cell: Cell, ancestor: Cell) -> int:
-        """Count the cells below an ancestor up to this one, oldest first."""
+        """Return the rank of a cell by age among all cells below an ancestor; the oldest has 1."""
         younger = _Once(self._free, key=_age, is_descending=True)
         births = _Births(self._births)
 
@@ -227,7 +229,7 @@ class _Family:
         return 1 + sum(_age(one) < _age(cell) for one in present)
 
     def _since(self, cell: Cell) -> tuple[str, str]:
-        """Give the age of a cell as a parent, in the form of `_age`."""
+        """Return the age of a cell as a parent, in the form of `_age`."""
         since = None if self.kin.has_policy else spawn_records.since(cell, self.kin.records)
         return _age(cell) if since is None else (since.isoformat(), cell.metadata.name)
 
@@ -264,13 +266,13 @@ class _Family:
 
 
 class _Births:
-    """Cells by their creation time, each given to the first deleted parent that is above it."""
+    """Cells by creation time; each is returned once, for the first deleted parent above it."""
 
     def __init__(self, births: Sequence[tuple[datetime, str]]) -> None:
         self._births = list(births)
 
     def take(self, parent: DeletedParent) -> list[str]:
-        """Give the names of the cells below a deleted parent that are still free."""
+        """Remove and return the names of the remaining cells below a deleted parent."""
         began = parent.cell.metadata.creation_timestamp
         if began is None:
             return []
@@ -288,7 +290,7 @@ def _birth(entry: tuple[datetime, str]) -> datetime:
 
 
 class _Once:
-    """Cells in an order, each given to the first who asks for those before its own place."""
+    """Sorted cells; each is returned once, to the first caller whose limit lies after it."""
 
     def __init__(
         self,
@@ -303,7 +305,7 @@ class _Once:
         self._next = 0
 
     def up_to(self, end: tuple[str, str]) -> Iterator[str]:
-        """Give the names of the cells before `end` that are still free."""
+        """Yield the names of the remaining cells before `end`."""
         while self._next < len(self._cells):
             cell = self._cells[self._next]
             key = self._key(cell)
@@ -323,7 +325,7 @@ def _grouped(cells: Iterable[Cell], group_of: Callable[[Cell], str | None]) -> d
 
 
 class _Node(NamedTuple):
-    """A cell or an account on the way up or down."""
+    """A cell or an account in the graph of parents."""
 
     name: str
     is_account: bool = False
@@ -331,16 +333,16 @@ class _Node(NamedTuple):
 
 @dataclass(frozen=True)
 class _Relatives:
-    """What was reached from a cell, each with its fewest generations."""
+    """The cells and accounts reached from a cell, each with its fewest generations."""
 
     cells: Mapping[str, int]
     accounts: Mapping[str, int]
 
 
 def _reached(start: str, neighbours: Callable[[_Node], Iterable[tuple[_Node, int]]]) -> _Relatives:
-    """Go along the shortest ways, nearest first; a circle ends there.
+    """Search along the shortest paths, nearest first; cycles end the search.
 
-    `neighbours` may leave out what it gave before: that was reached in no more steps.
+    `neighbours` may omit nodes that it returned before: they were reached in no more steps.
     """
     steps: dict[_Node, int] = {}
     waiting = [(0, _Node(start))]

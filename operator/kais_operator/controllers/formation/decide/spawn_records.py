@@ -8,7 +8,7 @@ They are annotations of the ServiceAccount `kais-user`, written before a cell ge
     no policy                      limits and account of each cell with `apiAccess` outside a
                                    Formation: a later change of its spec raises no limit
 
-A person accepts a change by removing the annotation; the next pass records the current spec.
+A person accepts a change by removing the annotation; the next reconcile records the current spec.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.planning.plan import Action, Body, Create, ObjectRef, PatchMetadata
 
 MAX_BYTES = 256 * 1024
-"""What the API server accepts as annotations of an object: the bytes of all keys and values."""
+"""The API server's limit for the annotations of an object: bytes of all keys and values."""
 DROPPED_FROM = 200 * 1024
-"""Bytes of annotations from which ancestors of accounts without any Cell are dropped."""
+"""Bytes of annotations above which ancestors of accounts without any Cell are dropped."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a Cell said when it was first met.
+    """The recorded spec of a Cell when the operator first observed it.
 
     Attributes:
-        uid: which Cell of that name it was.
+        uid: the UID of the Cell, since others may have had its name.
         account: the ServiceAccount of its pods.
         recursion: its spawn limits; None for a Cell of a Formation, whose spec the operator
             restores.
         created: when the first Cell of that name was created; None in records of earlier versions.
-        missing_since: when the operator first missed the Cell; None while it is there.
+        missing_since: when the operator first missed the Cell; None while it exists.
     """
 
     uid: str
@@ -57,9 +57,9 @@ class Records:
     """The records of a namespace.
 
     Attributes:
-        holder: the ServiceAccount that bears them; None while it is missing.
-        ancestors: by account, the accounts above it with the generations between.
-        limits: what each Cell first said, by name.
+        holder: the ServiceAccount with the records; None while it is missing.
+        ancestors: by account, the accounts above it with the number of generations between.
+        limits: the recorded spec of each Cell, by name.
     """
 
     holder: Body | None = None
@@ -71,7 +71,7 @@ NO_RECORDS = Records()
 
 
 def read(holder: Body | None) -> Records:
-    """Read the records; one that a person made unreadable counts as missing."""
+    """Read the records; one that is not valid after an edit counts as missing."""
     annotations = (holder or {"metadata": {}})["metadata"].get("annotations") or {}
     ancestors: dict[str, Mapping[str, int]] = {}
     limits: dict[str, Limits] = {}
@@ -105,9 +105,9 @@ def _time(text: str | None) -> datetime | None:
 
 
 def limits_of(cell: Cell, records: Records) -> Limits | None:
-    """Give the recorded limits of a Cell: the first ones of its name, however often it was made.
+    """Return the recorded limits of a Cell: the first of its name, however often it was recreated.
 
-    A record of an earlier version, without the time, is of one Cell alone.
+    A record of an earlier version has no creation time and applies only to the Cell with its UID.
     """
     limits = records.limits.get(cell.metadata.name)
     if limits is None or limits.recursion is None:
@@ -116,14 +116,14 @@ def limits_of(cell: Cell, records: Records) -> Limits | None:
 
 
 def since(cell: Cell, records: Records) -> datetime | None:
-    """Give the time from which a Cell is a parent: when the first of its name was created."""
+    """Return since when a Cell is a parent: the creation time of the first Cell of its name."""
     limits = records.limits.get(cell.metadata.name)
     times = (cell.metadata.creation_timestamp, None if limits is None else limits.created)
     return min((time for time in times if time is not None), default=None)
 
 
 def as_recorded(cell: Cell, records: Records) -> Cell:
-    """Give a Cell with the limits, account and `apiAccess` that its record has."""
+    """Return a Cell with the limits, account and `apiAccess` of its record."""
     limits = limits_of(cell, records)
     if limits is None:
         return cell
@@ -136,7 +136,7 @@ def as_recorded(cell: Cell, records: Records) -> Cell:
 
 
 def ignored_changes(cell: Cell, records: Records) -> str | None:
-    """Say which changes of a Cell its spawn limits ignore, and how a person accepts them."""
+    """Describe which changes of a Cell its spawn limits ignore, and how a person accepts them."""
     limits = limits_of(cell, records)
     if limits is None:
         return None
@@ -164,9 +164,9 @@ def record_limits(
     of_formations: frozenset[str],
     changes: Mapping[str, str | None],
 ) -> tuple[Action, ...]:
-    """Record once what a Cell with `apiAccess` says, and since when older callers are there.
+    """Record once the limits of a Cell with `apiAccess`, and the age of older callers.
 
-    The Cells of Formations are made anew when a cell deletes them; their age is recorded as long as
+    The operator recreates Cells of Formations that a cell deletes; their age is recorded as long as
     there is room. `changes` are written as well.
     """
     written = {**changes, **_first_limits(cell, records)}
@@ -201,7 +201,7 @@ def _ages(
 
 
 def annotation(name: str, limits: Limits, **changes: Any) -> dict[str, str | None]:
-    """Give the record of a Cell, with changes, by the key of its annotation."""
+    """Return the record of a Cell, with changes, by the key of its annotation."""
     limits = replace(limits, **changes)
     record: dict[str, Any] = {"cell": name, "uid": limits.uid}
     if limits.recursion is not None:
@@ -214,7 +214,7 @@ def annotation(name: str, limits: Limits, **changes: Any) -> dict[str, str | Non
 def record_ancestors(
     cell: Cell, above: Mapping[str, int], records: Records, cells: Sequence[Cell]
 ) -> tuple[Action, ...]:
-    """Record which accounts are above that of a Cell with `apiAccess`, with the generations."""
+    """Record the accounts above that of a Cell with `apiAccess`, with the generations between."""
     account = cell_identity.account_name(cell)
     recorded = records.ancestors.get(account, {})
     others = {name: steps for name, steps in above.items() if name != account}
@@ -247,7 +247,7 @@ def _without_unused(
 
 
 def full(cell: Cell, actions: Iterable[Action], records: Records) -> str | None:
-    """Say that the API server would refuse these records of a Cell for their size."""
+    """Return a message when the API server would refuse these records for their size."""
     sizes = (
         size(_after(records, action.annotations))
         for action in actions
@@ -263,19 +263,19 @@ def full(cell: Cell, actions: Iterable[Action], records: Records) -> str | None:
 
 
 def size(annotations: Mapping[str, str]) -> int:
-    """Count the bytes of annotations as the API server does."""
+    """Return the size of annotations in bytes as the API server counts them."""
     return sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
 
 
 def _after(records: Records, written: Mapping[str, str | None]) -> dict[str, str]:
-    """Give the annotations of the holder as a write leaves them."""
+    """Return the annotations of the holder after a write."""
     holder = records.holder or {"metadata": {}}
     annotations = {**(holder["metadata"].get("annotations") or {}), **written}
     return {key: text for key, text in annotations.items() if text is not None}
 
 
 def creator(cell: Cell) -> str | None:
-    """Give the ServiceAccount of the namespace that created a Cell, as the policy vouches for."""
+    """Return the ServiceAccount of the namespace that created a Cell, as the policy guarantees."""
     user = cell.metadata.annotations.get(labels.CREATED_BY, "")
     prefix = f"system:serviceaccount:{cell.metadata.namespace}:"
     return user.removeprefix(prefix) if user.startswith(prefix) else None
@@ -284,7 +284,7 @@ def creator(cell: Cell) -> str | None:
 def write(
     cell: Cell, records: Records, annotations: Mapping[str, str | None]
 ) -> tuple[Action, ...]:
-    """Write records of the namespace of a Cell; nothing where there are none."""
+    """Choose the write of records for the namespace of a Cell; none without changes."""
     if not annotations:
         return ()
     if records.holder is None:
@@ -296,17 +296,17 @@ def write(
 
 
 def holder_ref(cell: Cell) -> ObjectRef:
-    """Name the ServiceAccount that bears the records of a Cell's namespace."""
+    """Return a reference to the ServiceAccount with the records of a Cell's namespace."""
     return ObjectRef("ServiceAccount", cell.metadata.namespace, labels.USER_ACCOUNT)
 
 
 def holder_name(cell: Cell) -> str:
-    """Give namespace and name of that ServiceAccount, as messages have it."""
+    """Return namespace and name of that ServiceAccount for messages."""
     return f"{cell.metadata.namespace}/{labels.USER_ACCOUNT}"
 
 
 def limits_key(cell: str) -> str:
-    """Give the annotation that has the record of a Cell."""
+    """Return the annotation key of a Cell's record."""
     return labels.LIMITS_PREFIX + names.label_value(cell)
 
 

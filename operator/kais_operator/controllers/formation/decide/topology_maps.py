@@ -1,7 +1,7 @@
-"""The map that the pods of a formation mount: who may talk to whom, as a rule and as lists.
+"""The ConfigMap that a formation's pods mount: which cells may talk, as a rule and as lists.
 
-The lists are left out where they would not fit: a map that the API server refuses would be tried
-again for ever, and no cell would have peers.
+The lists are left out when they would not fit. If the API server refused the ConfigMap, the
+operator would repeat the write for ever, and no cell would have peers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Body
 
 MAP_BYTES = 1_048_576
-"""The API server's bound of all values of a ConfigMap."""
+"""The API server's limit for all values of a ConfigMap."""
 
 
 def map_body(formation: Formation, parent: Parent) -> Body:
-    """Make the map; a topology with mistakes allows no connection."""
+    """Build the ConfigMap; a topology with problems allows no connection."""
     routing = _routing(formation)
     rule = topology_files.rule_text(routing)
     lists = topology_files.lists_text(routing, limit=MAP_BYTES - len(rule))
@@ -35,7 +35,7 @@ def map_body(formation: Formation, parent: Parent) -> Body:
 
 
 def what_is_left_out(body: Body) -> str:
-    """Say which file a map lacks; empty when it lacks none."""
+    """Describe which file a ConfigMap lacks; empty when it is complete."""
     if labels.ROUTES_KEY in body["data"]:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""The volume claim that the cells of a formation share, where the formation declares one.
+"""The volume claim that the cells of a formation share, if the formation declares a workspace.
 
-A claim is made once: of what it asks for only the size may change, and only to more. The rest is
-told in words, because the API server's refusal would come back with every pass.
+After its creation only the size of a claim may change, and only grow. Other changes are reported in
+a condition, because the API server would refuse them in every reconcile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kais_operator.planning.plan import Body, Delete
 
 
 def claim_body(formation: Formation, workspace: Workspace, parent: Parent) -> Body:
-    """Make the claim that a workspace asks for."""
+    """Build the claim for a workspace."""
     spec: Body = {
         "accessModes": [workspace.access_mode.value],
         "resources": {"requests": {"storage": str(workspace.size)}},
@@ -32,7 +32,7 @@ def claim_body(formation: Formation, workspace: Workspace, parent: Parent) -> Bo
 
 
 def decide_claim(formation: Formation, live: Body | None, parent: Parent) -> ChildDecision | None:
-    """Choose the write for the claim; None when none is wanted and none is there."""
+    """Choose the write for the claim; None when none is declared and the formation owns none."""
     workspace = formation.spec.workspace
     if workspace is None:
         return _unwanted(live, parent)
@@ -51,7 +51,7 @@ def decide_claim(formation: Formation, live: Body | None, parent: Parent) -> Chi
 
 
 def _unwanted(live: Body | None, parent: Parent) -> ChildDecision | None:
-    """Remove our claim when the formation wants none; Kubernetes keeps it while a pod uses it."""
+    """Delete a claim that is no longer declared; Kubernetes keeps it while a pod uses it."""
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return None
     removal = Delete(children.ref_of(live), uid=live["metadata"]["uid"])
