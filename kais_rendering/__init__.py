@@ -1,1 +1,1 @@
-"""Runs what users wrote (templates, patterns, YAML) in processes with limits that can be killed."""
+"""Run untrusted templates, patterns and YAML in processes with limits that can be killed."""

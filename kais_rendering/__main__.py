@@ -1,7 +1,7 @@
-"""`python -m kais_rendering`: serves workers on a Unix socket, or pings who serves there.
+"""`python -m kais_rendering`: serve render workers on a Unix socket, or ping such a server.
 
-In a cluster it runs in a container of its own in the operator's pod, as a user that cannot read
-the operator's tokens.
+In a cluster it runs in a separate container of the operator's pod, as a user that cannot read the
+operator's tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PING_S = 5.0
 
 
 def main() -> None:
-    """Run as a program; exits with 1 and one line when it cannot serve, or nobody answers."""
+    """Run the program; exit with 1 and one line of output if it cannot serve or the ping fails."""
     parser = argparse.ArgumentParser(prog="python -m kais_rendering", description=__doc__)
     parser.add_argument("command", choices=("serve", "ping"))
     parser.add_argument("--socket", type=Path, required=True, help="path of the Unix socket")

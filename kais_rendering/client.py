@@ -1,9 +1,11 @@
-"""Asks a `RenderServer`, in place of a pool of one's own.
+"""The client of a `RenderServer`, used in place of a `RenderPool` in the same process.
 
-The server may start later, stop and start again: a request waits for it a while, and is sent a
-second time when the server ended over it. The client pings the server all the time, so readiness
-reports it, and a request fails at once when the server has been away for long. Connections stay
-open between requests; one that the server closed is replaced, which counts against no request.
+The server may start later than the client, and may stop and start again. A request waits for the
+server for a limited time, and is sent a second time if the server stops while it handles the
+request. The client pings the server continuously, so that readiness reports an unreachable server
+and a request fails at once when the server has been unreachable for long. Connections stay open
+between requests. A connection that the server closed is replaced, which does not count as a failed
+try.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from kais_rendering.process import Answer
 from kais_rendering.server import IDLE_S, PING
 
 GRACE_S = 10.0
-"""So long a request waits for a server that is away; a restart takes less."""
+"""How long a request waits for an unreachable server; a restart takes less."""
 ANSWER_S = pool.LONGEST_ANSWER_S + pool.LIMIT_S * pool.PATIENCE
-"""So long a request waits for its answer: one longest request, and another's turn before it."""
-_REUSE_S = IDLE_S / 2  # so that the server never closes a connection while it is taken
-_CONNECTIONS = 64  # arbitrary, far more than workers; what exceeds it waits here, by namespace
-_TRIES = 2  # over new connections
+"""How long a request waits for its answer: the longest request, and one other before it."""
+_REUSE_S = IDLE_S / 2  # so that the server never closes a connection that is about to be used
+_CONNECTIONS = 64  # arbitrary, far more than workers; further requests wait here, by namespace
+_TRIES = 2  # on new connections
 _PING_S = 5.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 2.0
 _CONNECTION_LOST = (OSError, framing.BadFrame, TimeoutError)
@@ -37,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class BadAnswer(framing.BadFrame):
-    """The server answered something else than its protocol has."""
+    """The server sent an answer that the protocol does not have."""
 
 
 class RenderClient:
@@ -64,29 +66,31 @@ class RenderClient:
         self._pings: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to look for the server; repeating it does nothing."""
+        """Start to ping the server; has no effect if already started."""
         if self._pings is None:
             self._away_since_s = self._monotonic()
             self._pings = asyncio.create_task(self._ping_forever())
 
     async def close(self) -> None:
-        """Look for the server no longer."""
+        """Stop pinging the server and close the idle connections."""
         if self._pings is not None:
             self._pings.cancel()
             await asyncio.gather(self._pings, return_exceptions=True)
         self._close_idle()
 
     def problem(self) -> str | None:
-        """Say why nothing can be rendered; None while the server answers."""
+        """Return why nothing can be rendered; None while the server answers."""
         return None if self._up.is_set() else f"the renderer does not answer: {self._cause}"
 
     async def ask(self, request: bytes, *, namespace: str) -> Answer:
-        """Have one request of a namespace answered.
+        """Send a request of a namespace to the server and return the answer.
 
         Raises:
-            RenderingFailed: A limit was passed, or the server ended over the request, twice.
-            RendererUnavailable: The server has been away for the grace, gave no answer in time, or
-                cannot give one for a reason of its own.
+            RenderingFailed: The request exceeded a limit, or the server stopped twice while
+                handling it.
+            RendererUnavailable: The server was unreachable for the grace period, did not answer in
+                time,
+                or cannot answer because of a problem that the request did not cause.
         """
         await self.start()
         async with self._share.turn(namespace):
@@ -94,16 +98,20 @@ class RenderClient:
             if connection is not None:
                 try:
                     return await self._exchange(connection, namespace, request)
-                except _CONNECTION_LOST as exc:  # perhaps before the request came: it is asked anew
+                except (
+                    _CONNECTION_LOST
+                ) as exc:  # perhaps before the server got the request, so it is sent again
                     self._note_away(exc)
             return await self._ask_anew(namespace, request)
 
     async def _ask_anew(self, namespace: str, request: bytes) -> Answer:
-        """Ask over a new connection; over another one when the server ended meanwhile.
+        """Send a request on a new connection, and once more if the server stops meanwhile.
 
         Raises:
-            RenderingFailed: A limit was passed, or the server ended over the request, twice.
-            RendererUnavailable: The server is away, gave no answer in time, or cannot give one.
+            RenderingFailed: The request exceeded a limit, or the server stopped twice while
+                handling it.
+            RendererUnavailable: The server is unreachable, did not answer in time, or cannot
+                answer.
         """
         failures = 0
         while True:
@@ -146,13 +154,14 @@ class RenderClient:
         return connection
 
     async def _exchange(self, connection: Connection, namespace: str, request: bytes) -> Answer:
-        """Send a request and read its answer; a cancelled caller hangs up.
+        """Send a request and read its answer; close the connection if the caller is cancelled.
 
         Raises:
             RenderingFailed: The answer is a failure.
-            RendererUnavailable: The answer is a trouble of the server's own, comes too late, or is
-                of no known shape.
-            OSError, BadFrame: The server is gone.
+            RendererUnavailable: The answer reports a problem of the server, comes too late, or has
+                an
+                unknown shape.
+            OSError, BadFrame: The server closed the connection.
         """
         is_sound = False
         limit = asyncio.timeout(self._answer_s)

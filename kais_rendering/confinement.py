@@ -1,7 +1,7 @@
-"""Takes a process's own access away: to files but those of Python, to the network, to others.
+"""Restrict this process: files except Python's, the network, and signals to other processes.
 
-Landlock, see landlock(7): what a process gives up this way neither it nor its children get back,
-and no right or user is needed for it. A kernel without it leaves the process as it was.
+Uses Landlock, see landlock(7). Neither the process nor its children can regain the access, and no
+special permission or user is required. On a kernel without Landlock nothing changes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-_VERSION = 1  # flag of create_ruleset: give the version
+_VERSION = 1  # flag of create_ruleset: return the version
 _PATH_BENEATH = 1
 _NO_NEW_PRIVS = 38  # of prctl
 _READ = 1 << 2 | 1 << 3  # files and folders
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""How many rights on files a version knows, from that version on."""
+"""The number of file rights by version of Landlock, from that version on."""
 _NETWORK_SINCE, _SCOPES_SINCE = 4, 6
 _TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract sockets and signals of others
@@ -38,10 +38,11 @@ class _Beneath(ctypes.Structure):
 
 
 def confine() -> bool:
-    """Return up all access but reading Python's own folders and the process's own entry in /proc.
+    """Drop all access except reading Python's folders and this process's entry in /proc.
 
     Returns:
-        Whether it is given up; without Landlock, or where it is refused, nothing changes.
+        Whether the access was dropped. Nothing changes without Landlock, or where the kernel
+            refuses.
     """
     try:
         _restrict()
@@ -76,13 +77,13 @@ def _ruleset(version: int) -> _Ruleset:
 
 
 def _size(version: int) -> int:
-    """Return the size of the ruleset that a version knows; it refuses a larger one."""
+    """Return the size in bytes of the ruleset of a version; the kernel refuses a larger one."""
     fields = 1 + (version >= _NETWORK_SINCE) + (version >= _SCOPES_SINCE)
     return fields * ctypes.sizeof(ctypes.c_uint64)
 
 
 def _folders() -> Iterator[Path]:
-    """Name what imports read, later ones too."""
+    """Yield the folders that imports read, now or later."""
     candidates = {
         *sys.path,
         sys.prefix,

@@ -1,7 +1,7 @@
-"""One end of a connection that carries messages one after the other, each with its length first.
+"""One end of a connection that carries length-prefixed messages in sequence.
 
-It does what asyncio's streams do in fewer passes of the event loop: a reader wakes up when the
-whole message has arrived, and no task has to wait for the end of the connection.
+It replaces asyncio's streams and needs fewer iterations of the event loop: a reader wakes up only
+when the whole message has arrived, and no task waits for the end of the connection.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import cast
 
 from kais_rendering import framing
 
-_READ_AHEAD_BYTES = 2**16  # arbitrary: what is taken from the kernel before anybody receives it
+_READ_AHEAD_BYTES = 2**16  # arbitrary: bytes read from the kernel before anyone receives them
 
 
 class Connection(asyncio.Protocol):
-    """A protocol for asyncio's transports. Use it for one `receive` or `discard` at a time.
+    """A protocol for asyncio's transports; supports one `receive` or `discard` at a time.
 
     `on_connect` is called with each new connection; a server starts to serve it there.
     """
@@ -42,15 +42,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection is open and the peer has sent nothing that was not received."""
+        """Whether the connection is open and no received data is unread."""
         return not (self._is_ended or self._received or self._transport.is_closing())
 
     def send(self, *payloads: bytes) -> None:
-        """Send messages; `drain` waits until the peer has taken most of them."""
+        """Send messages without waiting; `drain` waits until the peer has read most of them."""
         self._transport.write(b"".join(framing.frame(payload) for payload in payloads))
 
     async def drain(self) -> None:
-        """Wait until more can be sent.
+        """Wait until more data can be sent.
 
         Raises:
             OSError: The connection ended.
@@ -68,8 +68,8 @@ class Connection(asyncio.Protocol):
         """Wait for one message; None at the end of the connection.
 
         Raises:
-            TooLong: It is longer than the limit.
-            BadFrame: The connection ended within it.
+            TooLong: The message is longer than the limit.
+            BadFrame: The connection ended within the message.
             OSError: The connection broke.
         """
         if not await self._fill(framing.HEADER_BYTES):
@@ -88,7 +88,11 @@ class Connection(asyncio.Protocol):
         return payload
 
     async def discard(self, size: int) -> None:
-        """Read so many bytes, or to the end, and keep none."""
+        """Read and discard `size` bytes, or fewer if the connection ends.
+
+        Raises:
+            OSError: The connection broke.
+        """
         while size > 0:
             chunk = min(size, _READ_AHEAD_BYTES)
             if not await self._fill(chunk):
@@ -97,7 +101,7 @@ class Connection(asyncio.Protocol):
             size -= chunk
 
     async def is_readable(self, *, within_s: float) -> bool:
-        """Wait for the begin of a message; False when there is none in time, or the end."""
+        """Wait for the start of a message; False after the timeout, or if the connection ends."""
         try:
             async with asyncio.timeout(within_s):
                 return await self._fill(1)
@@ -106,10 +110,10 @@ class Connection(asyncio.Protocol):
 
     @contextlib.contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Cancel the block when the peer hangs up meanwhile, or sends anything.
+        """Cancel the block if the peer closes the connection or sends data meanwhile.
 
         Raises:
-            BadFrame: It did.
+            BadFrame: The peer closed the connection or sent data, before or during the block.
         """
         if not self.is_idle:
             raise framing.BadFrame("the peer did not wait for its answer")
@@ -125,7 +129,7 @@ class Connection(asyncio.Protocol):
             self._block = None
 
     def close(self) -> None:
-        """Close once what was sent has left; what a peer that reads nothing leaves is dropped."""
+        """Close the connection; data that the peer has not read yet is dropped."""
         if self._transport.get_write_buffer_size():
             self._transport.abort()
         self._transport.close()
@@ -135,7 +139,11 @@ class Connection(asyncio.Protocol):
         await asyncio.shield(self._closed)
 
     async def _fill(self, size: int) -> bool:
-        """Wait for so many bytes; False when the connection ended before."""
+        """Wait until `size` bytes have been received; False if the connection ends first.
+
+        Raises:
+            OSError: The connection broke.
+        """
         while len(self._received) < size:
             if self._error is not None:
                 raise self._error
@@ -168,7 +176,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Called by the transport, which closes then."""
+        """Called by the transport, which then closes."""
         self._end(None)
         return False
 

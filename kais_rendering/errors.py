@@ -1,7 +1,7 @@
 """Errors of this package.
 
-RenderingFailed         a worker passed a limit or died
-RendererUnavailable     the process that has the workers does not answer, or has its own trouble
+RenderingFailed         a worker exceeded a limit or died
+RendererUnavailable     the render server does not answer, or has a problem that no request caused
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ Cap = Literal["time", "memory", "worker"]
 
 
 class RenderingFailed(Exception):
-    """A worker passed its time or memory limit, or died.
+    """A worker exceeded its time or memory limit, or died.
 
     Attributes:
-        cap: "time" or "memory" when the request passed that limit; "worker" when the process died
-            for a reason that it could not report.
-        leaf: The leaf or parameter at work; empty when there was none yet.
+        cap: "time" or "memory" if the request exceeded that limit; "worker" if the process died
+            for
+            a reason that it could not report.
+        leaf: The leaf or parameter that the worker processed; empty if it had not reached one.
     """
 
     def __init__(self, message: str, *, cap: Cap, leaf: str = "") -> None:
@@ -27,7 +28,7 @@ class RenderingFailed(Exception):
 
 
 class RendererUnavailable(Exception):
-    """The server of a `RenderClient` does not answer, or cannot have the request rendered.
+    """The server of a `RenderClient` does not answer, or cannot render.
 
-    The request is not to blame.
+    The request is not the cause.
     """

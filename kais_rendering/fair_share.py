@@ -1,7 +1,7 @@
-"""Shares a few places among namespaces, so that none waits for another's backlog.
+"""Share a fixed number of slots among namespaces, so that no namespace waits for another's backlog.
 
-One namespace is never granted all places, and of those that wait the one goes first whose last turn
-is longest ago.
+A namespace never gets all slots. Among the waiting namespaces the least recently served one is
+next.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TypeVar
 
 K = TypeVar("K")
-_REMEMBERED = 1000  # namespaces; arbitrary, one that is forgotten goes first once
+_REMEMBERED = 1000  # namespaces; arbitrary: one that is dropped from the record goes first once
 
 
 def surplus(keys: Sequence[K], *, limit: int, namespace: Callable[[K], str]) -> Iterator[K]:
-    """Choose what exceeds a limit: the oldest of whichever namespace has most, one by one.
+    """Yield the keys that exceed a limit: repeatedly the oldest of the namespace that has the most.
 
     `keys` are ordered by age, the oldest first.
     """
@@ -30,9 +30,9 @@ def surplus(keys: Sequence[K], *, limit: int, namespace: Callable[[K], str]) -> 
 
 
 class FairShare:
-    """Grants at most `places` turns at a time, `most` of them to one namespace.
+    """Grants at most `slots` turns at a time, at most `max_per_namespace` of them to one namespace.
 
-    Unless `most` is given, one place is left to the other namespaces. Belongs to one event loop.
+    By default one slot is reserved for other namespaces. Use an instance in one event loop only.
     """
 
     def __init__(self, slots: int, *, max_per_namespace: int | None = None) -> None:
@@ -45,7 +45,7 @@ class FairShare:
 
     @contextlib.asynccontextmanager
     async def turn(self, namespace: str) -> AsyncIterator[None]:
-        """Wait for a place and hold it for the block."""
+        """Wait for a slot and hold it for the block."""
         await self._acquire(namespace)
         try:
             yield
@@ -66,7 +66,7 @@ class FairShare:
     def _release(self, namespace: str) -> None:
         self._free += 1
         self._held[namespace] -= 1
-        self._held += Counter()  # forgets namespaces that hold nothing
+        self._held += Counter()  # drops namespaces that hold no slot
         self._grant()
 
     def _grant(self) -> None:

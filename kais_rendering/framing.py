@@ -9,18 +9,18 @@ from typing import IO
 _HEADER = struct.Struct(">I")
 HEADER_BYTES = _HEADER.size
 MAX_BYTES = 64 * 2**20
-"""What a worker may answer; an output is capped far below, and so is what a file expands to."""
+"""The limit of a worker's answer; the limits of outputs and expanded files are far below."""
 
 
 class BadFrame(Exception):
-    """The peer sent something else than one whole message within the limit."""
+    """The peer did not send exactly one message within the limit."""
 
 
 class TooLong(BadFrame):
-    """The message is longer than the limit; nothing of it was read but its length.
+    """The message is longer than the limit; only its length was read.
 
     Attributes:
-        size: That length, in bytes.
+        size: The length of the message, in bytes.
     """
 
     def __init__(self, size: int, *, max_bytes: int) -> None:
@@ -29,12 +29,12 @@ class TooLong(BadFrame):
 
 
 def frame(payload: bytes) -> bytes:
-    """Put the length before a payload."""
+    """Prefix a payload with its length."""
     return _HEADER.pack(len(payload)) + payload
 
 
 def payload_bytes(message: bytes | bytearray) -> int:
-    """Read the length of the payload from the begin of a message."""
+    """Return the length of the payload from the start of a message."""
     (size,) = _HEADER.unpack_from(message)
     return int(size)
 
@@ -43,8 +43,8 @@ async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:
     """Read one message; None at the end of the stream.
 
     Raises:
-        TooLong: It is longer than the limit.
-        BadFrame: The stream ends within it.
+        TooLong: The message is longer than the limit.
+        BadFrame: The stream ended within the message.
     """
     try:
         (size,) = _HEADER.unpack(await stream.readexactly(_HEADER.size))
@@ -58,7 +58,7 @@ async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:
 
 
 def read_blocking(stream: IO[bytes]) -> bytes | None:
-    """Read one message from a pipe of our own process; None at its end."""
+    """Read one message from a pipe to a trusted process; None at the end of the pipe."""
     header = stream.read(_HEADER.size)
     if len(header) < _HEADER.size:
         return None

@@ -1,4 +1,4 @@
-"""What a worker can be asked for: one function per operation, from a request to its answer."""
+"""The operations of a render worker: one function each, from a request to its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = dict[str, Any]
 
 
 def run(request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Run one request; `progress` is called with each leaf or parameter before it is touched."""
+    """Run one request; `progress` is called with each leaf or parameter before it is processed."""
     return _OPERATIONS[request["op"]](request, progress)
 
 

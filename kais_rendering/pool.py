@@ -1,9 +1,8 @@
-"""The processes that render: started early, killed at their limits, replaced at once.
+"""A pool of render processes: started early, killed at their limits, replaced at once.
 
-A request takes an idle worker, at most as many as there are workers run at a time and the others
-queue, by namespace; see `fair_share`. A worker that passes its limit of time is killed, one that
-ran out of memory or died is not used again, and its successor starts importing before a request
-needs it.
+A request takes an idle worker. At most one request per worker runs at a time; the others queue by
+namespace, see `fair_share`. A worker that exceeds its time limit is killed. A worker that ran out
+of memory or died is not used again. Its replacement starts importing before a request needs it.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from kais_rendering.process import START_S, Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
 LIMIT_S = 2.0
-"""The processor time of a request."""
+"""The limit of processor time of a request."""
 PATIENCE = 10
-"""As many times its limit may go by on the clock, for a worker that gets no processor."""
+"""A multiple of the limit that may pass as elapsed time, for a worker that gets no processor."""
 LONGEST_ANSWER_S = 2 * (START_S + LIMIT_S * PATIENCE)
-"""On the clock, for a request that has a worker: both tries start one, and use all their time."""
+"""Elapsed time of a request that has a worker: both tries start one, and use all their time."""
 
 
 class RenderPool:
-    """A fixed number of workers, shared by everybody who renders."""
+    """A fixed number of workers, shared by all namespaces."""
 
     def __init__(
         self, *, workers: int = 3, limit_s: float = LIMIT_S, memory_mib: int = 256
@@ -40,7 +39,7 @@ class RenderPool:
         self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Start all workers; they import while the caller goes on. Repeating it does nothing."""
+        """Start all workers without waiting for their imports; has no effect if already started."""
         async with self._starting:
             if not self._started:
                 self._started = True
@@ -48,24 +47,26 @@ class RenderPool:
                     self._idle.put_nowait(await self._new())
 
     async def close(self) -> None:
-        """End the idle workers; call it when nothing renders any more."""
+        """Stop the idle workers; call it when no request runs."""
         while not self._idle.empty():
             worker = self._idle.get_nowait()
             if worker is not None:
                 await worker.kill()
 
     def problem(self) -> str | None:
-        """Say that nothing stands in the way: a worker that cannot start fails its own request."""
+        """Return None: a worker that cannot start fails only its request."""
         return None
 
     async def ask(self, request: bytes, *, namespace: str) -> Answer:
-        """Have one request of a namespace answered, waiting for an idle worker first.
+        """Wait for an idle worker, run a request of a namespace and return the answer.
 
-        A worker that dies is no proof against the template (the kernel may have needed its memory),
-        so the request gets a second one.
+        If the worker dies, a second worker gets the request: the death does not prove that the
+        template is bad, because the kernel may have needed the memory.
 
         Raises:
-            RenderingFailed: A cap was passed; the message names it and the leaf.
+            RenderingFailed: The request exceeded a limit or both workers died; the message names
+                the
+                limit and the leaf.
         """
         await self.start()
         async with self._share.turn(namespace):
@@ -103,7 +104,7 @@ class RenderPool:
             )
 
     async def _give_back(self, worker: RenderProcess | None, *, is_sound: bool) -> None:
-        """Keep the number of places whatever happens: a place without a worker is filled on use."""
+        """Return the worker's slot to the pool in any case; an empty slot gets a worker on use."""
         slot = worker if is_sound else None
         try:
             if not is_sound:

@@ -1,8 +1,8 @@
-"""One process that renders: started without environment, killed when it passes a limit.
+"""One render process: started without environment, killed when it exceeds a limit.
 
-Its time is counted as the processor time that it takes. On a machine that is busy, or while the
-caller's own loop is, time goes by in which nothing of the template ran; a good Blueprint must not
-be called bad for that.
+Its time limit counts processor time. On a busy machine, or while the caller's event loop is busy,
+time passes in which the template does not run, and a valid Blueprint must not fail because of
+that.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from kais_rendering.errors import Cap, RenderingFailed
 Answer = dict[str, Any]
 
 START_S = 30
-"""A worker has so long to import, on a busy machine."""
+"""How long a worker may take to import, on a busy machine."""
 _PROC = Path("/proc")
-_STAT_BYTES = 1024  # arbitrary, more than its fields need
-_TICKS = os.sysconf("SC_CLK_TCK")  # a second, of `/proc`
+_STAT_BYTES = 1024  # arbitrary, more than the fields of stat need
+_TICKS = os.sysconf("SC_CLK_TCK")  # clock ticks per second in `/proc`
 
 
 class RenderProcess:
-    """One process. Use it for one request at a time; after a failure only `kill` is left.
+    """One process. Run one request at a time; after a failure only `kill` may be called.
 
     Attributes:
-        is_confined: Whether it can read no file but Python's own, once it is ready.
+        is_confined: Whether it can read only Python's files; set when it is ready.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RenderProcess:
 
     @classmethod
     async def start(cls, *, memory_mib: int) -> RenderProcess:
-        """Start a process without environment; it is imported and ready some time later."""
+        """Start a process without environment; `ready` waits for its imports."""
         fd = progress_memory.open_shared()
         own_end, workers_end = socket.socketpair()
         try:
@@ -76,19 +76,19 @@ class RenderProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process ID."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended, as far as is known."""
+        """Whether the process has not been seen to end."""
         return self._process.returncode is None
 
     async def ready(self) -> None:
-        """Wait until the imports are done, which is no request's time.
+        """Wait until the imports are done; their time does not count for a request.
 
         Raises:
-            RenderingFailed: The process did not come up.
+            RenderingFailed: The process did not start, or not in time.
         """
         if self._is_ready:
             return
@@ -105,11 +105,11 @@ class RenderProcess:
 
         Args:
             request: The request, as JSON.
-            limit_s: Seconds of processor time.
-            elapsed_s: Seconds on the clock, for a process that gets no processor.
+            limit_s: Limit of processor time, in seconds.
+            elapsed_s: Limit of elapsed time, in seconds, for a process that gets no processor.
 
         Raises:
-            RenderingFailed: The time ran out, or the process died.
+            RenderingFailed: The request exceeded a time limit, or the process died.
         """
         began_s = self._spent_s()
         clock = asyncio.get_running_loop().time
@@ -128,13 +128,13 @@ class RenderProcess:
         raise self._failed(f"rendering took more than {limit_s:g} s", "time")
 
     def failure(self, answer: Answer, *, memory_mib: int) -> RenderingFailed:
-        """Say what the last request failed of, and where."""
+        """Return the error for the answer of a failed request, with the leaf where it failed."""
         if "cap" in answer:
             return self._failed(f"rendering took more than {memory_mib} MiB of memory", "memory")
         return self._failed("rendering failed", "worker", detail=f": {answer['failed']}")
 
     async def kill(self) -> None:
-        """End the process, whatever it does, and reap it."""
+        """Kill the process, whatever it does, and reap it."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -143,7 +143,11 @@ class RenderProcess:
         self._progress.close()
 
     async def _receive(self) -> Answer:
-        """Wait for an answer; one who is cancelled may wait again."""
+        """Wait for an answer; after a cancellation it can be called again.
+
+        Raises:
+            RenderingFailed: The process died.
+        """
         try:
             await self._connection.drain()
             payload = await self._connection.receive(max_bytes=framing.MAX_BYTES)
@@ -170,9 +174,9 @@ class RenderProcess:
 
 
 class ProcessorTime:
-    """The processor time that a process has taken so far, as proc_pid_stat(5) counts it.
+    """The processor time that a process has used, as in proc_pid_stat(5).
 
-    Where the kernel does not report it (macOS), the clock is taken.
+    Where the kernel does not report it (macOS), elapsed time is used.
     """
 
     def __init__(self, pid: int) -> None:
@@ -180,10 +184,10 @@ class ProcessorTime:
         self._fd = os.open(_PROC / str(pid) / "stat", os.O_RDONLY) if has_proc else None
 
     def read_s(self) -> float:
-        """Read the time.
+        """Return the time in seconds.
 
         Raises:
-            OSError: The process is no more.
+            OSError: The process has ended.
         """
         if self._fd is None:
             return time.monotonic()
@@ -192,7 +196,7 @@ class ProcessorTime:
         return (int(user) + int(system)) / _TICKS
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of `/proc`."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,10 +1,10 @@
-"""Serves a pool of workers on a Unix socket, to a caller that runs as another user.
+"""Serve a pool of workers on a Unix socket, to callers that run as another user.
 
-A connection carries requests one after the other: a message with the namespace and one with the
-request, then the answer. A caller that hangs up takes its request back. A ping is the last message
-of its connection. Who may connect is decided by the rights of the socket: its owner and its group.
-The workers run as its owner, so where callers are another user the owner may only ping: no template
-that took over its worker asks for more, or takes the places of callers.
+A connection carries requests in sequence: a message with the namespace, one with the request, then
+the answer. A caller cancels its request by closing the connection. A ping is the last message of
+its connection. The permissions of the socket decide who may connect: its owner and its group. The
+workers run as its owner, so where callers are another user the owner may only ping. A template
+that takes over its worker can therefore neither send requests nor use up the callers' slots.
 """
 
 from __future__ import annotations
@@ -26,39 +26,43 @@ from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.process import Answer
 
 PING = b""
-"""In place of a namespace: answered at once, without a worker and without a second message."""
+"""Sent in place of a namespace: answered at once, without a worker and without a second message."""
 MAX_REQUEST_BYTES = 16 * 2**20
 IDLE_S = 120.0
-"""So long a connection stays open without a request."""
+"""How long a connection stays open without a request."""
 _NAMESPACE_BYTES = 253
 _RIGHTS = 0o660
 _OWN_CONNECTIONS = 4  # arbitrary: the kubelet's probe is one
-_CREDENTIALS = struct.Struct("3i")  # process, user and group, as unix(7) has them
+_CREDENTIALS = struct.Struct("3i")  # process, user and group, as in unix(7)
 _LOG = logging.getLogger(__name__)
 
 
 class Pool(Protocol):
-    """What answers requests; `pool.RenderPool` does."""
+    """Answers requests; `pool.RenderPool` is the implementation."""
 
     async def start(self) -> None:
         """Start the workers."""
 
     async def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
 
     async def ask(self, request: bytes, *, namespace: str) -> Answer:
-        """Have a request answered, or raise RenderingFailed."""
+        """Run a request and return the answer.
+
+        Raises:
+            RenderingFailed: The request exceeded a limit, or its worker died.
+        """
         ...
 
 
 class RenderServer:
     """Listens on `socket`.
 
-    `transfer_s` bounds how long a caller may take to send its request or to read the answer, and
-    `max_connections` how many callers are connected at a time; more are hung up on, and try again.
-    A connection without requests is closed after `idle_s`; the first one has to come within
-    `transfer_s`. With `own_user_pings_only`, which needs Linux, this process's own user may only
-    ping, over some connections besides.
+    `transfer_s` limits how long a caller may take to send its request or to read the answer.
+    `max_connections` limits how many callers are connected at a time; further connections are
+    closed, and those callers try again. A connection without requests is closed after `idle_s`;
+    its first request must arrive within `transfer_s`. With `own_user_pings_only`, which requires
+    Linux, this process's user may only ping, on a few additional connections.
     """
 
     def __init__(
@@ -82,10 +86,10 @@ class RenderServer:
         self._own_connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Start the workers and listen; what an earlier server left at the path is replaced.
+        """Start the workers and listen; replaces the socket of an earlier server.
 
         Raises:
-            OSError: The path cannot be listened on, or another file is there.
+            OSError: The path cannot be listened on, or another file exists there.
         """
         await self._pool.start()
         _remove_socket(self._socket)
@@ -94,7 +98,7 @@ class RenderServer:
         self._socket.chmod(_RIGHTS)
 
     async def close(self) -> None:
-        """Hang up on everybody, and end the workers."""
+        """Close all connections and stop the workers."""
         if self._server is not None:
             self._server.close()
             _remove_socket(self._socket)
@@ -128,11 +132,11 @@ class RenderServer:
             await connection.wait_closed()
 
     async def _serve_once(self, connection: Connection, *, wait_s: float, pings_only: bool) -> bool:
-        """Answer one request; False after a ping, or when the caller hung up or stayed idle.
+        """Answer one request; False after a ping, or if the caller disconnected or was idle.
 
         Raises:
-            BadFrame: The caller sent something else than one request.
-            OSError, TimeoutError: The caller is gone, or too slow.
+            BadFrame: The caller did not send exactly one request.
+            OSError, TimeoutError: The caller closed the connection, or is too slow.
         """
         if not await connection.is_readable(within_s=wait_s):
             return False
@@ -152,12 +156,12 @@ class RenderServer:
         return namespace != PING
 
     async def _ask_pool(self, connection: Connection, namespace: bytes, request: bytes) -> Answer:
-        """Ask the pool, unless the caller hangs up meanwhile.
+        """Run the request in the pool, unless the caller closes the connection meanwhile.
 
         Raises:
-            BadFrame: The caller hung up, or sent more than one request.
-            RenderingFailed: The request passed a limit.
-            RendererUnavailable: The pool has a trouble of its own.
+            BadFrame: The caller closed the connection, or sent more than one request.
+            RenderingFailed: The request exceeded a limit.
+            RendererUnavailable: The pool has a problem that the request did not cause.
         """
         if namespace == PING:
             return {}
@@ -173,7 +177,7 @@ class RenderServer:
 
 
 async def _receive(connection: Connection, *, pings_only: bool) -> tuple[bytes, bytes]:
-    """Read a namespace and a request; the latter is empty for a ping.
+    """Read a namespace and a request; the request of a ping is empty.
 
     Raises:
         BadFrame: The caller sent something else.
@@ -191,7 +195,9 @@ async def _receive(connection: Connection, *, pings_only: bool) -> tuple[bytes, 
     try:
         request = await connection.receive(max_bytes=MAX_REQUEST_BYTES)
     except framing.TooLong as exc:
-        await connection.discard(exc.size)  # who still sends would not read the answer
+        await connection.discard(
+            exc.size
+        )  # a caller that is still sending would not read the answer
         raise RenderingFailed(str(exc), cap="memory") from exc
     if request is None:
         raise framing.BadFrame("the caller hung up before its request")
@@ -199,7 +205,7 @@ async def _receive(connection: Connection, *, pings_only: bool) -> tuple[bytes, 
 
 
 def _peer_uid(connection: Connection) -> int:
-    """Return the user that a caller had when it connected; the kernel tells it."""
+    """Return the user ID that the caller had when it connected, as reported by the kernel."""
     peer = connection.transport.get_extra_info("socket")
     credentials = peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
     _, uid, _ = _CREDENTIALS.unpack(credentials)

@@ -1,4 +1,4 @@
-"""One worker for a program without an event loop of its own, such as a command."""
+"""One worker for a program without an event loop, such as a command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kais_rendering.process import Answer, RenderProcess
 
 
 class RenderSession:
-    """A context manager: its worker starts with the block and is killed at its end.
+    """A context manager that starts a worker and kills it at the end of the block.
 
-    `limit_s` bounds each answer, in processor time and on the clock alike.
+    `limit_s` limits each answer, both in processor time and in elapsed time.
     """
 
     def __init__(self, *, limit_s: float, memory_mib: int) -> None:
@@ -28,10 +28,10 @@ class RenderSession:
         return self
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
-        """Have one request answered; after a failure the session is of no more use.
+        """Run one request and return the answer; after a failure the session cannot be used again.
 
         Raises:
-            RenderingFailed: A limit was passed, or the worker died.
+            RenderingFailed: The request exceeded a limit, or the worker died.
         """
         return self._runner.run(self._ask(json.dumps(request).encode()))
 

@@ -1,12 +1,12 @@
-"""The program that renders: a process of its own, so that a bad template harms nothing else.
+"""The program of a render worker: a separate process, so that a bad template harms nothing else.
 
-Started by `process` as `python -m kais_rendering.worker`. One JSON request comes in and one answer
-goes out, in turn, framed by `framing`; the end of the input ends the program. It runs what users
-wrote (templates, regular expressions, YAML), so it gets no environment and no more memory than its
-limit. Before it reads the first request it gives up all access to the network and to files but
-Python's own, where the kernel has Landlock; see `confinement`. In a cluster its user has no token
-either; in a terminal it is the person's own. Its parent watches the time; the alarm only ends a
-worker whose parent died without a word.
+`process` starts it as `python -m kais_rendering.worker`. It reads one JSON request at a time and
+writes one answer, framed by `framing`; it exits at the end of its input. It runs what users wrote
+(templates, regular expressions, YAML), so it gets no environment and no more memory than its
+limit. Where the kernel has Landlock, it drops all access to the network and to files except
+Python's before it reads the first request; see `confinement`. In a cluster its user cannot read
+any token either; in a terminal it runs as the person who called it. Its parent enforces the time
+limit; the alarm only ends a worker whose parent died.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from kais import templates
 from kais_rendering import confinement, framing, operations, progress_memory
 
-_ALARM_S = 60  # only for orphans: the parent gives up after 20 s on the clock
+_ALARM_S = 60  # only for orphans: the parent gives up after 20 s
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def answer_to(request: bytes, *, progress: templates.Progress) -> dict[str, Any]:
-    """Run one request; `progress` is called with each leaf before it is touched."""
+    """Run one request; `progress` is called with each leaf before it is processed."""
     progress("parameters")
     try:
         return {"done": operations.run(json.loads(request), progress)}
@@ -55,12 +55,12 @@ def answer_to(request: bytes, *, progress: templates.Progress) -> dict[str, Any]
 
 
 def limit_memory(more_bytes: int) -> int:
-    """Let the process grow by that much over what it has now, and write no core.
+    """Let the process grow by `more_bytes` over its present size, and disable core dumps.
 
-    Where the kernel tells no size (macOS), only the time limit holds.
+    Where the kernel does not report the size (macOS), only the time limit applies.
 
     Returns:
-        The size that it has now, in bytes; 0 where it is not known.
+        The present size in bytes; 0 if it is unknown.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     size = _size_bytes()

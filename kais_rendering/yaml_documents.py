@@ -1,8 +1,8 @@
-"""Reads untrusted YAML within limits; run it in a process that can be killed.
+"""Read untrusted YAML within limits; call it in a process that can be killed.
 
-Aliases let a kilobyte of text stand for gigabytes of objects, and merge keys copy what they name,
-so what a document expands to is counted before any of it is made. Dates stay text, as they do for
-kubectl.
+With aliases a kilobyte of text can stand for gigabytes of objects, and merge keys copy what they
+refer to. Therefore the expanded size of a document is counted before any object is made. Dates
+stay text, as in kubectl.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 import yaml
 
 EXPANDED_NODES = 100_000
-"""What a file may expand to; a Blueprint that the API server stores has far fewer.
+"""The limit of values that a file expands to; a Blueprint in the API server has far fewer.
 
-`NODE_CHARACTERS` of a text count like a value.
+Each `NODE_CHARACTERS` characters of a text count as one value.
 """
 NODE_CHARACTERS = 100
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class YamlRefused(Exception):
-    """The text is no YAML that can be used; says why."""
+    """The text is not usable YAML; the message says why."""
 
 
 def read(text: str) -> list[Any]:
     """Read all documents of a text.
 
     Raises:
-        YamlRefused: It is no YAML, holds what JSON has no word for, or aliases make it larger than
-            the limit.
+        YamlRefused: The text is not YAML, contains values that JSON cannot represent, or expands
+            beyond the limit through aliases.
     """
     loader = _Loader(text)
     try:
@@ -48,7 +48,7 @@ def read(text: str) -> list[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads what JSON can hold."""
+    """Loads only values that JSON can represent."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -72,7 +72,11 @@ def _documents(loader: _Loader) -> Iterator[Any]:
 
 
 def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Count the nodes of a document, what an alias names as often as it is named."""
+    """Count the nodes of a document; the target of an alias counts once for each use.
+
+    Raises:
+        YamlRefused: An alias refers to a node that contains it.
+    """
     size = sizes.get(id(node))
     if size == 0:
         raise YamlRefused("an alias stands inside what it names")
