@@ -1,1 +1,1 @@
-"""Clusters to run kais on: a named kubeconfig, or a real Kubernetes as plain processes."""
+"""Clusters to run kais on: an existing one by kubeconfig, or a real Kubernetes on this machine."""

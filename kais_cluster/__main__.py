@@ -1,4 +1,4 @@
-"""`python -m kais_cluster up|down|status|env|build|images|charts`, with Python's library alone."""
+"""`python -m kais_cluster up|down|status|env|build|images|charts`; needs only Python's library."""
 
 import argparse
 import shlex
@@ -55,7 +55,7 @@ def _charts(options: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe the commands."""
+    """Return the parser of the commands."""
     root = argparse.ArgumentParser(prog="python -m kais_cluster", description=__doc__)
     commands = root.add_subparsers(required=True, metavar="COMMAND")
 
@@ -93,6 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # A build in the background is ended by its caller; the compiler below it has to end too.
+    # A build in the background is ended by its caller; then the compiler that it started must end
+    # too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))

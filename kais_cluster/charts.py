@@ -1,4 +1,4 @@
-"""Install our charts with the provider's own Helm, called by path."""
+"""Install our charts with the provider's Helm, called by path."""
 
 import contextlib
 import json
@@ -22,20 +22,20 @@ def install(
     restart: bool = False,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> None:
-    """Install or upgrade both charts and wait until everything in them is ready.
+    """Install or upgrade both charts and wait until all their objects are ready.
 
-    Without `operator.replicas` in `values` one operator runs, not the chart's two.
+    Unless `values` contains `operator.replicas`, one operator runs instead of the chart's two.
 
-    With `restart`, workloads that were there before get new pods: for images whose content changed
-    under the same name.
+    With `restart`, the pods of an installed release are replaced. Use it for images whose content
+    changed under the same name.
 
     Raises:
-        CommandFailed: Helm gave up; the text tells the state of the pods.
+        CommandFailed: Helm failed; the message contains the state of the pods.
     """
     started = time.monotonic()
     _clear_pending_releases(provider, report=report)
     if restart and RELEASE in releases(provider):
-        # Deleted, not rolled: a StatefulSet would wait for a broken pod for ever.
+        # Deleted, not rolled: a StatefulSet would wait forever for a broken pod.
         provider.kubectl("delete", "pods", "--all", "-n", NAMESPACE, timeout_s=120)
     _upgrade(source, provider, CRDS_RELEASE, {})
     _upgrade(source, provider, RELEASE, with_one_replica(values or {}))
@@ -43,7 +43,7 @@ def install(
 
 
 def with_one_replica(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with one operator: a cluster made here has one node, and little memory."""
+    """Return the values with one operator replica by default: our clusters have one small node."""
     operator = values.get("operator")
     overrides = operator if isinstance(operator, Mapping) else {}
     return {**values, "operator": {"replicas": 1, **overrides}}
@@ -52,7 +52,7 @@ def with_one_replica(values: Mapping[str, object]) -> dict[str, object]:
 def uninstall(
     provider: providers.Provider, *, report: subprocesses.Reporter = subprocesses.print_line
 ) -> None:
-    """Remove the kais release and wait for its pods; CRDs and objects stay."""
+    """Remove the kais release and wait until its pods are gone; keeps CRDs and objects."""
     if RELEASE not in releases(provider):
         report(f"there is no release {RELEASE} in {NAMESPACE}")
         return
@@ -61,13 +61,13 @@ def uninstall(
 
 
 def releases(provider: providers.Provider) -> dict[str, str]:
-    """Return the releases in our namespace, each with Helm's word for its state."""
+    """Return the releases in our namespace, each with its Helm status."""
     listing = _helm(provider, ["list", "--namespace", NAMESPACE, "--output", "json"])
     return {str(release["name"]): str(release["status"]) for release in json.loads(listing)}
 
 
 def _clear_pending_releases(provider: providers.Provider, *, report: subprocesses.Reporter) -> None:
-    """Take back what a killed Helm left half done; it would refuse to go on."""
+    """Undo what an interrupted Helm left pending; Helm would refuse to continue."""
     for release, state in releases(provider).items():
         if not state.startswith("pending-"):
             continue
@@ -84,7 +84,7 @@ def _upgrade(
 ) -> None:
     chart = source.root / "charts" / release
     command = ["upgrade", "--install", release, chart, "--namespace", NAMESPACE]
-    # Without the reset, Helm takes no values for the values of the last time.
+    # Without the reset, Helm reuses the earlier values when none are passed.
     command += ["--create-namespace", "--reset-values", "--values", "-"]
     command += ["--wait", "--timeout", _WAIT]
     try:
@@ -95,7 +95,7 @@ def _upgrade(
 
 
 def _pod_report(provider: providers.Provider) -> str:
-    """Render the pods of our namespace, and what those that are not ready wrote last."""
+    """Format the pods of our namespace, with the last log lines of those that are not ready."""
     texts = [provider.kubectl("get", "pods", "-n", NAMESPACE)]
     items = json.loads(provider.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
     for pod in items:
@@ -103,7 +103,7 @@ def _pod_report(provider: providers.Provider) -> str:
         if statuses and all(status["ready"] for status in statuses):
             continue
         name = pod["metadata"]["name"]
-        with contextlib.suppress(errors.CommandFailed):  # it has not run yet
+        with contextlib.suppress(errors.CommandFailed):  # the pod has not started yet
             log = provider.kubectl("logs", name, "-n", NAMESPACE, "--tail=5", "--all-containers")
             texts.append(f"{name} wrote:\n{log}")
     return subprocesses.last_lines("\n".join(texts), 40)
@@ -112,7 +112,7 @@ def _pod_report(provider: providers.Provider) -> str:
 def _helm(
     provider: providers.Provider, arguments: Sequence[object], *, stdin: str | None = None
 ) -> str:
-    """Run our Helm with folders of its own, so that a user's plugins and repositories stay out."""
+    """Run our Helm with separate folders, so that it ignores a user's plugins and repositories."""
     folder = provider.binaries.parent / "helm"
     homes = {f"HELM_{kind}_HOME": str(folder / kind.lower()) for kind in _HELM_FOLDERS}
     command: list[object] = [provider.binaries / "helm", *arguments]

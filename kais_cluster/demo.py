@@ -1,6 +1,6 @@
-"""`make demo` and `make demo-down`: everything the main job needs, and its removal.
+"""`make demo` and `make demo-down`: create everything that the demo needs, or remove it.
 
-python -m kais_cluster.demo up      binaries, cluster, images, charts; each step says its time
+python -m kais_cluster.demo up      binaries, cluster, images, charts; each step reports its time
 python -m kais_cluster.demo down    cluster, images, state and network; the binaries stay
 """
 
@@ -17,12 +17,12 @@ def prepare(
     values: Mapping[str, object] | None = None,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> providers.Provider:
-    """Bring up a cluster with our images and charts in it, reusing what is there.
+    """Start a cluster with our images and charts in it, reusing what exists.
 
-    A cluster that KAIS_E2E_KUBECONFIG names gets the charts only: its images are its owner's.
+    A cluster that KAIS_E2E_KUBECONFIG names gets only the charts: its owner provides its images.
 
     Raises:
-        ClusterError: a step failed; the message says which and why.
+        ClusterError: A step failed; the message says which and why.
     """
     source = images.checkout()
     provider = providers.choose(report=report)
@@ -36,10 +36,10 @@ def prepare(
 
 
 def remove(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
-    """Remove what `prepare` made, but for the cached binaries."""
+    """Remove what `prepare` created, except the cached binaries."""
     operations.down(report=report)
     images.remove_all(report=report)
-    with contextlib.suppress(OSError):  # it is missing, or holds something else
+    with contextlib.suppress(OSError):  # the file is missing, or contains something else
         settings.images_dir().parent.rmdir()
     binaries = settings.binaries_dir()
     if binaries.exists():

@@ -1,11 +1,11 @@
 """The errors of this package.
 
 ClusterError
-├── MissingTools     programs or rights that this machine lacks; the message says how to get them
-├── CommandFailed    a program ended with an error; the message carries the end of its output
-├── StartFailed      a part of the cluster did not come up; the message carries the end of its log
+├── MissingTools     missing programs or permissions; the message says how to get them
+├── CommandFailed    a program failed; the message contains the end of its output
+├── StartFailed      a part of the cluster did not start; the message contains the end of its log
 ├── InvalidSetting   an environment variable has an invalid value; the message names it
-└── NotRunning       the cluster is not up
+└── NotRunning       the cluster is not running
 """
 
 
@@ -14,11 +14,11 @@ class ClusterError(Exception):
 
 
 class MissingTools(ClusterError):
-    """Programs or rights are missing on this machine."""
+    """Programs or permissions are missing on this machine."""
 
 
 class CommandFailed(ClusterError):
-    """A program that we called ended with an error."""
+    """A program that we ran ended with an error."""
 
 
 class StartFailed(ClusterError):
@@ -30,4 +30,4 @@ class InvalidSetting(ClusterError, ValueError):
 
 
 class NotRunning(ClusterError):
-    """The cluster is not up."""
+    """The cluster is not running."""

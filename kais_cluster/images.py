@@ -1,7 +1,7 @@
-"""Our images: what each is built from, and into which cluster they are loaded.
+"""Our images: how each is built, and how it is loaded into a cluster.
 
-A build context is made anew each time: `requirements.txt` exported from uv.lock with hashes, our
-wheel, and the image's own files. Images are built from a checkout only.
+Each build gets a new context: `requirements.txt` exported from uv.lock with hashes, our wheel, and
+the image's files. Images can be built only from a checkout.
 """
 
 import contextlib
@@ -20,19 +20,19 @@ from kais_cluster.host.images import BuildahBuilder
 from kais_cluster.kind import docker
 from kais_cluster.kind.docker import DockerBuilder
 
-_FIXED_MTIME = 1_600_000_000  # seconds; a fixed one, so that equal contexts make equal layers
+_FIXED_MTIME = 1_600_000_000  # seconds; constant, so that equal contexts make equal layers
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image of ours."""
+    """One of our images."""
 
     name: str
     dockerfile: str
     extra: str = ""
     """The extra of the distribution whose locked requirements are installed."""
     folder: str = ""
-    """A folder of the checkout that is in the build context too, at the same path."""
+    """A folder of the checkout that is copied to the same path of the build context."""
 
 
 IMAGES = (
@@ -59,21 +59,21 @@ IMAGES = (
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout of our repository: what images and charts are made from."""
+    """A checkout of our repository, from which images and charts are made."""
 
     root: Path
 
     @property
     def version(self) -> str:
-        """Return the one version of the distribution."""
+        """Return the version of the distribution."""
         text = (self.root / "pyproject.toml").read_text()
         return str(tomllib.loads(text)["project"]["version"])
 
     def uv(self) -> str:
-        """Return the path of uv, from the checkout's own environment first.
+        """Return the path of uv; the one in the checkout comes first.
 
         Raises:
-            MissingTools: it is in neither place.
+            MissingTools: uv is neither in the checkout nor on the machine.
         """
         local = self.root / ".uv/bin/uv"
         if local.exists():
@@ -97,10 +97,10 @@ class Built:
 
 
 def checkout(start: Path | None = None) -> Checkout:
-    """Find the checkout that this package belongs to.
+    """Return the checkout that this package belongs to.
 
     Raises:
-        MissingTools: it was installed without one.
+        MissingTools: The package was installed without a checkout.
     """
     root = start or Path(__file__).resolve().parent.parent
     if not (root / "uv.lock").exists():
@@ -109,10 +109,10 @@ def checkout(start: Path | None = None) -> Checkout:
 
 
 class ImageBuilder(Protocol):
-    """What builds images: buildah in a storage of ours, or Docker."""
+    """Builds images: buildah with our storage, or Docker."""
 
     def make_base(self) -> None:
-        """Make the base image, unless it is there or can be pulled."""
+        """Build the base image, unless it exists or can be pulled."""
 
     def build(
         self,
@@ -122,19 +122,23 @@ class ImageBuilder(Protocol):
         *,
         arguments: Mapping[str, str] | None = None,
     ) -> str:
-        """Build a Dockerfile and return the image's identity; raises CommandFailed."""
+        """Build a Dockerfile and return the image's identity.
+
+        Raises:
+            CommandFailed: A step failed.
+        """
 
     def identity(self, reference: str) -> str:
-        """Return the digest of an image's configuration, or nothing."""
+        """Return the digest of an image's configuration; empty if there is no such image."""
 
     def archive(self, reference: str) -> contextlib.AbstractContextManager[Path]:
-        """Write an image as a `docker save` archive for the time of the block."""
+        """Write an image as a `docker save` archive, which exists for the duration of the block."""
 
 
 def builder_for(
     provider: providers.Provider, *, report: subprocesses.Reporter = subprocesses.print_line
 ) -> ImageBuilder:
-    """Choose what builds images for a cluster: Docker for kind, else buildah."""
+    """Return the image builder for a cluster: Docker for kind, otherwise buildah."""
     if provider.name == "kind":
         return DockerBuilder(report)
     return BuildahBuilder(settings.images_dir(), report)
@@ -146,10 +150,11 @@ def build_all(
     *,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> list[Built]:
-    """Build the base image and ours; what did not change is answered from the layer cache.
+    """Build the base image and our images; unchanged parts come from the layer cache.
 
     Raises:
-        CommandFailed: a step failed; the text has the end of its output.
+        MissingTools: A required program or permission is missing.
+        CommandFailed: A step failed; the message contains the end of its output.
     """
     builder = builder_for(provider, report=report)
     builder.make_base()
@@ -175,10 +180,10 @@ def load_all(
     *,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> list[str]:
-    """Load our images into a cluster; return those whose content it did not have.
+    """Load our images into a cluster; return those whose content was new.
 
     Raises:
-        ClusterError: the cluster takes no images, or one of them is not built.
+        ClusterError: The cluster does not accept images, or an image is not built.
     """
     builder = builder_for(provider, report=report)
     loaded = []
@@ -200,7 +205,7 @@ def load_all(
 
 
 def remove_all(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
-    """Delete our image storage, and our images from Docker where it is."""
+    """Delete our image storage, and our images in Docker if it is available."""
     if docker.is_available():
         for image in IMAGES:
             DockerBuilder(report).remove(checkout().reference(image))
@@ -209,7 +214,7 @@ def remove_all(*, report: subprocesses.Reporter = subprocesses.print_line) -> No
 
 @contextlib.contextmanager
 def context(source: Checkout, image: Image, *, wheel: Path) -> Iterator[Path]:
-    """Make a build context in a temporary folder."""
+    """Create a build context in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="kais-context-") as folder:
         root = Path(folder)
         (root / "requirements.txt").write_text(requirements(source, image))
@@ -223,7 +228,7 @@ def context(source: Checkout, image: Image, *, wheel: Path) -> Iterator[Path]:
 
 
 def requirements(source: Checkout, image: Image) -> str:
-    """Export an image's locked requirements, with hashes and without any index."""
+    """Return an image's locked requirements, with hashes and without any index."""
     command = [source.uv(), "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project"]
     command += ["--no-header", "--no-annotate", "--format", "requirements-txt"]
     command += ["--extra", image.extra] if image.extra else []
@@ -231,12 +236,12 @@ def requirements(source: Checkout, image: Image) -> str:
 
 
 def _record(provider: providers.Provider, image: Image) -> Path:
-    """Return where a cluster's directory notes which content it has of an image."""
+    """Return the path where a cluster's directory records the loaded content of an image."""
     return provider.kubeconfig.parent / "images" / image.name
 
 
 def _normalize_file_metadata(root: Path) -> None:
-    """Make files readable by any user of an image, and equal files equal to the layer cache."""
+    """Make files readable by any user, and equal for the layer cache if their content is equal."""
     for path in root.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
         os.utime(path, (_FIXED_MTIME, _FIXED_MTIME))

@@ -1,7 +1,7 @@
-"""What a person can do with clusters: the functions behind `kais cluster …` and `make demo`.
+"""The operations on clusters behind `kais cluster …` and `make demo`.
 
-Each takes `say`, which gets a line of progress at a time, and raises ClusterError with a text for
-that person. Nothing here reads the terminal.
+Each takes `report`, which is called with one line of progress at a time, and raises ClusterError
+with a message for the user. No function reads from the terminal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,14 @@ from kais_cluster.status import Status
 
 
 def up(*, no_node: bool = False, report: subprocesses.Reporter = subprocesses.print_line) -> Status:
-    """Bring a cluster up, building its binaries first when they are missing or out of date.
+    """Start a cluster; builds missing or outdated binaries first.
 
-    One that is up is used as it is; what an earlier run left behind is stopped. Both are said.
+    A running cluster is used as it is, and what an earlier run left behind is stopped. Both are
+    reported.
 
     Raises:
-        MissingTools: a program or right is missing.
-        StartFailed: a part of it did not come up.
+        MissingTools: A program or permission is missing.
+        StartFailed: A part of the cluster did not start.
     """
     provider = providers.choose(no_node=no_node, report=report)
     provider.up(no_node=no_node)
@@ -27,7 +28,7 @@ def up(*, no_node: bool = False, report: subprocesses.Reporter = subprocesses.pr
 
 
 def down(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
-    """Stop the cluster with a node and the control plane alone, and remove their state."""
+    """Stop the cluster with a node and the one without, and remove their state."""
     stopped = False
     for no_node in (False, True):
         provider = providers.choose(no_node=no_node, report=report)
@@ -41,15 +42,15 @@ def down(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
 
 
 def status() -> Status:
-    """Observe the cluster with a node, or the control plane alone where there is no node."""
+    """Return the status of the cluster with a node, or of the control plane if there is no node."""
     return current_cluster().status()
 
 
 def env() -> Mapping[str, str]:
-    """Return KUBECONFIG, KUBECACHEDIR and PATH for programs that talk to the cluster.
+    """Return KUBECONFIG, KUBECACHEDIR and PATH for clients of the cluster.
 
     Raises:
-        NotRunning: there is none.
+        NotRunning: There is no cluster.
     """
     provider = current_cluster()
     if provider.status().mode == "down":
@@ -60,7 +61,7 @@ def env() -> Mapping[str, str]:
 def current_cluster(
     *, report: subprocesses.Reporter = subprocesses.print_line
 ) -> providers.Provider:
-    """Return the cluster that commands without further words mean."""
+    """Return the cluster that commands use by default: one with a node before one without."""
     with_node = providers.choose(report=report)
     if with_node.status().mode != "down":
         return with_node
@@ -74,7 +75,7 @@ def build_binaries(
     no_node: bool = False,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> None:
-    """Build the pinned binaries: those named, or all that a cluster needs."""
+    """Build the named pinned binaries, or all that a cluster needs."""
     if names:
         binaries = build.by_name(names)
     elif no_node:
@@ -87,11 +88,11 @@ def build_binaries(
 
 
 def build_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> list[str]:
-    """Build the base image and ours from this checkout; return their names.
+    """Build the base image and our images from this checkout; return their names.
 
     Raises:
-        MissingTools: this is no checkout, or a program is missing.
-        CommandFailed: a build failed; the text has the end of its output.
+        MissingTools: There is no checkout, or a program is missing.
+        CommandFailed: A build failed; the message contains the end of its output.
     """
     provider = providers.choose(report=report)
     return [
@@ -100,7 +101,7 @@ def build_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> 
 
 
 def load_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> list[str]:
-    """Load our built images into the cluster; return those that it did not have yet."""
+    """Load our built images into the cluster; return those whose content was new."""
     return images.load_all(images.checkout(), current_cluster(report=report), report=report)
 
 
@@ -121,5 +122,5 @@ def install_charts(
 
 
 def uninstall(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:
-    """Remove the kais release; its CRDs, and so the objects, stay."""
+    """Remove the kais release; its CRDs, and therefore the objects, stay."""
     charts.uninstall(current_cluster(report=report), report=report)

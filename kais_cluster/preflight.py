@@ -1,8 +1,8 @@
-"""What this machine lacks for `make demo` and `make test`: everything at once, up front.
+"""Find everything that this machine lacks for `make demo` and `make test`, before they start.
 
-Runs as `python3 -m kais_cluster.preflight demo|test` with nothing but Python's standard library.
-As root on Debian it installs the missing packages with one `apt-get install`; otherwise it prints
-that command and stops with status 2.
+Runs as `python3 -m kais_cluster.preflight demo|test` and needs only Python's standard library. As
+root on Debian it installs the missing packages with one `apt-get install`; otherwise it prints
+that command and exits with status 2.
 """
 
 import importlib.util
@@ -35,19 +35,20 @@ _NODE_PACKAGES = (  # program, Debian package, what it is for
 
 @dataclass(frozen=True)
 class MissingRequirement:
-    """One thing that this machine lacks."""
+    """A program or permission that this machine lacks."""
 
     name: str
     purpose: str
     package: str = ""
-    """The Debian package that brings it; empty when a person must do something else."""
+    """The Debian package that contains it; empty if installing a package does not help."""
     advice: str = ""
 
 
 def find_missing(*, node: bool) -> list[MissingRequirement]:
-    """List everything that is missing to build and run a cluster, with a node or without.
+    """Return everything that is missing to build and run a cluster, with a node or without.
 
-    Where Docker answers, the node is kind's, and only the control planes of tests are ours.
+    If Docker answers, kind provides the node, and our binaries run only the control planes of
+    tests.
     """
     node = node and not docker.is_available()
     requirements = [*_missing_base()]
@@ -74,7 +75,7 @@ def check(
     find_requirements: Callable[[], Sequence[MissingRequirement]] | None = None,
     install: Callable[[Sequence[str]], None] | None = None,
 ) -> bool:
-    """Tell what is missing, install what may be installed, and return whether all is there."""
+    """Report what is missing, install it if permitted, and return whether nothing is missing."""
     find_requirements = find_requirements or (lambda: find_missing(node=node))
     requirements = find_requirements()
     if not requirements:
@@ -99,7 +100,7 @@ def check(
 
 
 def format_missing(requirements: Sequence[MissingRequirement]) -> list[str]:
-    """Render the list of missing things, one line each."""
+    """Format the missing requirements, one line each."""
     lines = ["preflight: missing on this machine:"]
     for item in requirements:
         remedy = f"apt package {item.package}" if item.package else item.advice
@@ -108,17 +109,17 @@ def format_missing(requirements: Sequence[MissingRequirement]) -> list[str]:
 
 
 def packages_of(requirements: Sequence[MissingRequirement]) -> list[str]:
-    """Name the Debian packages that bring the missing things, each once, in order."""
+    """Return the Debian packages of the missing requirements, without duplicates, in order."""
     return list(dict.fromkeys(item.package for item in requirements if item.package))
 
 
 def install_command(packages: Sequence[str], *, sudo: bool = False) -> str:
-    """Write the one command that installs packages."""
+    """Return the command that installs packages."""
     return f"{'sudo ' if sudo else ''}apt-get install -y {' '.join(packages)}"
 
 
 def go_version(text: str) -> tuple[int, int]:
-    """Read the version out of what `go version` prints; (0, 0) when it says something else."""
+    """Parse the output of `go version`; (0, 0) for anything else."""
     match = re.search(r"\bgo(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -169,7 +170,7 @@ def _may_install() -> bool:
 
 
 def _install(packages: Sequence[str]) -> None:
-    """Install with one apt-get; refresh its lists first when they lack or no longer serve it."""
+    """Install with one apt-get; updates its lists first if they are incomplete or outdated."""
     apt = str(subprocesses.find_program("apt-get"))
     install = [apt, "install", "-y", "-q", *packages]
     query = subprocess.run(
@@ -186,13 +187,13 @@ def _install(packages: Sequence[str]) -> None:
 def _apt(argv: Sequence[str]) -> bool:
     env = settings.environment() | {
         "DEBIAN_FRONTEND": "noninteractive",
-        "PATH": subprocesses.search_path(),  # dpkg insists on the system folders
+        "PATH": subprocesses.search_path(),  # dpkg requires the system folders
     }
     return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def main(argv: Sequence[str] = ()) -> int:
-    """Check for `demo` (a node is needed) or `test` (a node is used where root is)."""
+    """Check for `demo`, which needs a node, or `test`, which uses a node as root."""
     purpose = argv[0] if argv else "demo"
     if purpose not in {"demo", "test"}:
         subprocesses.print_line("usage: python3 -m kais_cluster.preflight demo|test")

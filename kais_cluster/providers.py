@@ -1,7 +1,7 @@
-"""Where a cluster comes from.
+"""The providers of clusters.
 
-In this order: one that KAIS_E2E_KUBECONFIG names on purpose; kind, where Docker answers; else the
-host's own processes. A control plane without a node is always the host's.
+In this order: the cluster that KAIS_E2E_KUBECONFIG names; kind, if Docker answers; otherwise
+processes of this host. A control plane without a node always runs on the host.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ from kais_cluster.status import Status
 
 
 class Provider(Protocol):
-    """A cluster, up or not, with the programs that talk to it."""
+    """A cluster, whether it runs or not, and the programs to access it."""
 
     @property
     def name(self) -> str:
-        """Return the word for this kind of cluster."""
+        """Return the name of this kind of cluster."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -29,34 +29,38 @@ class Provider(Protocol):
 
     @property
     def binaries(self) -> Path:
-        """Return the folder of our own kubectl and helm."""
+        """Return the folder of our kubectl and helm."""
 
     @property
     def audit_log(self) -> Path | None:
-        """Return the API server's audit log, where we can read it."""
+        """Return the path of the API server's audit log; None if we cannot read it."""
 
     def up(self, *, no_node: bool) -> None:
-        """Bring it up; on a cluster that is up, say so and change nothing."""
+        """Start the cluster; if it runs already, report that and change nothing."""
 
     def down(self) -> None:
-        """Remove it with all its state."""
+        """Remove the cluster and all its state."""
 
     def status(self) -> Status:
-        """Observe it at this moment."""
+        """Return the present status of the cluster."""
 
     def env(self) -> Mapping[str, str]:
-        """Return the variables for programs that talk to it: KUBECONFIG, KUBECACHEDIR, PATH."""
+        """Return the variables for clients of the cluster: KUBECONFIG, KUBECACHEDIR, PATH."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
-        """Run our kubectl and return what it prints; raises CommandFailed."""
+        """Run our kubectl and return its output.
+
+        Raises:
+            CommandFailed: It ended with an error or took too long.
+        """
 
     def load_image(self, archive: Path, *, name: str) -> None:
-        """Make an image available to its pods from a `docker save` archive."""
+        """Load a `docker save` archive, so that pods can use the image."""
 
 
 @dataclass(frozen=True)
 class NamedCluster:
-    """A cluster that someone else runs; it is used, never started or stopped."""
+    """A cluster that another person runs; it is used, but never started or stopped."""
 
     kubeconfig: Path
     binaries: Path
@@ -65,10 +69,10 @@ class NamedCluster:
     audit_log: Path | None = None
 
     def up(self, *, no_node: bool) -> None:
-        """Check that it answers, and have kubectl and helm at hand.
+        """Check that the cluster answers, and build kubectl and helm if necessary.
 
         Raises:
-            NotRunning: it does not answer.
+            NotRunning: The cluster does not answer.
         """
         binaries = build.by_name(["kubectl"] if no_node else ["kubectl", "helm"])
         build.build(binaries, self.binaries, report=self.report)
@@ -77,13 +81,13 @@ class NamedCluster:
         self.report(f"using the cluster of {self.kubeconfig}, as KAIS_E2E_KUBECONFIG names it")
 
     def down(self) -> None:
-        """Leave it alone."""
+        """Change nothing, and report that: the cluster belongs to another person."""
         self.report(
             f"left alone: the cluster of {self.kubeconfig}, which KAIS_E2E_KUBECONFIG names"
         )
 
     def status(self) -> Status:
-        """Ask it whether it is ready."""
+        """Return whether the cluster is ready."""
         try:
             self.kubectl("get", "--raw", "/readyz", timeout_s=10)
             nodes = self.kubectl("get", "nodes", timeout_s=10).strip()
@@ -92,17 +96,21 @@ class NamedCluster:
         return Status(self.name, "named", answers=True, kubeconfig=self.kubeconfig, nodes=nodes)
 
     def env(self) -> Mapping[str, str]:
-        """Return the variables for programs that talk to it."""
+        """Return the variables for clients of the cluster."""
         path = f"{self.binaries}:{subprocesses.search_path()}"
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
-        """Run our kubectl against it."""
+        """Run our kubectl against the cluster."""
         command = [self.binaries / "kubectl", *arguments]
         return subprocesses.run(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
 
     def load_image(self, archive: Path, *, name: str) -> None:
-        """Refuse: a cluster of someone else's takes images from its registry only."""
+        """Reject the archive: a cluster of another person gets images only from its registry.
+
+        Raises:
+            ClusterError: Always.
+        """
         raise errors.ClusterError(
             f"cannot load {name} ({archive}) into the cluster of {self.kubeconfig}: push it to a"
             " registry that cluster reads, and name it in the chart's values"
@@ -115,7 +123,7 @@ def choose(
     report: subprocesses.Reporter = subprocesses.print_line,
     has_docker: Callable[[], bool] = docker.is_available,
 ) -> Provider:
-    """Choose the provider of a cluster by the environment and by what this machine has."""
+    """Return the provider of a cluster, chosen by the environment and this machine's programs."""
     if kubeconfig := settings.named_kubeconfig():
         return NamedCluster(kubeconfig, settings.binaries_dir(), report)
     if not no_node and has_docker():

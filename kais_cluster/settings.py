@@ -19,14 +19,14 @@ from pathlib import Path
 from kais_cluster import errors
 
 OWNER_FILE = Path("/run/kais-host-cluster")
-"""Names the state directory of the one cluster with a node on this machine."""
+"""Contains the path of the state directory of this machine's cluster with a node."""
 
-_SOCKET_LIMIT = 70  # a UNIX socket's path may have 108 characters, and containerd adds up to 38
+_SOCKET_LIMIT = 70  # a UNIX socket path may have 108 characters, and containerd adds up to 38
 
 
 @dataclass(frozen=True)
 class HostSettings:
-    """Where one host cluster keeps its things, and which networks it uses."""
+    """The folders and networks of one host cluster."""
 
     directory: Path
     binaries: Path
@@ -45,18 +45,18 @@ class HostSettings:
 
 
 def environment() -> dict[str, str]:
-    """Copy the process environment."""
+    """Return a copy of the process environment."""
     return dict(os.environ)
 
 
 def named_kubeconfig(env: Mapping[str, str] | None = None) -> Path | None:
-    """Return the kubeconfig that KAIS_E2E_KUBECONFIG names on purpose, if any."""
+    """Return the kubeconfig that KAIS_E2E_KUBECONFIG names; None if it is not set."""
     value = (os.environ if env is None else env).get("KAIS_E2E_KUBECONFIG", "")
     return Path(value) if value else None
 
 
 def required_tiers(env: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Return the test tiers of KAIS_REQUIRE_TIERS, which may neither fail nor be left out."""
+    """Return the test tiers of KAIS_REQUIRE_TIERS, which must run and must not fail."""
     value = (os.environ if env is None else env).get("KAIS_REQUIRE_TIERS", "")
     return frozenset(name.strip() for name in value.split(",") if name.strip())
 
@@ -70,13 +70,13 @@ def binaries_dir(env: Mapping[str, str] | None = None) -> Path:
 
 
 def images_dir(env: Mapping[str, str] | None = None) -> Path:
-    """Return the folder of our image storage, apart from whatever buildah holds for others."""
+    """Return the folder of our image storage, separate from buildah's default one."""
     variables = os.environ if env is None else env
     return _base(variables, "XDG_STATE_HOME", ".local/state") / "kais/images"
 
 
 def kind_dir(env: Mapping[str, str] | None = None) -> Path:
-    """Return the folder with the state of the one kind cluster of this user."""
+    """Return the state directory of this user's kind cluster."""
     variables = os.environ if env is None else env
     if directory := variables.get("KAIS_CLUSTER_DIR"):
         return Path(directory).absolute()
@@ -84,18 +84,18 @@ def kind_dir(env: Mapping[str, str] | None = None) -> Path:
 
 
 def debian_mirror() -> str:
-    """Return the mirror that DEBIAN_MIRROR names, or nothing for debootstrap's own choice."""
+    """Return the mirror in DEBIAN_MIRROR; empty for debootstrap's default."""
     return os.environ.get("DEBIAN_MIRROR", "")
 
 
 def certificates() -> Path:
-    """Return this machine's certificate authorities, as one file."""
+    """Return the file with this machine's certificate authorities."""
     default = "/etc/ssl/certs/ca-certificates.crt"
     return Path(os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE") or default)
 
 
 def pip_variables() -> str:
-    """Write the PIP_* variables the way `pip config list` does, for a machine without pip."""
+    """Format the PIP_* variables like `pip config list`, for a machine without pip."""
     variables = ((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
     names = (
         (key.removeprefix("PIP_").lower().replace("_", "-"), value) for key, value in variables
@@ -111,8 +111,8 @@ def host(
 ) -> HostSettings:
     """Read the settings of the host cluster, with or without a node.
 
-    Without KAIS_CLUSTER_DIR, a cluster with a node is the machine's one, whoever's home it lives
-    in, and a control plane alone has a folder beside it.
+    Without KAIS_CLUSTER_DIR, a cluster with a node is the one of this machine, regardless of which
+    user's home directory contains it. A control plane without a node has a separate folder.
 
     Raises:
         InvalidSetting: A variable has an invalid value.

@@ -1,4 +1,4 @@
-"""What a cluster looks like at one moment."""
+"""The status of a cluster at one moment."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ class ProcessStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A cluster as it was observed."""
+    """The observed state of a cluster."""
 
     provider: str
     """`host`, `kind`, or `kubeconfig` for a cluster named on purpose."""
@@ -26,7 +26,7 @@ class Status:
     kubeconfig: Path | None = None
     processes: tuple[ProcessStatus, ...] = ()
     nodes: str = ""
-    """The nodes as kubectl prints them; empty where there are none."""
+    """The nodes as kubectl prints them; empty if there are none."""
 
     @property
     def is_up(self) -> bool:
@@ -34,7 +34,7 @@ class Status:
         return self.answers and all(process.pid for process in self.processes)
 
     def lines(self) -> list[str]:
-        """Render it for a person."""
+        """Format the status for people."""
         if self.mode == "down":
             return [f"down ({self.directory})"]
         location = f", state: {self.directory}" if self.directory else ""

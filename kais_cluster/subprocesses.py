@@ -1,7 +1,7 @@
-"""Programs of this machine: finding them, running them, and telling what went wrong.
+"""Find and run programs of this machine, and report their errors.
 
-`PATH` is used for the machine's own tools (go, openssl, ip, buildah) only. kubectl and helm are
-called by path from the cached binaries, never from `PATH`.
+`PATH` is used only for the machine's tools (go, openssl, ip, buildah). kubectl and helm are called
+by path from the cached binaries, never from `PATH`.
 """
 
 import shutil
@@ -13,33 +13,33 @@ from pathlib import Path
 from kais_cluster import errors, settings
 
 Reporter = Callable[[str], None]
-"""Takes one line of progress for the person who waits."""
+"""Called with one line of progress for the user."""
 
 Argv = Sequence[object]
-"""A program and its arguments; each is passed as its text."""
+"""A program and its arguments; each is converted with `str`."""
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not in every user's PATH
-_TAIL_LINES = 15  # enough to see a reason, little enough to read
+_TAIL_LINES = 15  # enough to show the reason, short enough to read
 
 
 def print_line(line: str) -> None:
-    """Write a line of progress to standard output at once, also through a pipe."""
+    """Write a line of progress to standard output and flush it, also for a pipe."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def search_path() -> str:
-    """Return PATH with the system folders that an ordinary user's PATH lacks."""
+    """Return PATH with the system folders that it lacks for ordinary users."""
     return ":".join([settings.environment().get("PATH", ""), *_SBIN])
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, or None."""
+    """Return the path of a program; None if there is none."""
     return shutil.which(name, path=search_path())
 
 
 def find_go() -> str | None:
-    """Return the path of the Go command, also where its archive unpacks to by default."""
+    """Return the path of the Go command, including the default folder of its archive."""
     return find_program("go") or shutil.which("go", path="/usr/local/go/bin")
 
 
@@ -47,7 +47,7 @@ def require_program(name: str, *, package: str) -> str:
     """Return the path of a program.
 
     Raises:
-        MissingTools: it is not installed; the message names the Debian package.
+        MissingTools: The program is not installed; the message names the Debian package.
     """
     if path := find_program(name):
         return path
@@ -62,12 +62,12 @@ def run(
     stdin: str | None = None,
     timeout_s: float | None = None,
 ) -> str:
-    """Run a program to its end and return what it wrote to standard output.
+    """Run a program to its end and return its standard output.
 
-    `env` is added to the environment. Standard input is empty unless given.
+    `env` is added to the environment. Standard input is empty by default.
 
     Raises:
-        CommandFailed: it ended with an error or took too long; the text has the end of its output.
+        CommandFailed: It ended with an error or took too long; with the end of its output.
     """
     command = " ".join(str(part) for part in argv[:4])
     try:
@@ -92,5 +92,5 @@ def run(
 
 
 def last_lines(text: str, count: int = _TAIL_LINES) -> str:
-    """Return the end of a text, indented."""
+    """Return the last lines of a text, indented."""
     return "\n".join("  " + line for line in text.splitlines()[-count:])

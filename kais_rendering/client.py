@@ -139,7 +139,7 @@ class RenderClient:
             raise RendererUnavailable(self.problem() or "the renderer does not answer") from None
 
     def _take_idle(self) -> Connection | None:
-        """Take the connection that was used last, unless the server closed it or soon will."""
+        """Return the idle connection used last, unless the server closed it or soon will."""
         while self._idle:
             connection, idle_since_s = self._idle.pop()
             if connection.is_idle and self._monotonic() - idle_since_s < _REUSE_S:

@@ -1,7 +1,7 @@
 """Build the pinned Kubernetes binaries, once per user.
 
-Each binary has a stamp beside it, made from its module pins, its flags and the Go version; while
-that holds nothing is built. Builds that run side by side wait for each other, a binary at a time.
+Each binary has a stamp file, a digest of its module pins, its flags and the Go version. While the
+stamp matches, nothing is built. Concurrent builds wait for each other, one binary at a time.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Binary:
 
 
 def kubernetes_version() -> str:
-    """Return the pinned version of Kubernetes, as in `v1.36.3`."""
+    """Return the pinned version of Kubernetes, such as `v1.36.3`."""
     text = (MODULES / "kubernetes/go.mod").read_text()
     line = next(
         candidate
@@ -61,7 +61,7 @@ def _containerd(name: str, cold_s: int) -> Binary:
 
 
 def control_plane_binaries() -> list[Binary]:
-    """List what a cluster without a node needs."""
+    """Return the binaries of a cluster without a node."""
     return [
         Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3", 52),
         _kubernetes("kube-apiserver", 233),
@@ -71,7 +71,7 @@ def control_plane_binaries() -> list[Binary]:
 
 
 def node_binaries() -> list[Binary]:
-    """List what a cluster with a node needs, the control plane first."""
+    """Return the binaries of a cluster with a node, the control plane first."""
     seccomp = ("-tags", "seccomp", "-ldflags", _STRIP)
     return [
         *control_plane_binaries(),
@@ -80,7 +80,7 @@ def node_binaries() -> list[Binary]:
             _containerd(*it)
             for it in (("containerd", 130), ("containerd-shim-runc-v2", 5), ("ctr", 8))
         ),
-        # Pods ask for seccomp by default, and runc gets it from libseccomp through cgo.
+        # Pods request seccomp by default, and runc gets it from libseccomp through cgo.
         Binary("runc", "runc", "github.com/opencontainers/runc", 12, seccomp, cgo=True),
         Binary("bridge", "cni", f"{_PLUGINS}/main/bridge", 4),
         Binary("loopback", "cni", f"{_PLUGINS}/main/loopback", 1),
@@ -93,9 +93,9 @@ def node_binaries() -> list[Binary]:
 
 
 def extra_binaries() -> list[Binary]:
-    """List what is built only when it is named.
+    """Return the binaries that are built only on request.
 
-    kwok pretends that pods run; kind runs a cluster in Docker; litestream replicates a database.
+    kwok simulates running pods; kind runs a cluster in Docker; litestream replicates a database.
     """
     return [
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143),
@@ -105,10 +105,10 @@ def extra_binaries() -> list[Binary]:
 
 
 def by_name(names: Sequence[str]) -> list[Binary]:
-    """Find binaries by name.
+    """Return binaries by name.
 
     Raises:
-        MissingTools: there is no such binary.
+        MissingTools: There is no such binary.
     """
     binaries = {binary.name: binary for binary in [*node_binaries(), *extra_binaries()]}
     if unknown := [name for name in names if name not in binaries]:
@@ -124,11 +124,11 @@ def build(
     *,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> None:
-    """Build what is not up to date into a folder, with a line of progress for each.
+    """Build the outdated binaries into a folder, with a line of progress for each.
 
     Raises:
-        MissingTools: there is no Go, and something is to be built.
-        CommandFailed: Go could not build one; the message names it.
+        MissingTools: Go is not installed, and a binary does not exist yet.
+        CommandFailed: Go could not build a binary; the message names it.
     """
     (folder / ".stamps").mkdir(parents=True, exist_ok=True)
     go = subprocesses.find_go()
@@ -150,7 +150,7 @@ def build(
 
 
 def stamp(binary: Binary, *, go_version: str) -> str:
-    """Digest everything that decides what a build makes."""
+    """Return a digest of everything that determines the result of a build."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum", "main.go"):
         source = MODULES / binary.module / name
@@ -161,7 +161,7 @@ def stamp(binary: Binary, *, go_version: str) -> str:
 
 
 def is_current(binary: Binary, folder: Path, *, go_version: str) -> bool:
-    """Return whether a binary is there and made from today's pins."""
+    """Return whether a binary exists and was built from the current pins."""
     recorded = folder / ".stamps" / binary.name
     if not (folder / binary.name).exists() or not recorded.exists():
         return False
@@ -200,7 +200,7 @@ def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process, however it ends."""
+    """Hold a file lock; the kernel releases it when this process ends, even after a crash."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,7 +1,7 @@
 """Remove what the containers and processes of one state directory leave behind, and nothing else.
 
-Used by `down`, also long after the cluster died: a killed process, a container without its shim,
-a mount below the state directory, a process whose record is gone.
+`down` uses it, also long after the cluster died. It handles killed processes, containers without a
+shim, mounts below the state directory, and processes whose record is missing.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _SHIM_SOCKET = re.compile(r"/run/containerd/s/[0-9a-f]+")
 
 
 def stop_containers(host: settings.HostSettings) -> None:
-    """Kill all containers that this directory's containerd started, then their shims."""
+    """Kill all containers that the containerd of this directory started, then their shims."""
     tasks = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
     tasks_by_id = {path.name: path for path in tasks.iterdir()} if tasks.is_dir() else {}
     for identity, path in tasks_by_id.items():
@@ -37,7 +37,7 @@ def stop_containers(host: settings.HostSettings) -> None:
 
 
 def stop_orphans(host: settings.HostSettings) -> list[str]:
-    """Kill our binaries that run for this directory without a record; return their names."""
+    """Kill our binaries that run for this directory; return their names."""
     names = []
     for pid, command in _commands():
         program = _program(pid)
@@ -59,15 +59,15 @@ def unmount_below(directory: Path) -> None:
         try:
             subprocesses.run(["umount", mount])
         except errors.CommandFailed:
-            with contextlib.suppress(errors.CommandFailed):  # gone meanwhile with its parent
+            with contextlib.suppress(errors.CommandFailed):  # already unmounted with its parent
                 subprocesses.run(["umount", "-l", mount])
 
 
 def remove_node_files(host: settings.HostSettings) -> None:
-    """Remove the kubelet's cgroups and the files it insists on outside the state directory."""
+    """Remove the kubelet's cgroups and the files that it keeps outside the state directory."""
     groups = [path for path in _groups(None) if "kubepods" in str(path)]
     for group in sorted(groups, key=lambda path: len(path.parts), reverse=True):
-        with contextlib.suppress(OSError):  # not empty: it belongs to someone else
+        with contextlib.suppress(OSError):  # not empty: it belongs to another cluster
             group.rmdir()
     if (host.directory / "made-var-lib-kubelet").exists():
         remove_tree(Path("/var/lib/kubelet"))
@@ -78,7 +78,7 @@ def remove_node_files(host: settings.HostSettings) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Delete a directory, never descending into a mount."""
+    """Delete a directory without descending into mounts."""
     if directory.exists():
         subprocesses.run(["rm", "-rf", "--one-file-system", directory])
 
@@ -90,7 +90,7 @@ def _shim_sockets(task: Path) -> Iterator[Path]:
 
 
 def _groups(names: set[str] | None) -> list[Path]:
-    """List cgroups with one of the names, or all."""
+    """Return the cgroups with one of the names; all cgroups for None."""
     if names is not None and not names:
         return []
     walk = os.walk(_CGROUPS)
@@ -105,7 +105,7 @@ def _members(group: Path) -> list[int]:
 
 
 def _commands(program: str = "") -> Iterator[tuple[int, str]]:
-    """Yield pid and command line of all processes, or of those that run one program."""
+    """Yield the pid and command line of all processes, or of those that run one program."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or (program and _program(int(entry.name)).name != program):
             continue

@@ -1,7 +1,7 @@
 """One host cluster: up, down and status of one state directory.
 
-`up` on a cluster that is up changes nothing; what an earlier run left behind is stopped first, and
-both are said. `down` ends only what is recorded in, or runs for, this directory.
+On a running cluster, `up` changes nothing. It stops what an earlier run left behind, and reports
+both. `down` stops only processes that are recorded in, or run for, this directory.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _STOP_FIRST = ("kubelet", "kube-proxy", "coredns", "kube-scheduler", "kube-contr
 
 @dataclass(frozen=True)
 class HostCluster:
-    """A real Kubernetes as plain processes, all of its state in one directory."""
+    """A real Kubernetes as plain processes, with all its state in one directory."""
 
     settings: settings.HostSettings
     report: subprocesses.Reporter = subprocesses.print_line
@@ -36,7 +36,7 @@ class HostCluster:
 
     @property
     def binaries(self) -> Path:
-        """Return the folder of our own kubectl and helm."""
+        """Return the folder of our kubectl and helm."""
         return self.settings.binaries
 
     @property
@@ -46,7 +46,7 @@ class HostCluster:
 
     @property
     def audit_log(self) -> Path:
-        """Return where the API server writes who did what."""
+        """Return the path of the API server's audit log."""
         return self.plane.audit_log
 
     @property
@@ -56,23 +56,23 @@ class HostCluster:
 
     @property
     def plane(self) -> control_plane.ControlPlane:
-        """Return the control plane, running or not."""
+        """Return the control plane, whether it runs or not."""
         return control_plane.ControlPlane(self.settings, self.processes)
 
     @property
     def mode(self) -> str:
-        """Return what the directory was made for: `node`, `no-node`, or nothing."""
+        """Return the mode of the directory: `node`, `no-node`, or an empty string without one."""
         try:
             return (self.directory / "mode").read_text().strip()
         except OSError:
             return ""
 
     def up(self, *, no_node: bool) -> None:
-        """Bring the cluster up, or say that it is.
+        """Start the cluster, or report that it runs already.
 
         Raises:
-            MissingTools: a program or right is missing.
-            StartFailed: a part did not come up; logs stay in the state directory.
+            MissingTools: A program or permission is missing.
+            StartFailed: A part did not start; its logs stay in the state directory.
         """
         if no_node:
             self._up(NO_NODE)
@@ -80,7 +80,7 @@ class HostCluster:
         if os.geteuid() != 0:
             raise errors.MissingTools("a node needs root; without it: kais cluster up --no-node")
         self._build(NODE)
-        with build.lock(self.binaries / ".stamps" / "node.lock"):  # one at a time, as nodes are
+        with build.lock(self.binaries / ".stamps" / "node.lock"):  # a machine has one node only
             self._up(NODE)
 
     def _up(self, mode: str) -> None:
@@ -105,7 +105,7 @@ class HostCluster:
         self.report(f"up in {time.monotonic() - started:.0f} s ({mode}): {self.directory}")
 
     def down(self) -> None:
-        """Stop the cluster and remove its state, logs and volumes included."""
+        """Stop the cluster and remove its state, including logs and volumes."""
         if not self.mode:
             for name in cleanup.stop_orphans(self.settings):
                 self.report(f"stopped {name}, which an earlier run left behind")
@@ -115,8 +115,8 @@ class HostCluster:
         if self.mode == NODE:
             cleanup.stop_containers(self.settings)
             self.processes.stop(["containerd"])
-            cleanup.stop_containers(self.settings)  # a container that was just being created
-        # The API server needs etcd and its own address to end in good order.
+            cleanup.stop_containers(self.settings)  # a container that was being created meanwhile
+        # The API server needs etcd and its address to shut down gracefully.
         self.processes.stop(["kube-apiserver"])
         self.processes.stop(["etcd"])
         cleanup.stop_orphans(self.settings)
@@ -136,12 +136,12 @@ class HostCluster:
         return alive and (self.directory / "ready").exists() and self.plane.is_ready()
 
     def status(self) -> Status:
-        """Observe the cluster at this moment."""
+        """Return the present status of the cluster."""
         names = self.processes.names()
         answers = bool(names) and self.plane.is_ready()
         nodes = ""
         if answers and self.mode == NODE:
-            with contextlib.suppress(errors.CommandFailed):  # it ended just now
+            with contextlib.suppress(errors.CommandFailed):  # the API server just ended
                 nodes = self.plane.kubectl("get", "nodes").strip()
         return Status(
             provider=self.name,
@@ -154,18 +154,22 @@ class HostCluster:
         )
 
     def env(self) -> Mapping[str, str]:
-        """Return the variables for programs that talk to it: KUBECONFIG, KUBECACHEDIR, PATH."""
+        """Return the variables for clients of the cluster: KUBECONFIG, KUBECACHEDIR, PATH."""
         return self.plane.environment()
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
-        """Run our kubectl as administrator and return what it prints; raises CommandFailed."""
+        """Run our kubectl as administrator and return its output.
+
+        Raises:
+            CommandFailed: It ended with an error or took too long.
+        """
         return self.plane.kubectl(*arguments, stdin=stdin, timeout_s=timeout_s)
 
     def load_image(self, archive: Path, *, name: str) -> None:
         """Load a `docker save` archive into the node.
 
         Raises:
-            NotRunning: there is no node.
+            NotRunning: There is no node.
         """
         if self.mode != NODE:
             raise errors.NotRunning(
@@ -178,7 +182,11 @@ class HostCluster:
         build.build(binaries, self.settings.binaries, report=self.report)
 
     def _claim_machine(self) -> None:
-        """Stop the dead node of another directory, or name the live one."""
+        """Stop a dead node that another directory left behind.
+
+        Raises:
+            StartFailed: The node of another directory is running; the message names the directory.
+        """
         owner = self._owner()
         if owner is None or owner == self.directory or not (owner / "mode").exists():
             return

@@ -1,7 +1,7 @@
 """Start etcd, kube-apiserver and kube-controller-manager.
 
-The API server always writes an audit log (metadata of each finished request), bounded in size:
-end-to-end tests read it to tell who wrote what.
+The API server always writes an audit log of limited size, with the metadata of each finished
+request. End-to-end tests read it to find which client wrote what.
 """
 
 import socket
@@ -31,13 +31,14 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> Path:
-        """Return where the API server writes who did what."""
+        """Return the path of the API server's audit log."""
         return self.host.directory / "logs" / "audit.log"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables for programs that talk to this cluster.
+        """Return the variables for clients of this cluster.
 
-        What kubectl remembers of one cluster must not meet the next at the same address.
+        The kubectl cache is separate, so that the cache of one cluster is never used for the next
+        one at the same address.
         """
         directory = self.host.directory
         return {
@@ -47,16 +48,16 @@ class ControlPlane:
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
-        """Run our kubectl as administrator and return what it prints.
+        """Run our kubectl as administrator and return its output.
 
         Raises:
-            CommandFailed: it ended with an error.
+            CommandFailed: It ended with an error or took too long.
         """
         command = [str(self.host.binaries / "kubectl"), *arguments]
         return subprocesses.run(command, env=self.environment(), stdin=stdin, timeout_s=timeout_s)
 
     def answers(self, *arguments: str) -> bool:
-        """Return whether a kubectl command succeeds at this moment."""
+        """Return whether a kubectl command succeeds now."""
         try:
             self.kubectl(*arguments, "--request-timeout=5s", timeout_s=10)
         except errors.CommandFailed:
@@ -64,11 +65,15 @@ class ControlPlane:
         return True
 
     def is_ready(self) -> bool:
-        """Return whether the API server says it is ready."""
+        """Return whether the API server reports that it is ready."""
         return self.answers("get", "--raw", "/readyz")
 
     def start(self, address: str, port: int, *, flags: tuple[str, ...], deadline: float) -> None:
-        """Start all three, waiting for the API server in between."""
+        """Start all three programs, and wait for the API server before the controller manager.
+
+        Raises:
+            StartFailed: A process ended, or the API server was not ready before the deadline.
+        """
         etcd = free_ports(2)
         self.start_program("etcd", _etcd_flags(self.host.directory / "etcd", etcd))
         (self.host.directory / "audit-policy.yaml").write_text(files.read("audit-policy.yaml"))
@@ -117,14 +122,14 @@ class ControlPlane:
             "--use-service-account-credentials",
             "--leader-elect=false",
             "--secure-port=0",
-            # Its default of 20 requests a second makes it start slowly.
+            # With the default of 20 requests per second it starts slowly.
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
         ]
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that nobody listens on now."""
+    """Return ports of the loopback address that are free now."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in held]
     for server in held:
@@ -136,7 +141,7 @@ def _etcd_flags(data: Path, ports: list[int]) -> list[str]:
     client, peer = (f"http://127.0.0.1:{port}" for port in ports)
     return [
         f"--data-dir={data}",
-        "--unsafe-no-fsync",  # a cluster for tests may be lost with the machine
+        "--unsafe-no-fsync",  # the data of a test cluster may be lost if the machine crashes
         "--log-level=warn",
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",

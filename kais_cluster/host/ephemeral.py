@@ -1,7 +1,7 @@
-"""Control planes for one test run, each in a short folder of its own, any number side by side.
+"""Control planes for one test run each, in separate short folders; any number may run at a time.
 
-A run that was killed leaves its control plane running; the next run finds it by the record of its
-keeper, stops it, and says so.
+If a run is killed, its control plane keeps running. The next run finds it through the recorded
+owner process, stops it, and reports that.
 """
 
 import contextlib
@@ -14,17 +14,17 @@ from kais_cluster import settings, subprocesses
 from kais_cluster.host import cleanup, cluster, processes
 
 _PREFIX = "kais-cp-"
-_OWNER = "keeper"  # pid and start time of the process that will take the control plane down
+_OWNER = "keeper"  # pid and start time of the process that will stop the control plane
 
 
 @contextlib.contextmanager
 def control_plane(
     *, report: subprocesses.Reporter = subprocesses.print_line, parent: Path | None = None
 ) -> Iterator[cluster.HostCluster]:
-    """Run a control plane without a node for the time of the block.
+    """Run a control plane without a node for the duration of the block.
 
     Raises:
-        StartFailed: it did not come up.
+        StartFailed: It did not start.
     """
     folder = parent or Path(tempfile.gettempdir())
     stop_orphans(folder, report=report)
@@ -41,11 +41,11 @@ def control_plane(
 
 
 def stop_orphans(folder: Path, *, report: subprocesses.Reporter = subprocesses.print_line) -> None:
-    """Stop the control planes in a folder whose keeper has ended."""
+    """Stop the control planes in a folder whose owner process has ended."""
     for owner in folder.glob(f"{_PREFIX}*/{_OWNER}"):
         try:
             pid, started = owner.read_text().split()
-        except (OSError, ValueError):  # it ends at this moment, or another user's
+        except (OSError, ValueError):  # its run just ended, or it belongs to another user
             continue
         if processes.start_time(int(pid)) == started or owner.stat().st_uid != os.getuid():
             continue

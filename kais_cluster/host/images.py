@@ -1,9 +1,9 @@
-"""Build container images with buildah, without a registry, in a storage of our own.
+"""Build container images with buildah, without a registry, in a separate image storage.
 
-The base image stands in for the official Python image and is made of Debian packages: Debian's
-Python with a virtual environment *at /usr/local*, so that paths are those of the official image.
-While an image builds, this machine's certificates and pip settings are mounted; nothing of them,
-and no host name, stays in a layer.
+The base image replaces the official Python image and is built from Debian packages: Debian's
+Python with a virtual environment *at /usr/local*, so that paths match the official image. During a
+build, this machine's certificates and pip settings are mounted. No layer contains them or any host
+name.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _PIP_KEYS = (
 
 @dataclass(frozen=True)
 class BuildahBuilder:
-    """buildah on a storage that holds nothing but our images."""
+    """buildah with a storage that contains only our images."""
 
     storage: Path
     report: subprocesses.Reporter = subprocesses.print_line
@@ -52,7 +52,7 @@ class BuildahBuilder:
         return bool(self.identity(reference))
 
     def identity(self, reference: str) -> str:
-        """Return the digest of an image's configuration, or nothing."""
+        """Return the digest of an image's configuration; empty if there is no such image."""
         try:
             text = self._buildah("inspect", "--type", "image", reference)
         except errors.CommandFailed:
@@ -60,10 +60,10 @@ class BuildahBuilder:
         return str(json.loads(text)["FromImageID"])
 
     def make_base(self) -> None:
-        """Make the base image, unless it is there.
+        """Build the base image unless it exists.
 
         Raises:
-            MissingTools: root, buildah or debootstrap is missing.
+            MissingTools: Root, buildah or debootstrap is missing.
             CommandFailed: debootstrap could not fetch or unpack Debian.
         """
         _require_root()
@@ -101,10 +101,11 @@ class BuildahBuilder:
         *,
         arguments: Mapping[str, str] | None = None,
     ) -> str:
-        """Build a Dockerfile from local images only and return the image's identity.
+        """Build a Dockerfile using only local images, and return the image's identity.
 
         Raises:
-            CommandFailed: a step failed; the text has the end of its output.
+            MissingTools: Root or buildah is missing.
+            CommandFailed: A step failed; the message contains the end of its output.
         """
         _require_root()
         started = time.monotonic()
@@ -112,7 +113,8 @@ class BuildahBuilder:
         with tempfile.TemporaryDirectory(prefix="kais-build-") as scratch:
             pip_conf = Path(scratch) / "pip.conf"
             pip_conf.write_text(pip_settings())
-            # A place of its own: a mount over /etc/ssl/certs would break installing certificates.
+            # A separate path: a mount over /etc/ssl/certs would break the installation of
+            # certificates.
             mounts = [
                 f"{settings.certificates()}:/run/host-ca.crt:ro",
                 f"{pip_conf}:/etc/pip.conf:ro",
@@ -129,16 +131,17 @@ class BuildahBuilder:
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
-        """Write an image as a `docker save` archive for the time of the block."""
+        """Write an image as a `docker save` archive, which exists for the duration of the block."""
         with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
             archive = Path(scratch) / "image.tar"
             self._buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
             yield archive
 
     def remove_all(self) -> None:
-        """Delete the storage with everything in it.
+        """Delete the storage with all its images.
 
-        It loses its name first: deleting takes minutes, and half a storage would be taken for one.
+        The storage is renamed first: the deletion takes minutes, and an interrupted one must not
+        leave a partial storage under the old name.
         """
         trash = self.storage.with_name(f"{self.storage.name}-removed")
         if not self.storage.exists() and not trash.exists():
@@ -172,7 +175,10 @@ class BuildahBuilder:
 
 
 def pip_settings(listing: str | None = None) -> str:
-    """Write a pip.conf of this machine's index settings, from `pip config list` unless given."""
+    """Return a pip.conf with the index settings of this machine.
+
+    `listing` replaces the output of `pip config list`.
+    """
     ranked: dict[str, tuple[int, str]] = {}
     for line in (_pip_config() if listing is None else listing).splitlines():
         source, _, rest = line.partition(".")
@@ -187,7 +193,7 @@ def pip_settings(listing: str | None = None) -> str:
 
 
 def _pip_config() -> str:
-    """Ask the first Python here that has pip; a virtual environment made by uv has none."""
+    """Return the configuration of the first Python with pip, which uv's environments lack."""
     candidates: Sequence[str | None] = (
         sys.executable,
         subprocesses.find_program("python3"),
@@ -203,7 +209,7 @@ def _pip_config() -> str:
 
 
 def _remove_machine_details(root: Path) -> None:
-    """Remove what debootstrap copied from, or downloaded to, this machine, its mirror included."""
+    """Remove what debootstrap copied from this machine, and its downloads, including the mirror."""
     (root / "etc/apt/sources.list").write_text("")
     for name in ("etc/hostname", "etc/resolv.conf"):
         (root / name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The pod network of a node: a bridge, forwarding rules, and the sysctls they need.
+"""The pod network of a node: a bridge, forwarding rules, and the sysctls that they need.
 
-Whatever is changed is put back by `down`: rules carry a comment of ours, sysctls are recorded in
-the state directory with their old values.
+`down` reverts every change: our rules carry a comment, and the old values of sysctls are recorded
+in the state directory.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ _DNS_QUERY = b"\0\1\1\0\0\1\0\0\0\0\0\0"  # one question, recursion desired
 
 
 def up(host: settings.HostSettings) -> None:
-    """Make the bridge and the rules, replacing those of a cluster whose directory is gone."""
-    with contextlib.suppress(errors.CommandFailed):  # kube-proxy masquerades where it is missing
+    """Create the bridge and the rules; replaces those of a cluster whose directory is gone."""
+    with contextlib.suppress(errors.CommandFailed):  # without the module kube-proxy masquerades
         subprocesses.run(["modprobe", "br_netfilter"])
     _remove(host)
     subprocesses.run(["ip", "link", "add", host.bridge, "type", "bridge"])
@@ -28,10 +28,10 @@ def up(host: settings.HostSettings) -> None:
 
 
 def down(host: settings.HostSettings) -> None:
-    """Remove all that `up`, kube-proxy and the kubelet made on this machine's network."""
+    """Remove everything that `up`, kube-proxy and the kubelet created on this machine's network."""
     config = host.directory / "kube-proxy.yaml"
     if config.exists():
-        with contextlib.suppress(errors.CommandFailed):  # what it cannot remove, the next lines do
+        with contextlib.suppress(errors.CommandFailed):  # the next lines remove the rest
             subprocesses.run([host.binaries / "kube-proxy", "--config", config, "--cleanup"])
     _remove(host)
     _restore_sysctls(host)
@@ -43,7 +43,7 @@ def down(host: settings.HostSettings) -> None:
 
 
 def dns_answers(address: str) -> bool:
-    """Return whether a DNS server knows the API server's name in the cluster."""
+    """Return whether a DNS server resolves the API server's name in the cluster."""
     labels = b"kubernetes.default.svc.cluster.local".split(b".")
     name = b"".join(bytes([len(label)]) + label for label in labels)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -56,10 +56,10 @@ def dns_answers(address: str) -> bool:
 
 
 def _remove(host: settings.HostSettings) -> None:
-    with contextlib.suppress(errors.CommandFailed):  # there was none left
+    with contextlib.suppress(errors.CommandFailed):  # no rule is left
         while True:
             _forward_rules(host, "-D")
-    with contextlib.suppress(errors.CommandFailed):  # there was none left
+    with contextlib.suppress(errors.CommandFailed):  # no bridge is left
         subprocesses.run(["ip", "link", "del", host.bridge])
 
 
@@ -85,5 +85,5 @@ def _restore_sysctls(host: settings.HostSettings) -> None:
     record = host.directory / "sysctls"
     for line in record.read_text().splitlines() if record.exists() else []:
         key, _, value = line.partition(" ")
-        with contextlib.suppress(OSError):  # the module that owned it may be gone
+        with contextlib.suppress(OSError):  # the module of the sysctl may be unloaded
             (Path("/proc/sys") / key).write_text(value)

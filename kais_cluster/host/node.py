@@ -1,7 +1,7 @@
-"""Start a node beside the control plane: containerd, scheduler, kubelet, kube-proxy and CoreDNS.
+"""Start a node for the control plane: containerd, scheduler, kubelet, kube-proxy and CoreDNS.
 
 DNS needs no pod: CoreDNS runs on the host and listens on the bridge's address, which the kubelet
-names to the pods. The API server listens there too, so that pods reach it.
+configures in the pods. The API server also listens there, so that pods can reach it.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from kais_cluster.host import pki as host_pki
 NODE_NAME = "kais-node"
 API_PORT = 6443
 
-_VOLUMES = 20  # arbitrary: claims of one cluster's life, as a released volume is not used again
+_VOLUMES = 20  # arbitrary: volume claims in the life of a cluster; a released volume is not reused
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,15 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Return the bridge's address, which is the node's too."""
+        """Return the address of the bridge, which is also the node's."""
         return f"{self.plane.host.network}.1"
 
     def start(self, certificates: host_pki.ClusterPki, *, deadline: float) -> None:
-        """Start everything in order, and wait until the node is ready and DNS answers."""
+        """Start all programs in order, and wait until the node is ready and DNS answers.
+
+        Raises:
+            StartFailed: A process ended, or the deadline passed.
+        """
         plane, processes, pki = self.plane, self.plane.processes, certificates.folder
 
         def wait(name: str, goal: str, is_done: Callable[[], bool]) -> None:
@@ -59,7 +63,7 @@ class Node:
         """Import a `docker save` archive into the node's containerd.
 
         Raises:
-            CommandFailed: containerd refused it, or does not run.
+            CommandFailed: containerd rejected it, or does not run.
         """
         host = self.plane.host
         socket = f"--address={host.directory}/containerd.sock"
@@ -88,7 +92,7 @@ class Node:
         host = self.plane.host
         for name in ("cni", "volumes", "kubelet"):
             (host.directory / name).mkdir(exist_ok=True)
-        if not Path("/var/lib/kubelet").exists():  # device plugins have a fixed place there
+        if not Path("/var/lib/kubelet").exists():  # a fixed path of device plugins
             (host.directory / "made-var-lib-kubelet").touch()
         health, metrics = control_plane.free_ports(2)
         values = {
@@ -109,14 +113,14 @@ class Node:
         (host.directory / "cni" / conflist).write_text(files.read(conflist, **values))
 
     def _objects(self) -> str:
-        """Write the cluster's own objects, and make the folders of its volumes."""
+        """Return the manifests of the cluster's objects, and create the folders of its volumes."""
         directory = self.plane.host.directory
         texts = [files.read("objects.yaml")]
         for index in range(1, _VOLUMES + 1):
             number = f"{index:02}"
             folder = directory / "volumes" / number
             folder.mkdir()
-            folder.chmod(0o777)  # pods of any user write to them
+            folder.chmod(0o777)  # pods of any user write to it
             texts.append(
                 files.read("volume.yaml", number=number, directory=directory, node=NODE_NAME)
             )
@@ -125,7 +129,7 @@ class Node:
 
 def _api_flags(pki: Path) -> tuple[str, ...]:
     return (
-        # kubectl exec and logs: the API server reaches the kubelet by address.
+        # for kubectl exec and logs: the API server reaches the kubelet by address
         "--kubelet-preferred-address-types=InternalIP",
         "--enable-admission-plugins=NodeRestriction",
         f"--kubelet-certificate-authority={pki}/ca.crt",

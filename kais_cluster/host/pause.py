@@ -1,4 +1,4 @@
-"""The pause image: one static program, written as a `docker save` archive by Python alone."""
+"""The pause image: one static program, written as a `docker save` archive in pure Python."""
 
 import hashlib
 import io
@@ -13,7 +13,7 @@ IMAGE = "localhost/kais/pause:1"
 def write_archive(
     binary: Path, archive: Path, *, image: str = IMAGE, program: str = "pause"
 ) -> None:
-    """Write the archive of an image whose only file is one static program in its root."""
+    """Write the archive of an image that contains one static program in its root."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         _add(tar, program, binary.read_bytes(), mode=0o755)

@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs of one cluster, made with openssl under a CA of its own."""
+"""Certificates and kubeconfigs of one cluster, made with openssl and signed by the cluster's CA."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ _KUBERNETES_NAMES = (
 
 @dataclass(frozen=True)
 class ClusterPki:
-    """The key folder of one cluster, and the server its kubeconfigs name."""
+    """The key folder of one cluster, and the server in its kubeconfigs."""
 
     folder: Path
     server: str
@@ -29,7 +29,7 @@ class ClusterPki:
         return self.folder / name
 
     def make_authority(self) -> None:
-        """Make the CA and the key pair of ServiceAccount tokens."""
+        """Create the CA and the key pair for ServiceAccount tokens."""
         openssl = subprocesses.require_program("openssl", package="openssl")
         usage = "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"
         request = [openssl, "req", "-x509", *_key_options(self.path("ca.key"))]
@@ -41,7 +41,7 @@ class ClusterPki:
         )
 
     def make_certificate(self, name: str, subject: str, *, alternatives: str = "") -> None:
-        """Make NAME.crt and NAME.key; the subject is who Kubernetes takes its bearer for."""
+        """Create NAME.crt and NAME.key; Kubernetes derives user and groups from the subject."""
         openssl = subprocesses.require_program("openssl", package="openssl")
         request, extensions = self.path(f"{name}.csr"), self.path(f"{name}.ext")
         subprocesses.run(
@@ -66,7 +66,7 @@ class ClusterPki:
         extensions.unlink()
 
     def make_kubeconfig(self, path: Path, name: str) -> None:
-        """Write a kubeconfig that authenticates by a certificate made before."""
+        """Write a kubeconfig that authenticates with the existing certificate `name`."""
         cluster = {"server": self.server, "certificate-authority-data": self._data("ca.crt")}
         user = {
             "client-certificate-data": self._data(f"{name}.crt"),
@@ -88,7 +88,7 @@ class ClusterPki:
 
 
 def make_control_plane(keys: ClusterPki, *, kubeconfig: Path, address: str, services: str) -> None:
-    """Make what a control plane needs, and the administrator's kubeconfig."""
+    """Create the keys and certificates of a control plane, and the administrator's kubeconfig."""
     keys.make_authority()
     names = [f"DNS:{name}" for name in ("localhost", *_KUBERNETES_NAMES)]
     names += [f"IP:{ip}" for ip in dict.fromkeys(("127.0.0.1", address, f"{services}.0.1"))]
@@ -99,7 +99,7 @@ def make_control_plane(keys: ClusterPki, *, kubeconfig: Path, address: str, serv
 
 
 def make_node(keys: ClusterPki, *, node: str, address: str) -> None:
-    """Make what a node needs besides."""
+    """Create the additional certificates and kubeconfigs of a node."""
     keys.make_certificate(
         "kubelet",
         f"/O=system:nodes/CN=system:node:{node}",

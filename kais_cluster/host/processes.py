@@ -1,7 +1,7 @@
 """Start and stop the processes of one cluster.
 
-Each is recorded with its pid and start time, so that a pid which the kernel gave to another
-program later is never mistaken for ours, and a run can stop what an earlier run started.
+Each process is recorded with its pid and start time. A pid that the kernel has reused is therefore
+never mistaken for our process, and a run can stop what an earlier run started.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from kais_cluster import errors, subprocesses
 
 _POLL_S = 0.1
-_GRACE_S = 10.0  # then a process that was asked to end is killed
+_GRACE_S = 10.0  # after which a terminating process is killed
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Processes:
     directory: Path
 
     def names(self) -> list[str]:
-        """List all recorded processes, running or not."""
+        """Return the names of all recorded processes, running or not."""
         folder = self.directory / "pids"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def pid(self, name: str) -> int | None:
-        """Return the pid of a process that still runs, else None."""
+        """Return the pid of a running process; None if it has ended."""
         try:
             pid, started = (self.directory / "pids" / name).read_text().split()
         except (OSError, ValueError):
@@ -38,13 +38,13 @@ class Processes:
         return int(pid) if start_time(int(pid)) == started else None
 
     def log(self, name: str) -> Path:
-        """Return where a process writes its log."""
+        """Return the path of a process's log."""
         return self.directory / "logs" / f"{name}.log"
 
     def start(
         self, program: str | Path, arguments: Sequence[object] = (), *, env: Mapping[str, str]
     ) -> None:
-        """Start a program in a session of its own, recorded under its file name."""
+        """Start a program in a new session and record it under its file name."""
         path = Path(program)
         log = os.fspath(self.log(path.name))
         pid = os.posix_spawn(
@@ -62,7 +62,7 @@ class Processes:
         record.write_text(f"{pid} {start_time(pid)}\n")
 
     def stop(self, names: Sequence[str], *, grace_s: float = _GRACE_S) -> None:
-        """Ask all to end, wait for each, and insist when one takes too long."""
+        """Terminate all, wait for each, and kill those that exceed the grace period."""
         for name in names:
             self._signal(name, signal.SIGTERM)
         for name in names:
@@ -78,12 +78,12 @@ class Processes:
     def wait_for(
         self, name: str, goal: str, is_done: Callable[[], bool], *, deadline: float
     ) -> None:
-        """Wait until something holds; every recorded process has to live meanwhile.
+        """Wait until `is_done` returns true while all recorded processes keep running.
 
         `deadline` is a reading of the monotonic clock.
 
         Raises:
-            StartFailed: a process ended, or the deadline passed; with the end of its log.
+            StartFailed: A process ended, or the deadline passed; with the end of its log.
         """
         while not is_done():
             for process_name in self.names():
@@ -96,7 +96,7 @@ class Processes:
             time.sleep(_POLL_S)
 
     def failure(self, name: str, message: str) -> errors.StartFailed:
-        """Make an error that carries the end of a process's log."""
+        """Return an error with the end of a process's log."""
         try:
             text = self.log(name).read_text(errors="replace")
         except OSError:
@@ -112,15 +112,15 @@ class Processes:
                 os.kill(pid, number)
 
     def _reap(self, name: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it may be another process's child
+        with contextlib.suppress(OSError, ValueError):  # it may be the child of another process
             pid = int((self.directory / "pids" / name).read_text().split()[0])
             os.waitpid(pid, os.WNOHANG)
 
 
 def start_time(pid: int) -> str:
-    """Return when a process started, in the kernel's ticks; empty when it has ended.
+    """Return the start time of a process in the kernel's ticks; empty if it has ended.
 
-    A zombie has ended, even where process 1 reaps it late.
+    A zombie counts as ended, even where process 1 reaps it late.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

@@ -1,1 +1,1 @@
-"""Kubernetes in Docker: a cluster with a node where Docker is."""
+"""Kubernetes in Docker: a cluster with a node on machines with Docker."""

@@ -1,7 +1,7 @@
-"""A cluster with a node as a Docker container, made by our own pinned `kind`.
+"""A cluster with a node as a Docker container, created by our pinned `kind`.
 
-The node's image is the one that the pinned kind names by digest. The audit log and the kubeconfig
-lie in one state directory; no kubeconfig of the user's is touched.
+The node image is the one that the pinned kind names by digest. The audit log and the kubeconfig
+are in one state directory; the user's kubeconfig is never changed.
 """
 
 import json
@@ -17,7 +17,7 @@ from kais_cluster.kind.docker import CommandRunner
 from kais_cluster.status import Status
 
 NAME = "kais"
-"""Of the cluster among those that kind manages on this machine."""
+"""The name of the cluster among those that kind manages on this machine."""
 
 _NODE_READY = "180s"
 _POLICY = Path(__file__).parent.parent / "host/files/audit-policy.yaml"
@@ -26,7 +26,7 @@ _IN_NODE = "/var/log/kais-audit"
 
 @dataclass(frozen=True)
 class KindCluster:
-    """One kind cluster, up or not."""
+    """One kind cluster, whether it runs or not."""
 
     directory: Path
     binaries: Path
@@ -45,11 +45,11 @@ class KindCluster:
         return self.directory / "audit/audit.log"
 
     def up(self, *, no_node: bool) -> None:
-        """Bring it up, or say that it is; kind has no cluster without a node.
+        """Start the cluster, or report that it runs already; kind always creates a node.
 
         Raises:
             MissingTools: Go is missing, and kind is not built yet.
-            StartFailed: kind gave up; the message carries the end of its output.
+            StartFailed: kind failed; the message contains the end of its output.
         """
         binaries = build.by_name(["kubectl", "helm", "kind"])
         build.build(binaries, self.binaries, report=self.report)
@@ -70,7 +70,7 @@ class KindCluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def status(self) -> Status:
-        """Observe it at this moment."""
+        """Return the present status of the cluster."""
         if not (self.binaries / "kind").exists() or not self._exists():
             return Status(self.name, "down", answers=False, directory=self.directory)
         answers = self._answers()
@@ -85,7 +85,7 @@ class KindCluster:
         )
 
     def env(self) -> Mapping[str, str]:
-        """Return the variables for programs that talk to it: KUBECONFIG, KUBECACHEDIR, PATH."""
+        """Return the variables for clients of the cluster: KUBECONFIG, KUBECACHEDIR, PATH."""
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
@@ -93,7 +93,11 @@ class KindCluster:
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
-        """Run our kubectl as administrator and return what it prints; raises CommandFailed."""
+        """Run our kubectl as administrator and return its output.
+
+        Raises:
+            CommandFailed: It ended with an error or took too long.
+        """
         command = [self.binaries / "kubectl", *arguments]
         return self.run_command(command, env=self.env(), stdin=stdin, timeout_s=timeout_s)
 
@@ -101,7 +105,7 @@ class KindCluster:
         """Load a `docker save` archive into the node.
 
         Raises:
-            NotRunning: there is no cluster.
+            NotRunning: There is no cluster.
         """
         if not self._exists():
             raise errors.NotRunning(
@@ -139,9 +143,9 @@ class KindCluster:
 
 
 def configuration(audit: Path) -> str:
-    """Write kind's configuration: one node, and an audit log in a folder of this machine.
+    """Return kind's configuration: one node, and an audit log in a folder of this machine.
 
-    JSON, which is YAML too. The shape is that of kind's guide to auditing.
+    The text is JSON, which is also YAML. Its structure follows kind's guide to auditing.
     """
     inside = {"hostPath": _IN_NODE, "mountPath": _IN_NODE, "pathType": "Directory"}
     api_server = {

@@ -1,6 +1,6 @@
 """Docker on this machine: whether it answers, and our images built with it.
 
-Where Docker is, the base image comes from its registry; where it is not, `host.images` makes one.
+With Docker, the base image comes from its registry. Without it, `host.images` builds one.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _ANSWER_S = 5.0
 
 
 class CommandRunner(Protocol):
-    """Runs a program to its end and returns what it printed, as `tools.run` does."""
+    """Runs a program to its end and returns its output, as `subprocesses.run` does."""
 
     def __call__(
         self,
@@ -28,7 +28,11 @@ class CommandRunner(Protocol):
         stdin: str | None = None,
         timeout_s: float | None = None,
     ) -> str:
-        """Run it; raises CommandFailed."""
+        """Run the program.
+
+        Raises:
+            CommandFailed: It ended with an error or took too long.
+        """
 
 
 def answers(run: CommandRunner = subprocesses.run) -> bool:
@@ -42,19 +46,19 @@ def answers(run: CommandRunner = subprocesses.run) -> bool:
 
 @functools.cache
 def is_available() -> bool:
-    """Ask Docker once in the life of this process."""
+    """Return whether Docker answers; asks it once per process."""
     return subprocesses.find_program("docker") is not None and answers()
 
 
 @dataclass(frozen=True)
 class DockerBuilder:
-    """Builds into the storage of the Docker daemon."""
+    """Builds images in the storage of the Docker daemon."""
 
     report: subprocesses.Reporter = subprocesses.print_line
     run: CommandRunner = subprocesses.run
 
     def make_base(self) -> None:
-        """Make nothing: Docker pulls the official Python image while it builds."""
+        """Do nothing: Docker pulls the official Python image during a build."""
 
     def build(
         self,
@@ -67,7 +71,7 @@ class DockerBuilder:
         """Build a Dockerfile and return the image's identity.
 
         Raises:
-            CommandFailed: a step failed; the text has the end of its output.
+            CommandFailed: A step failed; the message contains the end of its output.
         """
         started = time.monotonic()
         previous_identity = self.identity(reference)
@@ -81,7 +85,7 @@ class DockerBuilder:
         return identity
 
     def identity(self, reference: str) -> str:
-        """Return the digest of an image's configuration, or nothing."""
+        """Return the digest of an image's configuration; empty if there is no such image."""
         try:
             return self.run(
                 ["docker", "image", "inspect", "--format", "{{.Id}}", reference]
@@ -91,13 +95,13 @@ class DockerBuilder:
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
-        """Write an image as a `docker save` archive for the time of the block."""
+        """Write an image as a `docker save` archive, which exists for the duration of the block."""
         with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
             archive = Path(scratch) / "image.tar"
             self.run(["docker", "save", "--output", archive, reference])
             yield archive
 
     def remove(self, reference: str) -> None:
-        """Delete one image; one that is not there is fine."""
+        """Delete one image; ignores a missing one."""
         if self.identity(reference):
             self.run(["docker", "image", "rm", "--force", reference])

@@ -1,4 +1,4 @@
-"""Configuration files of a host cluster, as templates with `$name` places."""
+"""Templates of the configuration files of a host cluster, with `$name` placeholders."""
 
 import string
 from pathlib import Path
@@ -7,9 +7,9 @@ _FOLDER = Path(__file__).parent
 
 
 def read(name: str, **values: object) -> str:
-    """Return a file with its places filled.
+    """Return a file with its placeholders filled in.
 
     Raises:
-        KeyError: the file has a place for which there is no value.
+        KeyError: A placeholder has no value.
     """
     return string.Template((_FOLDER / name).read_text()).substitute(values)
