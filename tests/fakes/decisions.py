@@ -70,11 +70,6 @@ def created(plan: Plan, kind: str) -> Body:
     return stored(body)
 
 
-def with_status(body: Body, plan: Plan) -> Body:
-    """Give an object the status that a Plan writes."""
-    return {**body, "status": plan.status}
-
-
 def summarize(plan: Plan) -> PlanSummary:
     conditions = (plan.status or {}).get("conditions") or ()
     return PlanSummary(
