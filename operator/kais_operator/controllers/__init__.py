@@ -1,1 +1,1 @@
-"""One folder for each kind: `observe` reads what its decision needs, `decide` is pure."""
+"""One folder for each kind: `observe` reads the inputs of a decision, `decide` is pure."""

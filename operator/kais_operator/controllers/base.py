@@ -1,7 +1,7 @@
-"""What a kind gives the queue: how it is observed and how it is decided.
+"""The interface of a kind: how it is observed and how it is decided.
 
-`handlers` runs every kind the same way: observe -> decide -> apply -> status. A kind is one
-`Reconciler`.
+The reconciler runs every kind in the same way: observe -> decide -> apply -> status. Each kind has
+one `Controller`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kais_operator.ports import World
 
 @dataclass(frozen=True)
 class Observation:
-    """One observation: the object's body as read, and whatever its decision needs besides."""
+    """One observation: the object's body as read, and the input of its decision."""
 
     body: Body | None
     observed: Any
@@ -25,7 +25,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Controller:
-    """One kind: `observe` reads, `decide` is pure; `observe` gives None for nothing to do."""
+    """The controller of one kind.
+
+    `observe` reads and returns None when there is nothing to do; `decide` is pure.
+    """
 
     kind: str
     observe: Callable[[World, ObjectRef], Awaitable[Observation | None]]

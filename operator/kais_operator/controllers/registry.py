@@ -1,4 +1,4 @@
-"""Every kind of key that the queue knows, with its reconciler."""
+"""The controllers of all kinds of keys in the work queue."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every decision is made of: the Plan, children, conditions, annotations. Pure."""
+"""Parts of every decision: the Plan, children, conditions, annotations. Pure."""

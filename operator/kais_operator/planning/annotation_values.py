@@ -1,7 +1,7 @@
-"""Reads what the operator left in annotations, where everybody with edit rights may write.
+"""Parse values that the operator stored in annotations, which users with edit rights can change.
 
-Numbers, times and texts are taken only as they are written there by the operator: whatever else
-stands there is a ValueError for who reads, and never one for who reckons with it later.
+Numbers, times and texts are accepted only in the form in which the operator writes them. Any other
+value raises ValueError here, so later computations cannot fail.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from kais import labels
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading an edited note may raise."""
+"""Exceptions that an edited annotation may raise when it is parsed."""
 MAX_NUMBER = 10**9 - 1
-"""Highest number that a note holds: of attempts, revisions, facts."""
+"""Largest number in an annotation: of attempts, revisions, facts."""
 _MAX_DIGITS = 9
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FIRST_YEAR, _LAST_YEAR = 1971, 9000
-"""Far enough from what a datetime holds that a zone or a time limit stays in it."""
+"""Far enough from the limits of datetime to add a time zone or a timeout."""
 
 
 def parse(text: str | None) -> Any:
-    """Read JSON; None for no text.
+    """Parse JSON; None for no text.
 
     Raises:
-        ValueError: It is not JSON, or nested deeper than anybody means.
+        ValueError: The text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text) if text else None
@@ -37,19 +37,31 @@ def parse(text: str | None) -> Any:
 
 
 def number(value: Any, *, minimum: int = 0) -> int:
-    """Take a whole number; raises ValueError for anything else."""
+    """Check that a value is a whole number in range.
+
+    Raises:
+        ValueError: It is not.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_NUMBER:
         raise ValueError(f"{type(value).__name__} is no number of a note")
     return value
 
 
 def optional_number(value: Any, *, minimum: int = 0) -> int | None:
-    """Take a whole number or None; raises ValueError for anything else."""
+    """Check that a value is None or a whole number in range.
+
+    Raises:
+        ValueError: It is not.
+    """
     return None if value is None else number(value, minimum=minimum)
 
 
 def parse_text(value: Any) -> str:
-    """Take a text, empty for None; raises ValueError for anything else."""
+    """Return a text with broken surrogates replaced; empty for None.
+
+    Raises:
+        ValueError: The value is neither a text nor None.
+    """
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -58,7 +70,11 @@ def parse_text(value: Any) -> str:
 
 
 def time(value: Any) -> datetime | None:
-    """Take a time with its zone, or None; raises ValueError for anything else."""
+    """Parse a time with a time zone; None for None or an empty text.
+
+    Raises:
+        ValueError: It is no such time, or its year is out of range.
+    """
     text = parse_text(value)
     if not text:
         return None
@@ -69,12 +85,12 @@ def time(value: Any) -> datetime | None:
 
 
 def parse_digits(text: str | None) -> int | None:
-    """Read a number that stands alone in an annotation or label; None when none does."""
+    """Parse a number that is the whole value of an annotation or label; None for other values."""
     is_number = text is not None and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if text is not None and is_number else None
 
 
 def run_id(annotations: Mapping[str, str]) -> str | None:
-    """Read which run an object has begun; None before it, and for what no run is called."""
+    """Return the run-id of an object; None before its run starts, or when it is no valid run-id."""
     text = annotations.get(labels.RUN_ID)
     return text if text is not None and _RUN_ID.fullmatch(text) else None

@@ -1,13 +1,14 @@
-"""Whose is the object that bears our child's name, and what follows: one rule for all kinds.
+"""Decide about one child of an object by who owns the object with its name.
 
-A child is looked at by its name, because a name is taken by whoever came first. What is found is
+The rule is the same for all kinds. A child is looked up by name, because another owner may have
+taken the name. The object with that name is
 
-- nothing: it is created; if somebody is faster, the next look says who;
-- going: it is waited for, whoever it belonged to;
-- ours (its controller owner is the parent, by UID): it is applied when it is not as wanted;
-- orphaned (labelled as this parent's child, but without a controller owner, as restored objects
+- missing: it is created; if another client is faster, the next reconcile reads the owner;
+- being deleted: the operator waits, whoever owned it;
+- owned (its controller owner is the parent, by UID): it is applied when it differs;
+- orphaned (labelled as this parent's child but without a controller owner, as restored objects
   are): it is adopted;
-- anybody else's: it is left alone, and the parent's condition names it.
+- foreign: it is left unchanged, and a condition of the parent reports it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from kais_operator.planning import plan, quantities
 from kais_operator.planning.plan import Body, ObjectRef
 
 RETRY_INTERVAL = timedelta(seconds=5)
-"""When a deletion is looked for again; arbitrary, watch events are usually faster."""
+"""How often a deletion is checked; arbitrary, watch events are usually faster."""
 NAME_TAKEN_RETRY_INTERVAL = timedelta(seconds=30)
-"""When a taken name is looked at again; no watch event tells of other people's objects."""
+"""How often a taken name is checked; no watch event reports objects of other owners."""
 
 PARENT_LABELS: Mapping[str, str] = {
     "BlueprintInstance": labels.INSTANCE,
@@ -37,12 +38,12 @@ PARENT_LABELS: Mapping[str, str] = {
     "Cell": labels.CELL,
     "Mission": labels.MISSION,
 }
-"""The label that says which parent of a kind a child belongs to."""
+"""The label with the parent's name, by the kind of the parent."""
 
 
 @dataclass(frozen=True)
 class Parent:
-    """The object whose child is decided upon."""
+    """The object that owns a child."""
 
     api_version: str
     kind: str
@@ -51,7 +52,7 @@ class Parent:
     uid: str
 
     def owner_reference(self) -> Body:
-        """Give the controller owner reference of this parent's children."""
+        """Return the controller owner reference of this parent's children."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -62,7 +63,7 @@ class Parent:
         }
 
     def label(self) -> dict[str, str]:
-        """Give the labels by which a child of this parent is known even without its owner."""
+        """Return the labels that identify this parent's children even without an owner."""
         parent_labels = {labels.MANAGED_BY: labels.MANAGER}
         if self.kind in PARENT_LABELS:
             parent_labels[PARENT_LABELS[self.kind]] = names.label_value(self.name)
@@ -70,7 +71,7 @@ class Parent:
 
 
 class Ownership(StrEnum):
-    """What was found under a child's name."""
+    """The owner of the object with a child's name."""
 
     MISSING = "Missing"
     OWNED = "Ours"
@@ -81,15 +82,16 @@ class Ownership(StrEnum):
 
 @dataclass(frozen=True)
 class ChildDecision:
-    """What to do about one child.
+    """The decision about one child.
 
     Attributes:
-        standing: what was found under its name.
-        actions: the writes that follow; none for a foreign or going object.
-        reason: `NameTaken`, or `Deleting` while what bears the name is going; None when the child
-            is or will be as wanted.
-        message: the same in words, empty when there is no reason.
-        requeue_after: when to look again although no watch event may tell; None waits for one.
+        ownership: the owner of the object with its name.
+        actions: the resulting writes; none for an object that is foreign or being deleted.
+        reason: `NameTaken`, or `Deleting` while that object is being deleted; None when the child
+            is as desired, or will be after the writes.
+        message: describes the reason; empty without one.
+        requeue_after: delay until the next reconcile, as no watch event may come; None waits for
+            an event.
     """
 
     ownership: Ownership
@@ -100,7 +102,7 @@ class ChildDecision:
 
 
 def ownership_of(live: Body | None, parent: Parent) -> Ownership:
-    """Say whose the object is that was found under the name of a child of `parent`."""
+    """Return who owns the object with the name of a child of `parent`."""
     if live is None:
         return Ownership.MISSING
     metadata = live["metadata"]
@@ -119,11 +121,11 @@ def ownership_of(live: Body | None, parent: Parent) -> Ownership:
 
 
 def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:
-    """Choose the write for one child from what stands under its name.
+    """Choose the write for one child from the object with its name.
 
-    `desired` is the whole child as `child_body` makes it. A kind that cannot change after its
-    creation (Job, immutable ConfigMap) is given to `decide_fixed_child` instead. A ConfigMap that
-    somebody made immutable is deleted, because the API server refuses every change of its data.
+    `desired` is the whole child as `child_body` builds it. Use `decide_fixed_child` for kinds that
+    cannot change after their creation (Job, immutable ConfigMap). A ConfigMap that somebody made
+    immutable is deleted, because the API server refuses every change of its data.
     """
     decision = decide_fixed_child(desired, live, parent)
     if decision.ownership is not Ownership.OWNED or live is None:
@@ -170,7 +172,7 @@ def decide_fixed_child(desired: Body, live: Body | None, parent: Parent) -> Chil
 
 
 def adopt(live: Body, parent: Parent) -> plan.PatchMetadata:
-    """Give an orphaned child its controller owner back, beside the owners it has."""
+    """Add the controller owner to an orphaned child, and keep its other owners."""
     owner_references = tuple(live["metadata"].get("ownerReferences") or ())
     return plan.PatchMetadata(
         ref_of(live),
@@ -189,10 +191,10 @@ def child_body(  # noqa: PLR0913 - one argument for each part of an object
     labelled: Mapping[str, str] | None = None,
     annotated: Mapping[str, str] | None = None,
 ) -> Body:
-    """Make a child: `content` (spec, data …) with name, labels, owner and the hash of it all.
+    """Build a child: `content` (spec, data …) with its name, labels, owner and a hash of all.
 
-    The hash is what tells a later pass that something was taken out of `desired`, which comparing
-    with what is there cannot show.
+    The hash shows a later reconcile that a field was removed from `desired`, which a comparison
+    with the live object cannot show.
     """
     carried = {**(labelled or {}), **parent.label()}
     hashed_fields: Body = {"labels": carried, "content": content}
@@ -209,10 +211,10 @@ def child_body(  # noqa: PLR0913 - one argument for each part of an object
 
 
 def differs(desired: Body, live: Body) -> bool:
-    """Whether something that is wanted is missing or different in what was seen.
+    """Whether a desired value is missing or different in the live object.
 
-    What others or the API server's defaults added is no difference, nor is another spelling of an
-    amount, nor an empty text that was left out.
+    Additions by others or by defaults of the API server are no difference, and neither are another
+    spelling of a quantity and an omitted empty text.
     """
     return not _contains(desired, live)
 
@@ -225,10 +227,10 @@ def _is_frozen(desired: Body, live: Body) -> bool:
 
 
 def has_additions(desired: Body, live: Body) -> bool:
-    """Whether somebody added to the spec of a child of one of our own kinds.
+    """Whether somebody added to the spec of a child of one of the kinds of kais.
 
-    Such a spec is its parent's word alone, and our models know what the API server fills in. Of
-    other kinds nobody can tell an addition from a default.
+    Only the parent decides such a spec, and the models know the defaults of the API server. For
+    other kinds an addition cannot be distinguished from a default.
     """
     kind = kinds.BY_NAME.get(desired["kind"])
     if kind is None or _contains(live.get("spec"), desired.get("spec")):
@@ -286,7 +288,7 @@ def _contains_items(desired: Sequence[Any], live: Sequence[Any]) -> bool:
 
 
 def controller_uid(body: Body) -> str | None:
-    """UID of the controller owner, None when there is none."""
+    """Return the UID of the controller owner; None without one."""
     for owner in body["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return str(owner["uid"])
@@ -294,5 +296,5 @@ def controller_uid(body: Body) -> str | None:
 
 
 def ref_of(body: Body) -> ObjectRef:
-    """Name an object by its body."""
+    """Return a reference to the object with this body."""
     return ObjectRef(body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])

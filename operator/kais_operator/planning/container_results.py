@@ -1,4 +1,4 @@
-"""What the operator reads from a container: a command that ran in it, or the end of its log."""
+"""Results that the operator reads from a container: a command that ran in it, or its log."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 _PROGRAM_MISSING = ("executable file not found", "no such file or directory")
-"""What container runtimes say of a program that an image lacks; they give no code for it."""
+"""Texts of container runtimes for a program that an image lacks; they return no code for it."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A check's command as it was seen.
+    """The observed command of a check.
 
     Attributes:
-        began_at: when it was started; None before.
+        began_at: when it started; None before.
         ended_at: when it ended; None while it runs.
         exit_code: None while it runs.
-        words: the end of what it said, for people.
+        output_tail: the end of its output, for people.
         failure: why it could not be run at all.
-        is_program_missing: it could not be run because the image lacks the program.
-        trouble: why it has not started yet, in the kubelet's words.
+        is_program_missing: whether it could not be run because the image lacks the program.
+        trouble: why it has not started yet, as the kubelet reports it.
     """
 
     began_at: datetime | None = None
@@ -37,8 +37,8 @@ class Log:
     """The end of a container's log.
 
     Attributes:
-        text: at most 256 KiB, the last ones.
-        problem: why there is none to judge by; None when there is.
+        text: at most the last 256 KiB.
+        problem: why there is no log to evaluate; None when there is one.
     """
 
     text: str = ""
@@ -46,5 +46,5 @@ class Log:
 
 
 def is_program_missing(message: str) -> bool:
-    """Whether a container runtime says that the image lacks the program it was to start."""
+    """Whether a message of a container runtime says that the image lacks the program."""
     return any(hint in message for hint in _PROGRAM_MISSING)

@@ -1,9 +1,10 @@
-"""What a decision is: a frozen Plan of intended writes, conditions and the next look.
+"""The result of a decision: a frozen Plan of writes, status and the next reconcile.
 
-observe -> **decide** -> apply -> status. A decision is a pure function
-`(resource, observed, now) -> Plan`. Applying a Plan and deciding again on what is then observed
-gives an empty Plan: every decision is a fixed point. Nothing in this package reads a clock, the
-environment or the network, and nothing writes.
+    observe -> decide -> apply -> status
+
+A decision is a pure function `(resource, observed, now) -> Plan`. After a Plan is applied, deciding
+again on what is then observed returns an empty Plan: every decision is a fixed point. Nothing in
+this package reads a clock, the environment or the network, and nothing writes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, order=True, slots=True)
 class ObjectRef:
-    """The name of one object of the cluster; `kind` is unique among the kinds that kais touches."""
+    """A reference to one object of the cluster; `kind` is unique among the kinds that kais uses."""
 
     kind: str
     namespace: str
@@ -33,18 +34,18 @@ class ObjectRef:
 
 @dataclass(frozen=True)
 class Create:
-    """The first write of a child. AlreadyExists is no failure: the next look says whose it is."""
+    """Create a child. AlreadyExists is no failure; the next reconcile reads the owner."""
 
     body: Body
 
 
 @dataclass(frozen=True)
 class Apply:
-    """A later write of a child of ours: server-side apply, refused unless it still has `uid`.
+    """Update an owned child by server-side apply; refused unless it still has `uid`.
 
-    An apply leaves what others own. If that and the body exclude each other, such as two sources of
-    one volume, the API server refuses the apply as invalid. Then the actions `if_invalid` take its
-    place; with None the pass fails.
+    An apply leaves fields that others own. If these conflict with the body, such as two sources of
+    one volume, the API server refuses the apply as invalid. Then the actions `if_invalid` are
+    executed instead; with None the reconcile fails.
     """
 
     body: Body
@@ -54,10 +55,10 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """Remove a child of ours, confirmed by its UID. Missing already is success.
+    """Delete an owned child, with its UID as a precondition. A missing child is a success.
 
-    With `after_store` it is left out as long as a store call of the same Plan fails: what it
-    removes is the only record of that call.
+    With `after_store` the child is not deleted while a call to the knowledge service in the same
+    Plan fails, because the child is the only record of that call.
     """
 
     ref: ObjectRef
@@ -67,11 +68,11 @@ class Delete:
 
 @dataclass(frozen=True)
 class PatchMetadata:
-    """Set annotations, labels or finalizers on an object that a user owns.
+    """Set annotations, labels or finalizers of an object that a user owns.
 
-    A value of None removes the annotation or label. Refused unless the resourceVersion is still the
-    one decided upon, since such a write is a decision that must not be repeated on another state
-    (run-id, outcome, finalizer).
+    A value of None removes the annotation or label. The patch is refused unless the resourceVersion
+    is the one that was observed: such a write (run-id, outcome, finalizer) is a decision that must
+    not be repeated on another state.
     """
 
     ref: ObjectRef
@@ -84,9 +85,9 @@ class PatchMetadata:
 
 @dataclass(frozen=True)
 class PatchSpec:
-    """Remove additions by others from a child of ours: a merge patch of its spec.
+    """Remove additions by others from an owned child, by a merge patch of its spec.
 
-    Refused unless the resourceVersion is still the one decided upon.
+    The patch is refused unless the resourceVersion is the one that was observed.
     """
 
     ref: ObjectRef
@@ -97,9 +98,10 @@ class PatchSpec:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Write onto an outbox why a store call of the same Plan was refused for good.
+    """Annotate an outbox with why the service permanently rejects a call of the same Plan.
 
-    Left out when none was: repeating such a call is useless, and the object is its only record.
+    Nothing is written if no call was rejected. Repeating such a call is useless, and the outbox is
+    its only record.
     """
 
     ref: ObjectRef
@@ -108,55 +110,55 @@ class SetAside:
 
 @dataclass(frozen=True)
 class RegisterPrincipal:
-    """Tell the store who a ServiceAccount is."""
+    """Register a ServiceAccount as a principal with the knowledge service."""
 
     principal: models.PrincipalIn
 
 
 @dataclass(frozen=True)
 class PutScope:
-    """Configure a scope in the store."""
+    """Configure a scope in the knowledge service."""
 
     path: str
     config: models.ScopeConfig
 
     @property
     def key(self) -> str:
-        """Name these settings of this scope, for what the store says of them."""
+        """The key of this scope with these settings, under which refusals are recorded."""
         return f"{self.path} {self.config.model_dump_json()}"
 
 
 @dataclass(frozen=True)
 class DeleteScope:
-    """Delete exactly one scope's knowledge from the store."""
+    """Delete the knowledge of exactly one scope from the knowledge service."""
 
     path: str
 
 
 def run_key(namespace: str | None, run_id: str) -> str:
-    """Name a run, for what the store says of it: an id is unique in its namespace only."""
+    """Return the key of a run in the sync state; a run-id is unique only in its namespace."""
     return f"{namespace or ''}/{run_id}"
 
 
 @dataclass(frozen=True)
 class PutRun:
-    """Open a run in the ledger, or close it: `run.outcome` is set at the end."""
+    """Open a run in the ledger, or close it if `run.outcome` is set."""
 
     run_id: str
     run: models.RunIn
 
     @property
     def key(self) -> str:
-        """Name the run, for what the store says of it."""
+        """The key of the run in the sync state."""
         return run_key(self.run.namespace, self.run_id)
 
 
 @dataclass(frozen=True)
 class CloseRun:
-    """Close a run of which only the id is known: the ledger knows the rest. None there is fine.
+    """Close a run of which only the id is known; the ledger has the rest, if it has the run.
 
-    A run of another mission is left alone; None closes it whosever it is. An outbox of an older
-    version may hold no namespace.
+    A run of another mission is not closed. With None as `mission` the owner is not checked. The
+    namespace is None only in the outbox of an older version.
     """
 
     run_id: str
@@ -168,9 +170,9 @@ class CloseRun:
 
 @dataclass(frozen=True)
 class RecordEpisodes:
-    """Add what the operator saw of a run to its record.
+    """Add what the operator observed of a run to its record.
 
-    The namespace is None only in an outbox of an older version.
+    The namespace is None only in the outbox of an older version.
     """
 
     run_id: str
@@ -179,15 +181,16 @@ class RecordEpisodes:
 
     @property
     def key(self) -> str:
-        """Name the run, for what the store says of it."""
+        """The key of the run in the sync state."""
         return run_key(self.namespace, self.run_id)
 
 
 @dataclass(frozen=True)
 class RequestExtraction:
-    """Ask for a closed run's facts; answers at once, the job is durable in the store.
+    """Request the extraction of facts from a closed run.
 
-    The namespace is None only in an outbox of an older version.
+    The service answers at once; the job is durable there. The namespace is None only in the outbox
+    of an older version.
     """
 
     run_id: str
@@ -196,16 +199,17 @@ class RequestExtraction:
 
     @property
     def key(self) -> str:
-        """Name the run, for what the store says of it."""
+        """The key of the run in the sync state."""
         return run_key(self.namespace, self.run_id)
 
 
 @dataclass(frozen=True)
 class InjectKnowledge:
-    """Recall what the cell may see, and create the map that its attempt mounts.
+    """Recall what the cell may see, and create the ConfigMap that its attempt mounts.
 
-    `recall` is None when injection is off: the map then says so and holds no fact. A store that
-    does not answer gives a map without facts that says why: knowledge never stops a mission.
+    `recall` is None when injection is off; the ConfigMap says so and contains no facts. If the
+    knowledge service does not answer, the ConfigMap contains the reason instead of facts, because
+    knowledge never stops a mission.
     """
 
     map_body: Body
@@ -215,10 +219,10 @@ class InjectKnowledge:
 
 @dataclass(frozen=True)
 class RunInContainer:
-    """Run a check's command in a running container, in the background; once for each `key`.
+    """Run a check's command in a running container, in the background, once for each `key`.
 
-    Its end is seen by a later look. A process that is gone by then may have run it: the next one
-    runs it again. It is ended with its mission.
+    A later reconcile reads the result. If the operator process ends before that, the next one runs
+    the command again. The command is ended with its mission.
     """
 
     key: str
@@ -231,19 +235,22 @@ class RunInContainer:
 
 @dataclass(frozen=True)
 class EndCommands:
-    """End a mission's running commands in containers: no result is needed any more."""
+    """End a mission's running commands in containers, because no result is needed any more."""
 
     mission: ObjectRef
 
 
 @dataclass(frozen=True)
 class RefreshStatistics:
-    """What the ledger counts has changed: the statistics of it shall be read again.
+    """Read the statistics again, because the counts in the ledger have changed.
 
-    With `soon` also those of the realm's scopes, and at once unless a change of them was told in
-    the last 30 s; without it after 30 s, so that a short run's beginning does not delay its end.
-    `blueprint` is None for a run that counts for none. `extracted` names the run whose extraction
-    is done and is counted by this.
+    Attributes:
+        namespace: the namespace of the run.
+        blueprint: the Blueprint of the run; None for a run that counts for none.
+        is_urgent: refresh at once, unless a change was reported in the last 30 s, and include the
+            realm's scopes. Otherwise refresh after 30 s, so that the start of a short run does not
+            delay its end.
+        extracted: the run whose finished extraction is counted by this refresh.
     """
 
     namespace: str
@@ -254,7 +261,7 @@ class RefreshStatistics:
 
 @dataclass(frozen=True)
 class EmitEvent:
-    """A Kubernetes Event about the object decided upon; only on transitions (C16)."""
+    """A Kubernetes Event about the reconciled object; emitted only on transitions."""
 
     type: str
     reason: str
@@ -285,12 +292,12 @@ Action = (
 
 @dataclass(frozen=True)
 class Plan:
-    """The outcome of a decision.
+    """The result of a decision.
 
     Attributes:
-        actions: writes in the order in which they must happen; the first that fails ends the pass.
-        status: the whole desired status, conditions included; None when there is nothing to tell.
-        requeue_after: when to look again without any watch event; None waits for one.
+        actions: writes in their necessary order; the first failure ends the reconcile.
+        status: the whole desired status with conditions; None when none is written.
+        requeue_after: delay until the next reconcile without a watch event; None waits for one.
     """
 
     actions: tuple[Action, ...] = ()

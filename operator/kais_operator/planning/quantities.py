@@ -1,6 +1,6 @@
-"""Quantities of Kubernetes: `500m` is a half, `1Ki` is 1024. Read only to compare them.
+"""Quantities of Kubernetes, parsed only to compare them: `500m` is a half, `1Ki` is 1024.
 
-The CRDs have checked their form; what is written stays as its author spelt it.
+The CRDs have validated their form. Quantities are written as their author spelt them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _FACTORS = {
 
 
 def amount(quantity: int | str) -> float:
-    """Read a quantity as the number it stands for."""
+    """Return the numeric value of a quantity."""
     text = str(quantity)
     digits = text.rstrip("numkKMGTPEi")
     suffix = text[len(digits) :]
@@ -21,11 +21,11 @@ def amount(quantity: int | str) -> float:
 
 
 def is_equal(left: int | str, right: int | str) -> bool:
-    """Whether two spellings mean one amount: the API server stores `0.5` as `500m`."""
+    """Whether two quantities have the same value: the API server stores `0.5` as `500m`."""
     left_amount, right_amount = amount(left), amount(right)
     return abs(left_amount - right_amount) <= 1e-9 * max(abs(left_amount), abs(right_amount))
 
 
 def at_most(limit: int | str, request: str) -> str:
-    """Give the request, or the limit when that is less."""
+    """Return the request, or the limit if that is less."""
     return request if amount(limit) >= amount(request) else str(limit)

@@ -1,9 +1,9 @@
-"""Whose run the annotations of an object speak of: its own, or that of another one.
+"""Decide whether the run annotations of an object are its own or were copied from another object.
 
-An object that was copied carries its original's annotations. So the stamp of a run also names its
-object, as a hash of kind, namespace and name: an edit of the name in a manifest does not change
-the hash. A restored object keeps all three, and its run. Stamps without the hash are older;
-the UID that their run-id was derived from, else their Jobs or the ledger, say whose they are.
+A copied object has the annotations of its original. The stamp of a run therefore contains a hash of
+the object's kind, namespace and name; an edit of the name in a manifest does not change the hash. A
+restored object keeps all three, and its run. Stamps without the hash are older. Their owner follows
+from the UID that their run-id was derived from, else from their Jobs or the ledger.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _OF_A_RUN = (
     labels.ABORT,
     labels.REVIEW,
 )
-"""What says something of a run, by the operator or, of abort and review, by a person."""
+"""Annotations about a run; a person writes those for abort and review, the operator all others."""
 
 
 def object_annotation(kind: str, namespace: str, name: str) -> dict[str, str]:
-    """Give the annotation that binds a stamp to its object."""
+    """Return the annotation that binds a stamp to its object."""
     return {labels.RUN_OBJECT: names.short_hash(f"{kind}/{namespace}/{name}", length=16)}
 
 
 def is_own(ref: ObjectRef, body: Body) -> bool | None:
-    """Whether the stamp on an object is its own; None for no stamp and for one without the hash."""
+    """Whether an object's stamp is its own; None without a stamp or without its hash."""
     carried = annotations_of(body)
     object_hash = carried.get(labels.RUN_OBJECT)
     if object_hash is None or labels.RUN_ID not in carried:
@@ -46,7 +46,7 @@ def is_own(ref: ObjectRef, body: Body) -> bool | None:
 
 
 def is_derived(body: Body, uids: Iterable[str]) -> bool:
-    """Whether the run-id was made of one of these UIDs, for the first run or its present nonce."""
+    """Whether the run-id is derived from one of these UIDs, without a nonce or with the last."""
     carried = annotations_of(body)
     nonces = ("", carried.get(labels.RERUN_TAKEN, ""))
     run_ids = {names.run_id(uid, nonce) for uid in uids for nonce in nonces}
@@ -54,13 +54,13 @@ def is_derived(body: Body, uids: Iterable[str]) -> bool:
 
 
 def run_annotations(body: Body) -> tuple[str, ...]:
-    """Name the annotations that an object carries of a run."""
+    """Return the names of an object's annotations about a run."""
     carried = annotations_of(body)
     return tuple(name for name in _OF_A_RUN if name in carried)
 
 
 def without_run(body: Body) -> Body:
-    """Give the object as if no run had been stamped on it."""
+    """Return a copy of the object without annotations about a run."""
     stripped = copy.deepcopy(body)
     for name in run_annotations(body):
         del stripped["metadata"]["annotations"][name]
@@ -68,6 +68,6 @@ def without_run(body: Body) -> Body:
 
 
 def annotations_of(body: Body) -> Mapping[str, str]:
-    """Read the annotations of an object."""
+    """Return the annotations of an object; empty without any."""
     carried: Mapping[str, str] = body["metadata"].get("annotations") or {}
     return carried

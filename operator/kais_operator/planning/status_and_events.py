@@ -1,7 +1,7 @@
-"""How decisions say things: status bodies as the API server stores them, and Events on transitions.
+"""Build statuses as the API server stores them, and Events on transitions.
 
-Every pass computes the whole status; what did not change must come out equal to the letter, or an
-idle operator would write.
+Every reconcile computes the whole status. Unchanged parts must be exactly equal, or an idle
+operator would write.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ TROUBLES = frozenset(
         Reason.UNSCHEDULABLE,
     }
 )
-"""Reasons that make an Event a Warning: by meaning, whatever the condition's status."""
+"""Reasons that make an Event a Warning, whatever the status of the condition."""
 
 SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
 
 NO_COST = "-"
-"""What a column of costs shows while nobody reported any; 0 would be a claim."""
+"""Text of a cost column before any cost is reported; 0 would be a claim."""
 
 _RETRY_INTERVAL = timedelta(seconds=30)
-_EVENT_LIMIT = 1024  # the API server's bound of an Event's message
+_EVENT_LIMIT = 1024  # the API server's limit for an Event's message
 
 
 def body_of(status: Status) -> Body:
-    """Give a status as it is written: without empty lists and maps, which no reader misses."""
+    """Return a status as it is written: without empty lists and maps, which no reader misses."""
     return _without_empty(status.to_dict())
 
 
@@ -83,7 +83,7 @@ def _without_empty(body: Body) -> Body:
 def with_transition_times(
     resource: Resource, desired: Sequence[DesiredCondition], now: datetime
 ) -> list[Condition]:
-    """Give what was said its times, from the conditions that the object carries."""
+    """Merge desired conditions with those of the object, which keeps their transition times."""
     previous = resource.status.conditions
     return conditions.merge(previous, desired, generation=resource.metadata.generation, now=now)
 
@@ -91,10 +91,10 @@ def with_transition_times(
 def transition_events(
     resource: Resource, current: Sequence[Condition], *, types: Sequence[str]
 ) -> tuple[EmitEvent, ...]:
-    """Tell of the conditions of these types that flipped, or that met another trouble.
+    """Return Events for conditions of these types that changed status or have a new trouble.
 
-    At first sight only good news and trouble are told, not that work has not begun; and never that
-    something is not known yet.
+    A new condition emits an Event only when it is True or a trouble, and not because work has not
+    started. A condition that is Unknown emits one only for a new trouble.
     """
     emitted = []
     for condition in current:
@@ -109,7 +109,7 @@ def transition_events(
                     condition.message[:_EVENT_LIMIT],
                 )
             )
-    return tuple(dict.fromkeys(emitted))  # a summary that repeats another condition is no news
+    return tuple(dict.fromkeys(emitted))  # a summary may repeat another condition
 
 
 def _is_transition(previous: Condition | None, current: Condition) -> bool:
@@ -122,14 +122,14 @@ def _is_transition(previous: Condition | None, current: Condition) -> bool:
 
 
 def is_suspended(resource: Resource) -> bool:
-    """Whether a user suspended all writes for an object; its deletion is not held."""
+    """Whether a user suspended all writes for an object; its deletion is not suspended."""
     return resource.metadata.annotations.get(labels.RECONCILE) == labels.RECONCILE_SUSPENDED
 
 
 def with_suspension(
     desired: Sequence[DesiredCondition], *, write_condition: str
 ) -> list[DesiredCondition]:
-    """Replace the condition about writing, and the summary, which is the last one."""
+    """Replace the condition about writes, and the summary, which is the last condition."""
     types = {write_condition, desired[-1].type}
     return [
         conditions.false(condition.type, Reason.SUSPENDED, SUSPENDED)
@@ -157,11 +157,11 @@ def invalid_plan(
     now: datetime,
     reason: Reason = Reason.INVALID,
 ) -> Plan:
-    """Decide on an object that breaks rules which the API server could not check: only say so.
+    """Report an object that breaks rules which the API server could not check.
 
-    One that is being deleted is let go: what cannot be read must not hold its namespace either.
-    With another reason than Invalid the object may be right: its other conditions and fields
-    stay, such as the revision that serves, and it is looked at again.
+    If the object is being deleted, only its finalizer is removed, so that it does not block the
+    deletion of its namespace. With a reason other than Invalid the object may be valid: its other
+    conditions and fields stay, such as the served revision, and the operator tries again.
     """
     kind, metadata = body["kind"], body["metadata"]
     if metadata.get("deletionTimestamp"):

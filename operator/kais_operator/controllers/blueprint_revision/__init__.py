@@ -1,1 +1,1 @@
-"""BlueprintRevisions: whether they compile, and what the ledger has of their runs."""
+"""BlueprintRevisions: whether they compile, and the ledger's statistics of their runs."""

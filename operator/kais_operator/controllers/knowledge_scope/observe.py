@@ -1,4 +1,4 @@
-"""Reads a KnowledgeScope: its namesakes by path, and what the store said of it last."""
+"""Read a KnowledgeScope with others of the same namespace, and what the service reported of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kais_operator.ports import World
 
 
 async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation | None:
-    """Read a KnowledgeScope and what its decision needs; None when it is gone."""
+    """Read a KnowledgeScope with the inputs of its decision; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads a realm: its namespace, the account of people's tools, settings that nobody declares."""
+"""Read a realm: its namespace, the account for people's tools, and undeclared settings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 
 KIND = "Realm"
-"""The kind of the queue's keys; there is no such object. The key's name is the namespace."""
+"""The kind of the work queue's keys, for which no object exists; their name is the namespace."""
 
 
 async def observe_namespace_account(world: World, ref: ObjectRef) -> Observation | None:
-    """Read what the account of the namespace `ref.name` needs; None in one that is going away."""
+    """Read the account of the namespace `ref.name`; None if the namespace is being deleted."""
     namespace = await world.cluster.get(ObjectRef("Namespace", "", ref.name), fresh=True)
     if namespace is None or _is_terminating(namespace):
         return None
@@ -40,7 +40,10 @@ async def observe_namespace_account(world: World, ref: ObjectRef) -> Observation
 
 
 async def _undeclared(world: World, namespace: str) -> frozenset[str]:
-    """Name the scopes whose settings nobody declares; one on its way out still declares its own."""
+    """Return the scopes whose settings no KnowledgeScope declares.
+
+    A KnowledgeScope that is being deleted still declares its scope.
+    """
     settled = world.sync_state.configured_below(str(Scope(namespace)))
     if namespace == world.placement.operator_namespace:
         settled |= world.sync_state.configured_below(str(scopes.PLATFORM))
@@ -49,7 +52,7 @@ async def _undeclared(world: World, namespace: str) -> frozenset[str]:
     bodies = await world.cluster.list("KnowledgeScope", namespace)
     declared = [shared_reads.read(KnowledgeScope, body) for body in bodies]
     if any(not isinstance(parsed, KnowledgeScope) for parsed in declared):
-        return frozenset()  # nobody knows what an unreadable one declares
+        return frozenset()  # it is unknown which scope the invalid one declares
     return settled - {
         str(cell_identity.scope_path(parsed))
         for parsed in declared

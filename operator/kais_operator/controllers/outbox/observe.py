@@ -1,4 +1,4 @@
-"""Reads an outbox: a ConfigMap of the operator's namespace with calls that the store missed."""
+"""Read an outbox: a ConfigMap in the operator's namespace with missed calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kais_operator.planning.plan import ObjectRef
 from kais_operator.ports import World
 
 KIND = "Outbox"
-"""The kind of the queue's keys; the object of that name is a ConfigMap, see `outbox.SELECTOR`."""
+"""The kind of the work queue's keys; the object is a ConfigMap, see `outbox.SELECTOR`."""
 
 
 async def observe_outbox(world: World, ref: ObjectRef) -> Observation | None:
-    """Read the ConfigMap; None when it is gone, is no outbox, or stands in another namespace."""
+    """Read the ConfigMap; None when it is gone, is no outbox, or is in another namespace."""
     if ref.namespace != world.placement.operator_namespace:
         return None
     body = await world.cluster.get(ObjectRef("ConfigMap", ref.namespace, ref.name))

@@ -1,1 +1,1 @@
-"""What several kinds read."""
+"""Code that several kinds share."""

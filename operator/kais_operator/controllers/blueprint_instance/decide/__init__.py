@@ -1,1 +1,1 @@
-"""Decisions about one use of a Blueprint."""
+"""Decisions about BlueprintInstances."""

@@ -1,1 +1,1 @@
-"""Decisions about Cells, and what every pod of a cell is."""
+"""Decisions about Cells, and the parts that all pods of a cell share."""

@@ -148,7 +148,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
 
 
 def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
-    """Add to the summary which changes the spawn limits ignore, and requeue for their approval."""
+    """Add changes that the spawn limits ignore to the summary, and requeue until acceptance."""
     kin = observed.kin
     ignored = None
     if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:

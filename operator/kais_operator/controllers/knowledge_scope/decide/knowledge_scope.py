@@ -1,4 +1,4 @@
-"""What a KnowledgeScope needs: the store told of its settings, and a report of what it holds."""
+"""Decide about a KnowledgeScope: send its settings to the service, and report statistics."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from kais_operator.planning.plan import (
 from knowledge_client import models
 
 OUTBOX_DELAY = timedelta(seconds=30)
-"""How long a deletion waits for the store, away or refusing, before its call goes to the outbox."""
+"""How long a deletion waits, whatever the problem is, before its call goes to the outbox."""
 STORE_RETRY_INTERVAL = timedelta(seconds=10)
-"""When a scope whose store is away looks whether it is back: no watch event tells."""
+"""How often an unavailable knowledge service is checked; no watch event reports its return."""
 NOT_MEASURED = "-"
-"""What the column shows of a scope before a run had facts of it."""
+"""Text of the column before a run got facts of the scope."""
 REFUSAL_RETRY_INTERVAL = timedelta(hours=1)
-"""When settings that the store refused are told once more: it may be a newer one by then."""
+"""How often rejected settings are sent again: the service may have been upgraded."""
 DUPLICATE_RETRY_INTERVAL = timedelta(minutes=1)
-"""When a duplicate looks whether the older object is gone: no event of that one names this one."""
+"""How often a duplicate checks for the older object, whose events do not name the duplicate."""
 
 
 @dataclass(frozen=True)
 class KnowledgeScopeObserved:
-    """A KnowledgeScope as one look found it.
+    """The observed state of a KnowledgeScope.
 
     Attributes:
         declared: the object.
-        others: every other KnowledgeScope of the namespace.
-        is_configured: whether the store was given exactly these settings.
-        refusal: why the store refuses exactly these settings; None when it does not.
-        stats: what the store last said of the path; None before it did.
-        store_problem: why the store last did not answer; None since it did.
-        endpoint: address of the store.
-        operator_namespace: the only one where the platform's scope may be declared.
+        other_scopes: every other KnowledgeScope of the namespace.
+        is_configured: whether the knowledge service was sent exactly these settings.
+        refusal: why the service rejects exactly these settings; None when it does not.
+        stats: the last statistics of the path; None before the first.
+        store_problem: why the service does not answer; None when it does.
+        endpoint: address of the service.
+        operator_namespace: the only namespace in which the platform's scope may be declared.
     """
 
     declared: KnowledgeScope
@@ -69,7 +69,7 @@ class KnowledgeScopeObserved:
 
 
 def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> Plan:
-    """Choose what the store is told of a scope, and say what it holds. Reads no clock."""
+    """Choose the calls for a scope, and report its statistics. Reads no clock."""
     declared = observed.declared
     older = _older_duplicate(observed)
     if declared.is_deleting:
@@ -107,7 +107,7 @@ def decide_knowledge_scope(observed: KnowledgeScopeObserved, now: datetime) -> P
 
 
 def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
-    """Translate the spec to what the store takes."""
+    """Convert the spec to the settings that the knowledge service accepts."""
     spec = declared.spec
     fields: dict[str, Any] = {
         "read_only": spec.read_only,
@@ -135,7 +135,7 @@ def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
 
 
 def injection_of(declared: KnowledgeScope | None) -> models.Injection:
-    """Give the bounds of what is put before a cell."""
+    """Return the limits of injected knowledge; defaults without a KnowledgeScope."""
     if declared is None:
         return models.Injection()
     spec = declared.spec.injection
@@ -152,7 +152,7 @@ def _path(observed: KnowledgeScopeObserved) -> str:
 
 
 def _older_duplicate(observed: KnowledgeScopeObserved) -> KnowledgeScope | None:
-    """Find the object of the same path that counts instead of this one."""
+    """Return the oldest object with the same path if it takes precedence over this one."""
     declared = observed.declared
     path = cell_identity.scope_path(declared)
     duplicates = [
@@ -227,12 +227,12 @@ def _unused(observed: KnowledgeScopeObserved) -> str:
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:
-    """Whether the same settings were told before: telling them again changes nothing."""
+    """Whether the same settings were sent before; sending them again changes nothing."""
     return observed.store_problem is None and observed.declared.is_true(ConditionType.CONFIGURED)
 
 
 def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:
-    """Hold the object exactly as long as its deletion means a deletion in the store."""
+    """Keep the finalizer exactly as long as a deletion also deletes knowledge in the service."""
     is_held = labels.FINALIZER in declared.metadata.finalizers
     is_needed = declared.spec.deletion_policy is DeletionPolicy.DELETE
     if is_held == is_needed:

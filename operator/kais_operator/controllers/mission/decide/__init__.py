@@ -1,1 +1,1 @@
-"""Decisions about Missions: attempts, checks, reviews, outcomes, and what the store is told."""
+"""Decisions about Missions: attempts, checks, reviews, outcomes, and the record of the run."""

@@ -1,8 +1,8 @@
-"""Reads what the checks of an attempt printed, and looks for their patterns.
+"""Read the output of an attempt's checks, and match their patterns.
 
-Logs are read for checks whose process has ended and whose verdict needs them, once: a verdict is
-kept on the Mission. Patterns are users' own and run where they can be killed. While no renderer
-answers, a check with patterns is not judged, and everything else about its Mission goes on.
+A log is read once, for a check whose process has ended and whose result needs the log; results are
+recorded on the Mission. Patterns come from users and run in processes that can be killed. While no
+renderer answers, checks with patterns are not evaluated, and the Mission continues otherwise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _STOPPED = {
 
 
 async def with_checks(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
-    """Add what the checks of the latest attempt printed, as far as it is needed now."""
+    """Add the output of the latest attempt's checks, as far as it is needed now."""
     if not observed.mission.spec.completion.checks:
         return observed
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
@@ -86,7 +86,7 @@ async def _with_commands(world: World, observed: MissionObserved) -> MissionObse
 
 
 def _running_container(pods: Sequence[Body]) -> RunningContainer | None:
-    """Find the cell's container in a ready pod."""
+    """Return the cell's container in a ready pod; None without one."""
     for pod in pods:
         pod_conditions = (pod.get("status") or {}).get("conditions") or ()
         is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod_conditions)
@@ -98,7 +98,7 @@ def _running_container(pods: Sequence[Body]) -> RunningContainer | None:
 
 
 async def _output(world: World, request: OutputToRead, namespace: str) -> Output | None:
-    """Look for a check's patterns in what has to be read; None while that is being read."""
+    """Read what a check needs and match its patterns; None while the log is being read."""
     if request.pod is None:
         return await _match_patterns(world, request.check, request.text, namespace)
     log = world.containers.read_log(request.pod, request.container)
@@ -110,10 +110,10 @@ async def _output(world: World, request: OutputToRead, namespace: str) -> Output
 
 
 async def _match_patterns(world: World, check: Check, text: str, namespace: str) -> Output:
-    """Look for a check's patterns; the cell's answer is searched whatever its case.
+    """Match a check's patterns; in a cell's answer the case is ignored.
 
     Raises:
-        RendererUnavailable: Nothing is known of the patterns; the check waits.
+        RendererUnavailable: No worker can match the patterns; the check waits.
     """
     find = functools.partial(
         world.renderer.find, ignore_case=check_rules.is_response(check), namespace=namespace

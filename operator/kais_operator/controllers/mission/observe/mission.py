@@ -1,4 +1,4 @@
-"""Reads a Mission: its team, its Jobs and their pods, and what the ledger has of its run."""
+"""Read a Mission with its team, its Jobs and their pods, and its run in the ledger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _POD_EXPECTED = timedelta(seconds=1)
 
 
 async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
-    """Read a Mission and what its decision needs; None when it is gone."""
+    """Read a Mission with the inputs of its decision; None when it is gone."""
     body = await world.cluster.get(ref)
     if body is None:
         return None
@@ -96,9 +96,9 @@ def _unreadable(world: World, stamped: run_ownership.RunOwnership, problem: str)
 
 
 def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
-    """Whether a time limit may be over: then what ended in time must be known now.
+    """Whether a deadline may have passed, so that Jobs and pods must be read without the cache.
 
-    Watches may be late; a run must not end as timed out because of that.
+    Watches may lag; a run must not time out because of that.
     """
     starts = [summary.started_at for summary in attempts_annotation.read(mission)]
     starts += [
@@ -113,7 +113,7 @@ def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
 
 
 async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
-    """Read the mission's Jobs, and whatever stands under the name of the next one."""
+    """Read the mission's Jobs, and the object with the name of the next one."""
     metadata = mission.metadata
     selector = f"{labels.MISSION}={names.label_value(metadata.name)}"
     listed = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
@@ -151,7 +151,7 @@ async def _pods(
 
 
 async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
-    """Ask why open Jobs have no pod after a moment; the Job itself never says."""
+    """Read why open Jobs have no pod after a moment; the Job itself does not show it."""
     refusals = {}
     for job in jobs:
         created = attempts.parse_time(job["metadata"].get("creationTimestamp"))
@@ -167,7 +167,7 @@ async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]
 
 
 async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[str, Body]:
-    """Read the knowledge map of the latest Job; those of earlier ones decide nothing."""
+    """Read the knowledge ConfigMap of the latest Job; earlier ones do not matter."""
     owned = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
     if not owned:
         return {}
@@ -200,7 +200,7 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
 
 
 def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) -> dict[str, Cell]:
-    """Read the cells; of a formation only those that it owns."""
+    """Parse the cells; for a formation only those that it owns."""
     cells = {
         name: shared_reads.read(Cell, body)
         for name, body in bodies.items()
@@ -210,7 +210,7 @@ def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) ->
 
 
 async def _with_account(world: World, mission: Mission, team: MissionTeam) -> MissionTeam:
-    """Add the account that the entry cell borrows, and who shares it."""
+    """Add the account that the entry cell borrows, and the scopes of others that share it."""
     cell = entrypoint.entrypoint_cell(mission, team)
     if isinstance(cell, entrypoint.NotReady) or cell.spec.service_account_name is None:
         return team
@@ -224,10 +224,10 @@ async def _with_account(world: World, mission: Mission, team: MissionTeam) -> Mi
 
 
 async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bool) -> Ledger:
-    """Ask the store what it has of the run, where the decision turns on it.
+    """Read the run from the knowledge service if the decision depends on it.
 
-    That is at the end, and before a first Job when this process opened no run: the object may be
-    one that was saved while its run went on, and the run may have ended since.
+    This is so at the end, and before the first Job if this process opened no run: the object may
+    have been saved while its run went on, and the run may have ended since.
     """
     run_id, memory = run_id_of(mission), world.sync_state
     namespace, knowledge = mission.metadata.namespace, world.knowledge
@@ -265,7 +265,7 @@ async def _none_if_not_found(call: Awaitable[T]) -> T | None:
 async def _instance(
     world: World, mission: Mission, ledger: Ledger, jobs: Sequence[Body]
 ) -> BlueprintInstance | None:
-    """Read the instance that made the mission, when its words or its leave may be needed."""
+    """Read the mission's instance if its fields or its suspension may be needed."""
     owner = next((o for o in mission.metadata.owner_references if o.controller), None)
     is_open = any(not attempts.has_ended(job) for job in jobs)
     is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened

@@ -1,10 +1,10 @@
-"""Every realm has an account that people's tools may use, and the store knows whose it is.
+"""Decide about the account of a realm for people's tools, and about scopes without a declaration.
 
-A realm is a namespace in which kais objects are. The decision makes the ServiceAccount `kais-user`
-there and registers it: whoever may ask for its token reads, writes and reviews this realm's
-knowledge, and no other's. And it takes back the settings of scopes that nobody declares any more: a
-KnowledgeScope that retains its knowledge has no finalizer that could do so when it is deleted.
-There is no status to write: the namespace is not ours.
+A realm is a namespace with objects of kais. The decision creates the ServiceAccount `kais-user`
+there and registers it: anyone who may request its token reads, writes and reviews the knowledge of
+this realm, and of no other. The decision also resets the settings of scopes that no KnowledgeScope
+declares any more, because a KnowledgeScope that retains its knowledge has no finalizer that could
+do so on deletion. There is no status to write: the namespace is not an object of kais.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kais_operator.planning.plan import Body, Create, Plan, PutScope, RegisterPr
 from knowledge_client import models
 
 _RETRY_INTERVAL = timedelta(seconds=1)
-"""After a creation: the account's UID is known only when it is read back."""
+"""Delay after a creation: the account's UID is known only when the account is read again."""
 
 
 @dataclass(frozen=True)
 class NamespaceAccountObserved:
-    """A namespace as one look found it.
+    """The observed state of a namespace.
 
     Attributes:
         namespace: the realm's name.
-        namespace_uid: which namespace of that name it is; a later namesake is another realm.
-        account: the ServiceAccount `kais-user`, None while it is missing.
-        is_registered: whether the store knows exactly the principal that this account is.
-        undeclared: scopes of the realm that have settings in the store and no KnowledgeScope.
+        namespace_uid: UID of the namespace; a later one of the same name is another realm.
+        account: the ServiceAccount `kais-user`; None while it is missing.
+        is_registered: whether the knowledge service has exactly the principal of this account.
+        undeclared: scopes of the realm with settings in the service but without a KnowledgeScope.
     """
 
     namespace: str
@@ -40,8 +40,8 @@ class NamespaceAccountObserved:
 
 
 def decide_namespace_account(observed: NamespaceAccountObserved, now: datetime) -> Plan:
-    """Choose the writes that give a realm its account. Reads no clock."""
-    del now  # nothing here depends on time; every decision has this shape
+    """Choose the writes that create and register a realm's account. Reads no clock."""
+    del now  # the decision does not depend on time; all have the same signature
     plan = _account(observed)
     taken_back = tuple(PutScope(path, models.ScopeConfig()) for path in sorted(observed.undeclared))
     return replace(plan, actions=(*plan.actions, *taken_back))
@@ -64,7 +64,7 @@ def _account(observed: NamespaceAccountObserved) -> Plan:
 
 
 def principal_of(namespace: str, *, account_uid: str, namespace_uid: str) -> models.PrincipalIn:
-    """Say who the realm's account is to the store: a person at home in the realm."""
+    """Build the registration of a realm's account: a person whose home is the realm."""
     home = str(scopes.Scope(realm=namespace))
     grant = models.Grant(scope=home, subtree=True, verbs=("read", "write", "review", "promote"))
     return models.PrincipalIn(

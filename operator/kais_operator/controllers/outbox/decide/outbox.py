@@ -1,7 +1,7 @@
-"""The outbox: calls that the store missed while their object was being deleted.
+"""The outbox: calls that the knowledge service missed while their object was being deleted.
 
-A ConfigMap in the operator's namespace holds them, so that nothing has to wait for the store in
-order to be deleted. It is emptied in order once the store answers; each call may be repeated.
+They are kept in a ConfigMap in the operator's namespace, so that no deletion has to wait for the
+service. The calls are made in order once the service answers; each call may be repeated.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ SELECTOR = f"{labels.MANAGED_BY}={labels.MANAGER},{labels.ROLE}={labels.ROLE_OUT
 
 @dataclass(frozen=True)
 class OutboxObserved:
-    """One outbox as it was read."""
+    """One outbox as read."""
 
     outbox: Body
 
 
 def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
-    """Tell the store what it missed, in order, and remove the outbox after the last call.
+    """Choose the missed calls, in order, and delete the outbox after the last one.
 
-    One whose call was refused for good is kept and left alone until its annotation is taken away.
+    An outbox with a permanently rejected call is kept and skipped until its annotation is removed.
     """
-    del now  # nothing here depends on time; every decision has this shape
+    del now  # the decision does not depend on time; all have the same signature
     metadata = observed.outbox["metadata"]
     if metadata.get("deletionTimestamp") or labels.REFUSED in (metadata.get("annotations") or {}):
         return Plan()
@@ -58,20 +58,21 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
 
 
 def key_of(namespace: str, run_id: str) -> str:
-    """Give the key of a run's calls.
+    """Return the key of a run's calls.
 
-    The namespace is in it: another one's mission may bear the same run-id, as a copy or by intent.
+    It contains the namespace, because a mission of another namespace may have the same run-id, as a
+    copy or on purpose.
     """
     return f"{run_id}-{names.short_hash(namespace)}"
 
 
 def name_of(key: str) -> str:
-    """Name an outbox by its key."""
+    """Return the name of an outbox by its key."""
     return names.cut(f"kais-outbox-{key}")
 
 
 def body(namespace: str, *, key: str, calls: Sequence[Body]) -> Body:
-    """Make an outbox. It has no owner: its object is on its way out."""
+    """Build an outbox. It has no owner, because its object is being deleted."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -85,12 +86,12 @@ def body(namespace: str, *, key: str, calls: Sequence[Body]) -> Body:
 
 
 def put_run(run_id: str, run: models.RunIn) -> Body:
-    """Write down that a run is to be opened or closed."""
+    """Return the record of a call that opens or closes a run."""
     return {"call": "put_run", "run_id": run_id, "run": _dumped(run)}
 
 
 def close_run(action: CloseRun) -> Body:
-    """Write down that a run is to be closed of which only the id is known."""
+    """Return the record of a call that closes a run of which only the id is known."""
     return {
         "call": "close_run",
         "run_id": action.run_id,
@@ -102,7 +103,7 @@ def close_run(action: CloseRun) -> Body:
 
 
 def record_episodes(action: RecordEpisodes) -> Body:
-    """Write down what is to be added to a run's record."""
+    """Return the record of a call that adds episodes to a run."""
     return {
         "call": "record_episodes",
         "run_id": action.run_id,
@@ -112,7 +113,7 @@ def record_episodes(action: RecordEpisodes) -> Body:
 
 
 def request_extraction(action: RequestExtraction) -> Body:
-    """Write down that a run's facts are to be extracted."""
+    """Return the record of a call that requests the extraction of a run's facts."""
     return {
         "call": "request_extraction",
         "run_id": action.run_id,
@@ -122,7 +123,7 @@ def request_extraction(action: RequestExtraction) -> Body:
 
 
 def delete_scope(path: str) -> Body:
-    """Write down that a scope's knowledge is to be deleted."""
+    """Return the record of a call that deletes the knowledge of a scope."""
     return {"call": "delete_scope", "path": path}
 
 

@@ -1,4 +1,7 @@
-"""Whose run the annotations of a Mission or BlueprintInstance name; see `planning.run_stamps`."""
+"""Determine whose run the annotations of a Mission or BlueprintInstance name.
+
+See `planning.run_stamps`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from knowledge_client import errors, models
 
 @dataclass(frozen=True)
 class RunOwnership:
-    """An object, as far as what is stamped on it is its own.
+    """An object with only those run annotations that are its own.
 
     Attributes:
-        body: the object; without the annotations of the run when that is another object's.
-        copied: these annotations; they are removed when the object's own run begins.
+        body: the object; without the annotations of a run that belongs to another object.
+        copied: the names of these annotations, which are removed when the object's run starts.
         problem: why the owner of the run cannot be determined.
     """
 
@@ -28,7 +31,7 @@ class RunOwnership:
 
 
 async def of_mission(world: World, body: Body) -> RunOwnership:
-    """Judge the stamp of a Mission, by its Jobs and the ledger when it is an older one."""
+    """Check the stamp of a Mission; an older stamp by its UIDs, its Jobs, or the ledger."""
     is_owned = run_stamps.is_own(children.ref_of(body), body)
     if is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body):
         uids = [body["metadata"]["uid"], *await _owner(world, body)]
@@ -39,7 +42,7 @@ async def of_mission(world: World, body: Body) -> RunOwnership:
 
 
 async def of_instance(world: World, body: Body) -> RunOwnership:
-    """Judge the stamp of an instance, by the ledger when it is an older one."""
+    """Check the stamp of an instance; an older stamp by its UID or the ledger."""
     is_owned = run_stamps.is_own(children.ref_of(body), body)
     is_old = is_owned is None and labels.RUN_ID in run_stamps.annotations_of(body)
     if is_old and not run_stamps.is_derived(body, [body["metadata"]["uid"]]):
@@ -48,7 +51,7 @@ async def of_instance(world: World, body: Body) -> RunOwnership:
 
 
 def is_run_of(run: models.Run, body: Body) -> bool:
-    """Whether the ledger has the run as that of this Mission or instance."""
+    """Whether the ledger has this run for this Mission or instance."""
     metadata = body["metadata"]
     owner_name = run.instance if body["kind"] == "BlueprintInstance" else run.mission
     return run.namespace == metadata["namespace"] and owner_name in (None, metadata["name"])
@@ -61,7 +64,7 @@ def _stamped(body: Body, *, is_owned: bool) -> RunOwnership:
 
 
 async def _owner(world: World, body: Body) -> list[str]:
-    """Give the UID of the use that a Mission belongs to, if it is there and bears its name."""
+    """Return the UID of a Mission's instance, if that exists and has the Mission's name."""
     metadata = body["metadata"]
     ref = ObjectRef("BlueprintInstance", metadata["namespace"], metadata["name"])
     owners = [o["uid"] for o in metadata.get("ownerReferences") or () if o.get("controller")]
@@ -70,7 +73,7 @@ async def _owner(world: World, body: Body) -> list[str]:
 
 
 async def _has_job(world: World, body: Body) -> bool:
-    """Whether a Job of this Mission, by label, is of the run that is stamped on it."""
+    """Whether a Job with this Mission's label belongs to the stamped run."""
     metadata = body["metadata"]
     selector = f"{labels.MISSION}={names.label_value(metadata['name'])}"
     jobs = await world.cluster.list("Job", metadata["namespace"], labels=selector)
@@ -79,7 +82,7 @@ async def _has_job(world: World, body: Body) -> bool:
 
 
 async def _by_ledger(world: World, body: Body) -> RunOwnership:
-    """Ask the ledger; a run that it does not have belongs to no other object."""
+    """Check a stamp by the ledger; a run that it does not have belongs to no other object."""
     run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
     try:
         run = await _run_of(world, run_id, namespace=body["metadata"]["namespace"])
@@ -102,12 +105,12 @@ async def _run_of(world: World, run_id: str, *, namespace: str | None) -> models
 
 
 async def _is_stamped_elsewhere(world: World, run_id: str) -> bool:
-    """Whether an object of another namespace has this run, so that its stamp was copied here.
+    """Whether an object of another namespace has this run, so that the stamp was copied.
 
-    Agents open sessions under ids of their choice; such a one proves nothing.
+    Agents open sessions under ids of their choice; such a session proves nothing.
     """
     try:
         run = await _run_of(world, run_id, namespace=None)
     except errors.Conflict:
-        return True  # several missions, or several sessions, have it
+        return True  # several missions, or several sessions, have this run-id
     return run is not None and (run.kind == "mission" or run.instance is not None)

@@ -1,4 +1,4 @@
-"""Reads that several kinds share: an object as its model, a formation, the cells of an account."""
+"""Reads that several kinds share: objects as models, a formation, the cells of an account."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InvalidObject:
 
 
 def read(model: type[R], body: Body) -> R | InvalidObject:
-    """Read a body as its model."""
+    """Parse a body as its model; InvalidObject when it breaks a rule."""
     try:
         return model.from_dict(body)
     except InvalidResource as exc:
@@ -47,7 +47,7 @@ def read(model: type[R], body: Body) -> R | InvalidObject:
 def decide_or_report_invalid(
     decide: Callable[[Any, datetime], Plan], *, summary: str
 ) -> Callable[[Any, datetime], Plan]:
-    """Make a decision that also takes an `Unreadable`, and says so in the summary condition."""
+    """Wrap a decision to accept an InvalidObject, which the summary condition then reports."""
 
     def decide_or_refuse(observed: Any, now: datetime) -> Plan:
         if isinstance(observed, InvalidObject):
@@ -64,7 +64,7 @@ def decide_or_report_invalid(
 
 
 async def formation_of(cluster: Cluster, namespace: str, name: str | None) -> Formation | None:
-    """Read a Formation; None when it is missing, unreadable or not named."""
+    """Read a Formation; None when it is missing, not valid, or `name` is None."""
     if name is None:
         return None
     body = await cluster.get(ObjectRef("Formation", namespace, name))
@@ -73,16 +73,17 @@ async def formation_of(cluster: Cluster, namespace: str, name: str | None) -> Fo
 
 
 async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> dict[str, Body]:
-    """Read every Cell that carries a formation's label, by name."""
+    """Read every Cell with a formation's label, by name."""
     selector = f"{labels.FORMATION}={names.label_value(formation)}"
     bodies = await cluster.list("Cell", namespace, labels=selector)
     return {body["metadata"]["name"]: body for body in bodies}
 
 
 async def scopes_sharing_account(cluster: Cluster, cell: Cell) -> tuple[Scope, ...]:
-    """Read where the other cells are that run under the account which a cell borrows.
+    """Return scopes of the other cells that run under the account which a cell borrows.
 
-    None for its own. The scopes are not those of all cells, but have their nearest common one.
+    They are empty when the cell borrows none. Not every cell's scope is included, but the nearest
+    common scope is the same.
     """
     account = cell.spec.service_account_name
     if account is None:
@@ -95,7 +96,7 @@ async def scopes_sharing_account(cluster: Cluster, cell: Cell) -> tuple[Scope, .
 
 
 async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> list[Scope]:
-    """Read the scope of the cell whose own account it is; most borrowed accounts are no cell's."""
+    """Read the scope of the cell that owns the account; for most borrowed accounts none does."""
     body = await cluster.get_child(ObjectRef("Cell", namespace, account))
     owner = read(Cell, body) if body is not None else None
     if not isinstance(owner, Cell) or owner.is_deleting:
@@ -105,7 +106,7 @@ async def _scope_of_owner(cluster: Cluster, namespace: str, account: str) -> lis
 
 
 async def declared_scopes(cluster: Cluster, namespace: str) -> tuple[KnowledgeScope, ...]:
-    """Read the KnowledgeScopes of a namespace, those on their way out left out."""
+    """Read the KnowledgeScopes of a namespace, except those that are being deleted."""
     scopes_read = [
         read(KnowledgeScope, body) for body in await cluster.list("KnowledgeScope", namespace)
     ]

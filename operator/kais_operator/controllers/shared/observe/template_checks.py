@@ -1,8 +1,9 @@
-"""Has templates compiled and rendered, and turns a cap that was passed into a finding.
+"""Compile and render templates, and turn an exceeded limit into a finding.
 
-A template that hangs or grows is a user's mistake as one that does not parse, so it becomes a
-condition; only time and a dead worker may be the machine's, and are tried again later. Where no
-worker can be reached, nothing is known of the template, and the summary condition says so.
+A template that does not end, or grows too large, is a user's mistake like one that does not parse,
+so a condition reports it. Only a timeout or a dead worker may be the machine's fault; these are
+tried again later. If no worker can be reached, nothing is known of the template, and the summary
+condition says so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from kais_operator.ports import World
 def reporting_unavailable(
     observe: Callable[[World, ObjectRef], Awaitable[Observation | None]],
 ) -> Callable[[World, ObjectRef], Awaitable[Observation | None]]:
-    """Wrap an observation that renders: say on the object that the renderer cannot be reached."""
+    """Wrap an observation that renders: an unavailable renderer is reported on the object.
+
+    The wrapped function raises RendererUnavailable if the object is gone or being deleted.
+    """
 
     @functools.wraps(observe)
     async def observe_or_report(world: World, ref: ObjectRef) -> Observation | None:
@@ -47,7 +51,7 @@ def reporting_unavailable(
 
 
 async def verdict_of(world: World, spec: TemplateSpec, *, namespace: str) -> Verdict:
-    """Have the template of a Blueprint or revision compiled."""
+    """Compile the template of a Blueprint or revision."""
     template = blueprint_revision.template_of(spec)
     try:
         report: CompileReport = await world.renderer.compile(template, namespace=namespace)
@@ -59,7 +63,11 @@ async def verdict_of(world: World, spec: TemplateSpec, *, namespace: str) -> Ver
 async def rendering_of(
     world: World, instance: BlueprintInstance, revision: BlueprintRevision
 ) -> tuple[Rendering, timedelta | None]:
-    """Have a revision rendered for a use; the second value says when another try may do better."""
+    """Render a revision for an instance.
+
+    Returns:
+        The rendering, and the delay until another try if that may help.
+    """
     try:
         rendering: Rendering = await world.renderer.render(
             blueprint_revision.template_of(revision.spec),
