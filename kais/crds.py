@@ -1,7 +1,7 @@
-"""Writes the CustomResourceDefinitions from the models: `python -m kais.crds [--check]`.
+"""Generates the CustomResourceDefinitions from the models: `python -m kais.crds [--check]`.
 
-The files under crds/ and their copies in the chart are generated, never edited; `--check` writes
-nothing and fails when a file is not what the models say.
+The files in crds/ and their copies in the chart are generated, never edited. `--check` writes
+nothing and fails if a file differs from the models.
 """
 
 import sys
@@ -20,7 +20,7 @@ _HELM_KEEP = {"helm.sh/resource-policy": "keep"}
 
 
 def definition(kind: type[Resource], *, keep_on_uninstall: bool = False) -> dict[str, Any]:
-    """Return the CRD of a kind; `keep` tells Helm to leave it when the chart goes."""
+    """Return the CRD of a kind; with `keep_on_uninstall`, Helm keeps it on uninstall."""
     name = f"{kind.PLURAL}.{API_GROUP}"
     metadata: dict[str, Any] = {"name": name}
     if keep_on_uninstall:
@@ -90,7 +90,7 @@ def _root(kind: type[Resource]) -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """Return every generated file: path below the project's root → text."""
+    """Return all generated files: path relative to the project's root → text."""
     texts: dict[str, str] = {}
     for kind in KINDS:
         name = f"{kind.PLURAL}.{API_GROUP}.yaml"
@@ -101,7 +101,7 @@ def files() -> dict[str, str]:
 
 
 def stale_files(root: Path) -> list[str]:
-    """List the generated files under `root` that are missing, old or left over."""
+    """Return the generated files under `root` that are missing, outdated or left over."""
     expected = files()
     stale_paths = [
         path

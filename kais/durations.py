@@ -15,10 +15,10 @@ MESSAGE = "must be a duration above zero such as 90s, 10m or 1h30m10s"
 
 
 def parse(text: str) -> timedelta:
-    """Read a duration.
+    """Parse a duration.
 
     Raises:
-        ValueError: When the text is no duration or is zero, with the grammar in the message.
+        ValueError: The text is not a duration or is zero; the message contains the grammar.
     """
     match = _GRAMMAR.fullmatch(text)
     if match is None or not any(digit in text for digit in "123456789"):
@@ -28,7 +28,7 @@ def parse(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write a duration in the grammar, rounded to seconds; anything under one second is `1s`."""
+    """Format a duration in the grammar, rounded to seconds; anything under one second is `1s`."""
     seconds = max(1, round(duration.total_seconds()))
     parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count)

@@ -1,17 +1,17 @@
 """The errors of the domain.
 
     KaisError
-    ├── InvalidResource     an object or its parameters break rules; carries every violation
+    ├── InvalidResource     an object or its parameters break rules; contains all violations
     └── in `kais.templates.limits`
         ├── TemplateFailed  leaves of a template cannot be rendered
-        ├── CapExceeded     a rendering would take more than it may
-        └── Refused         a template asks for what it may not touch
+        ├── CapExceeded     a rendering exceeded a cap
+        └── Refused         a template uses a forbidden operation
 
-Not answering, not ready and conflicting are told by whoever talks to the cluster or the store:
-`kais_operator.errors`, `knowledge_client.errors`.
+Errors about a server that does not answer, is not ready or reports a conflict are defined by its
+clients: `kais_operator.errors`, `knowledge_client.errors`.
 
-A user's mistake that a decision meets becomes a condition, never an exception: these are for the
-edges.
+A user's mistake that a decision finds becomes a condition, never an exception; these errors are
+for the modules around the decisions.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 
 class KaisError(Exception):
-    """Everything that kais raises on purpose."""
+    """The base class of the errors that kais raises on purpose."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule: where it was broken and in which words to say so."""
+    """One broken rule: its location and its message."""
 
     path: str
     message: str
@@ -37,8 +37,8 @@ class InvalidResource(KaisError):
     """An object breaks rules.
 
     Attributes:
-        subject: `kind/namespace/name` of the object, or what else was checked.
-        violations: Every broken rule, in the order of the object's fields.
+        subject: `kind/namespace/name` of the object, or another description of what was checked.
+        violations: All broken rules, in the order of the object's fields.
     """
 
     def __init__(self, subject: str, violations: Sequence[Violation]) -> None:

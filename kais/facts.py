@@ -1,6 +1,6 @@
 """Facts: their kinds and limits, and when two of them are equal.
 
-Two facts are equal if their hashes are. Nothing here judges whether a fact is true.
+Two facts are equal if their hashes are equal. This module does not judge whether a fact is true.
 """
 
 import functools
@@ -16,7 +16,7 @@ from kais.normalization import normalized
 
 
 class Kind(StrEnum):
-    """Kinds that kais itself knows; a room may use its own, see `is_kind`."""
+    """The predefined kinds of facts; a scope may use others, see `is_kind`."""
 
     FACT = "fact"
     PITFALL = "pitfall"
@@ -49,29 +49,29 @@ _KIND = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def is_kind(text: str) -> bool:
-    """Whether a text may be a kind: lower-case letters, digits and hyphens."""
+    """Whether a text is a valid kind: lower-case letters, digits and hyphens, within the limit."""
     return len(text) <= LIMITS.kind and _KIND.fullmatch(text) is not None
 
 
 def normal_content(text: str) -> str:
-    """Return the content that equality compares: NFC, runs of white space as one space."""
+    """Return the content for comparisons: in NFC, with each run of white space as one space."""
     return " ".join(normalized("NFC", text).split())
 
 
 def normal_key(text: str | None) -> str | None:
-    """Return a subject or predicate as supersession compares it: normalised and case-folded."""
+    """Return a subject or predicate for comparisons: normalised and case-folded; None if empty."""
     if text is None:
         return None
     return normalized("NFC", normal_content(text).casefold()) or None
 
 
 def normal_tag(tag: str) -> str:
-    """Return a tag as it is matched; its spelling is kept beside it."""
+    """Return a tag for comparisons; the original spelling is stored too."""
     return normal_content(tag).casefold()
 
 
 def merge_tags(existing: Iterable[str], added: Iterable[str]) -> list[str]:
-    """Merge tags, each once as it is matched, in the spelling seen first, at most the limit."""
+    """Merge tags without duplicates; keeps the first spelling, and at most `LIMITS.tags` tags."""
     spellings: dict[str, str] = {}
     for tag in (*existing, *added):
         spellings.setdefault(normal_tag(tag), tag)
@@ -91,10 +91,10 @@ class Statement:
 
 
 def equality_hash(statement: Statement) -> str:
-    """Return the SHA-256, in hex, of what equal facts of one scope have in common.
+    """Return the SHA-256, in hex, that equal facts of a scope share.
 
-    `about` (the fact id of an entity) replaces the subject. Case matters in the content, not in
-    the keys.
+    `about` (the fact ID of an entity) replaces the subject. Case matters in the content, but not
+    in the subject and predicate.
     """
     entity = statement.about
     subject = ("about", entity) if entity else ("subject", normal_key(statement.subject))
@@ -109,9 +109,9 @@ def equality_hash(statement: Statement) -> str:
 
 
 def plain_hash(kind: str, content: str) -> bytes | None:
-    """Hash a statement that has a kind and a content alone; None when it breaks a limit.
+    """Hash a statement with only kind and content; None if it exceeds a limit.
 
-    Gives the bytes of `equality_hash`, at a third of its cost.
+    Returns the same bytes as `equality_hash`, at a third of the cost.
     """
     head = _head(kind)
     if head is None or len(content) > LIMITS.content:
@@ -126,12 +126,12 @@ def plain_hash(kind: str, content: str) -> bytes | None:
 
 @functools.lru_cache(maxsize=256)
 def _head(kind: str) -> str | None:
-    """Write what stands before the content in what is hashed; None for what is no kind."""
+    """Return the part before the content in the hashed text; None for an invalid kind."""
     return f'[{_text(kind)},["subject",null],null,' if is_kind(kind) else None
 
 
 def _text(value: str | None) -> str:
-    """Write a text as JSON; an encoder for it alone would cost ten times as much."""
+    """Encode a text as JSON; an encoder object would cost ten times as much."""
     return "null" if value is None else json.encoder.encode_basestring(value)
 
 

@@ -1,10 +1,10 @@
-"""Every label, annotation, finalizer, identity and environment name of kais, in one place."""
+"""Every label, annotation, finalizer, identity and environment variable name of kais."""
 
 from typing import Final
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "kais"
-"""Value of MANAGED_BY on every object that the operator makes."""
+"""Value of MANAGED_BY on every object that the operator creates."""
 
 # Labels: what an object is part of.
 BLUEPRINT: Final = "kais.io/blueprint"
@@ -18,87 +18,108 @@ ROLE: Final = "kais.io/role"
 ROLE_CELL: Final = "cell"
 ROLE_OUTBOX: Final = "outbox"
 CELL_MODE: Final = "kais.io/cell-mode"
-"""On the pods of a service cell: an attempt's pods carry the same cell; its Service wants none."""
+"""On the pods of a Service cell. The pods of an attempt have the same cell label, and the Service
+must not select them.
+"""
 SPEC_HASH: Final = "kais.io/spec-hash"
 """Hash of the owner's whole name, because a label holds 63 characters and a name 253."""
 
 # Annotations that a user writes.
 ABORT: Final = "kais.io/abort"
 RERUN: Final = "kais.io/rerun"
-"""A nonce; each begins a run of its own. An instance copies it onto its Mission once it has stamped
-itself with `names.run_id(its uid, nonce)`; its Mission takes that same run-id."""
+"""A nonce; each starts a separate run. An instance stamps itself with `names.run_id(its uid,
+nonce)` and then copies the nonce to its Mission, which uses the same run-id.
+"""
 REVIEW: Final = "kais.io/review"
 RECONCILE: Final = "kais.io/reconcile"
 RECONCILE_SUSPENDED: Final = "suspended"
 ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"
 ALLOW_CELLS: Final = "kais.io/allow-cells"
 APPROVED: Final = "kais.io/approved"
-"""On a Cell that another cell made, where that one's spawnPolicy asks for approval: "true"."""
+"""On a Cell that another cell created, if the spawnPolicy of the creator requires approval:
+"true".
+"""
 APPROVED_YES: Final = "true"
 CREATED_BY: Final = "kais.io/created-by"
-"""On a Cell whose creator may not approve cells: the creator's user name. The admission policy of
-the chart requires it, compares it with the request, and refuses every change of it."""
+"""On a Cell whose creator may not approve cells: the user name of the creator. The admission
+policy of the chart requires it, compares it with the request, and rejects every change of it.
+"""
 APPROVED_CELLS: Final = "kais.io/approved-cells"
 """On the ServiceAccount of a cell, where no admission policy is in force: names of Cells that the
-cell may make although its spawnPolicy asks for approval, separated by spaces or commas."""
+cell may create although its spawnPolicy requires approval, separated by spaces or commas.
+"""
 
 # Annotations that the operator writes: what must outlive status.
 ANCESTORS_PREFIX: Final = "ancestors.kais.io/"
-"""On the ServiceAccount USER_ACCOUNT, with the name of an account: the accounts of the cells above
-those that ran under it, as JSON."""
+"""On the ServiceAccount USER_ACCOUNT, followed by the name of an account: the accounts of the
+cells above those that ran under it, as JSON.
+"""
 LIMITS_PREFIX: Final = "limits.kais.io/"
-"""On the ServiceAccount USER_ACCOUNT, with the name of a Cell, where no admission policy is in
-force: its spawn limits and account when the operator first met it with `apiAccess`, as JSON."""
+"""On the ServiceAccount USER_ACCOUNT, followed by the name of a Cell, where no admission policy is
+in force: the spawn limits and the account that it had when the operator first observed it with
+`apiAccess`, as JSON.
+"""
 LAST_REVISION: Final = "kais.io/last-revision"
 LAST_REVISION_HASH: Final = "kais.io/last-revision-hash"
 COLLECT_AFTER: Final = "kais.io/collect-after"
-"""On a revision that nobody names: when it goes, unless somebody names it until then."""
+"""On an unreferenced revision: when it is deleted, unless it is referenced before that."""
 RUN_ID: Final = "kais.io/run-id"
 RUN_OBJECT: Final = "kais.io/run-object"
-"""With the run-id: hash of kind, namespace and name of the object whose run it is, which tells a
-copy from a restored object."""
+"""With the run-id: hash of kind, namespace and name of the object that the run belongs to. It
+distinguishes a copy of the object from a restored one.
+"""
 OUTCOME: Final = "kais.io/outcome"
 PARAMETERS: Final = "kais.io/parameters"
 """On the Mission of an instance: the parameters of its run, with defaults, as JSON."""
 RERUN_TAKEN: Final = "kais.io/rerun-taken"
-"""On a Mission or instance, with the run-id: the nonce of RERUN that the run was begun for."""
+"""On a Mission or instance, with the run-id: the nonce of RERUN that the run was started for."""
 RUN_KIND: Final = "kais.io/run-kind"
 RUN_KIND_SESSION: Final = "session"
-"""On an instance whose run has no mission; a mission that a later revision adds is not its own."""
+"""On an instance whose run has no mission. A mission that a later revision adds does not belong to
+that run.
+"""
 FIXED_PARAMETERS: Final = "kais.io/fixed-parameters"
-"""On an instance: what its immutable parameters were when its run began, as JSON."""
+"""On an instance: its immutable parameters as they were when its run started, as JSON."""
 ACCEPTED_AT: Final = "kais.io/accepted-at"
-"""On a Mission: when the operator took it up; its start deadline counts from then."""
+"""On a Mission: when the operator accepted it; its start deadline is counted from then."""
 ENDING: Final = "kais.io/ending"
-"""On a Mission, with the outcome: how its run went, as JSON, when its Jobs are gone."""
+"""On a Mission, with the outcome: how its run went, as JSON, for when its Jobs are deleted."""
 SCALED_DOWN: Final = "kais.io/scaled-down"
-"""On a Formation, and by it on its Cells: "true" keeps service cells without a pod. The
-instance sets it when the run has ended, and removes it before another one begins."""
+"""On a Formation, which passes it to its Cells: "true" keeps Service cells without pods. The
+instance sets it when the run has ended, and removes it before the next run starts.
+"""
 SCALED_DOWN_YES: Final = "true"
 RENDERED_FROM: Final = "kais.io/rendered-from"
-"""On a Deployment: hash of what its pod template was made from; a change of it renders anew."""
+"""On a Deployment: hash of the input of its pod template; it is rendered again if the hash
+changes.
+"""
 RENDERED: Final = "kais.io/rendered"
-"""On a Deployment: hash of the template as it was rendered; another one is another version's."""
+"""On a Deployment: hash of the rendered template; it differs if another version rendered it."""
 REMOVED_ADDITIONS: Final = "kais.io/removed-additions"
-"""On a Deployment or Service: consecutive removals of additions, and the time of the last."""
+"""On a Deployment or Service: the number of consecutive removals of additions, and the last time.
+"""
 ATTEMPTS: Final = "kais.io/attempts"
-"""On a Mission, while its run goes on: what became of its attempts so far, as JSON."""
+"""On a Mission with an unfinished run: the results of its attempts so far, as JSON."""
 EARLIER_RUNS: Final = "kais.io/earlier-runs"
-"""On a Mission that was run again: how its runs before ended, the latest ones, as JSON."""
+"""On a Mission that was run again: how its latest earlier runs ended, as JSON."""
 ATTEMPT: Final = "kais.io/attempt"
 REFUSED: Final = "kais.io/refused"
-"""On an outbox: why the store refuses its calls for good. They are made again without it."""
+"""On an outbox: why the knowledge service permanently rejects its calls. Removing the annotation
+repeats them.
+"""
 RECEIPT: Final = "kais.io/receipt"
-"""On the map of an attempt: the receipt of the recall that filled it; empty without one."""
+"""On the ConfigMap of an attempt: the receipt of the recall that filled it; empty without one."""
 INJECTED: Final = "kais.io/injected"
-"""On the map of an attempt: how many facts are in it."""
+"""On the ConfigMap of an attempt: the number of facts in it."""
 INJECTION_PROBLEM: Final = "kais.io/injection-problem"
-"""On the map of an attempt: why it holds no facts, when the store was the reason."""
+"""On the ConfigMap of an attempt: why it contains no facts, if the knowledge service was the
+cause.
+"""
 KNOWLEDGE_KEY: Final = "knowledge.json"
 SERVED_REVISION: Final = "kais.io/served-revision"
-"""On a Blueprint: the revision that serves; neither a bad edit nor a wiped status moves it."""
+"""On a Blueprint: the served revision. Neither an invalid edit nor a deleted status changes it."""
 ARM: Final = "kais.io/arm"
-"""On the Mission of an instance: on, off or holdout, whether the run is given knowledge."""
+"""On the Mission of an instance: whether the run gets knowledge: on, off or holdout."""
 
 FINALIZER: Final = "kais.io/finalizer"
 CATEGORY: Final = "kais"
@@ -107,29 +128,29 @@ CATEGORY: Final = "kais"
 MANAGER_CHILDREN: Final = "kais-operator"
 MANAGER_STATUS: Final = "kais-operator-status"
 MANAGER_METADATA: Final = "kais-operator-metadata"
-"""Annotations and finalizers that the operator puts on objects: no apply may take them away."""
+"""Owns the annotations and finalizers that the operator sets, so that no apply removes them."""
 MANAGER_CLI: Final = "kais-cli"
 
 EVENT_FORBIDDEN: Final = "Forbidden"
-"""Reason of the Warning Event about an object on which the API server refused the operator."""
+"""Reason of the Warning Event about an object for which the API server denied a request."""
 EVENT_ALLOWED: Final = "Allowed"
-"""Reason of the Event that follows it when a pass meets no refusal any more."""
+"""Reason of the Event that follows when a reconcile is no longer denied."""
 LEASE: Final = "kais-operator"
 AUDIENCE: Final = "kais-knowledge"
-"""Audience of the projected token that a cell shows to the knowledge service."""
+"""Audience of the projected token with which a cell authenticates to the knowledge service."""
 USER_ACCOUNT: Final = "kais-user"
-"""ServiceAccount of a realm whose token the CLI may ask for."""
+"""ServiceAccount of a realm for which the CLI requests tokens."""
 ROUTES_KEY: Final = "routes.json"
-"""In a topology map: the peers of every cell; left out where the lists do not fit."""
+"""In a topology ConfigMap: the peers of every cell; absent if the lists do not fit."""
 TOPOLOGY_KEY: Final = "topology.json"
-"""In a topology map: who may talk to whom as a rule, with a version; beside `routes.json`."""
+"""In a topology ConfigMap: the routes as a versioned rule, in addition to `routes.json`."""
 
 # Environment of every cell.
 ENV_CELL_NAME: Final = "CELL_NAME"
 ENV_CELL_NAMESPACE: Final = "CELL_NAMESPACE"
 ENV_CELL_SPEC: Final = "CELL_SPEC"
 ENV_CELL_SPEC_FILE: Final = "KAIS_CELL_SPEC_FILE"
-"""In place of CELL_SPEC where that is larger than a variable can be."""
+"""Replaces CELL_SPEC if the spec is too large for a variable."""
 CELL_SPEC_KEY: Final = "cell-spec.json"
 ENV_KNOWLEDGE_SERVICE_URL: Final = "KNOWLEDGE_SERVICE_URL"
 ENV_KNOWLEDGE_SCOPE: Final = "KNOWLEDGE_SCOPE"

@@ -10,14 +10,14 @@ import re
 from typing import Any
 
 LIMIT = 63
-"""Longest DNS label: names of services and values of labels end there."""
+"""The maximum length of a DNS label, and so of Service names and label values."""
 _HASH_LENGTH = 8
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _FOREIGN = re.compile(r"[^a-z0-9-]+")
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether a text may name a pod or a service: 1 to 63 of a-z, 0-9 and inner hyphens."""
+    """Whether a text is a valid DNS label: 1 to 63 of a-z, 0-9 and inner hyphens."""
     return len(text) <= LIMIT and _LABEL.fullmatch(text) is not None
 
 
@@ -27,10 +27,10 @@ def short_hash(text: str, *, length: int = _HASH_LENGTH) -> str:
 
 
 def cut(name: str, *, limit: int = LIMIT) -> str:
-    """Make a DNS label of a name.
+    """Convert a name to a DNS label of at most `limit` characters.
 
-    A name that is one already and fits stays as it is; any other loses its foreign characters and
-    its tail, and gains a hash of the whole name.
+    A valid label that fits stays unchanged. Any other name loses its invalid characters and its
+    end, and gets a hash of the full name.
     """
     if len(name) <= limit and is_dns_label(name):
         return name
@@ -39,7 +39,7 @@ def cut(name: str, *, limit: int = LIMIT) -> str:
 
 
 def label_value(name: str) -> str:
-    """Make a label's value of an object's name, which may be longer than a label holds."""
+    """Return a label value for the name of an object, which may be longer than a label allows."""
     return cut(name)
 
 
@@ -64,27 +64,27 @@ def job_name(mission: str, attempt: int) -> str:
 
 
 def topology_map_name(formation: str) -> str:
-    """Return the name of the ConfigMap that tells each cell of a formation its peers."""
+    """Return the name of the ConfigMap with the peers of each cell of a formation."""
     return cut(f"topology-{formation}")
 
 
 def knowledge_map_name(job: str) -> str:
-    """Return the name of the immutable ConfigMap with what was recalled for one attempt's Job."""
+    """Return the name of the immutable ConfigMap with the facts that were recalled for a Job."""
     return cut(f"{job}-knowledge")
 
 
 def deployment_name(cell: str) -> str:
-    """Return the name of the Deployment of a cell; Kubernetes adds to it, so a long one is cut."""
+    """Return the name of a cell's Deployment, short enough for Kubernetes' suffixes."""
     return cell if len(cell) <= LIMIT else cut(cell)
 
 
 def service_name(cell: str) -> str:
-    """Return the name of the Service of a cell, a DNS label that begins with a letter."""
+    """Return the name of a cell's Service, a DNS label that starts with a letter."""
     return cut(cell if cell[:1].isalpha() else f"c-{cell}")
 
 
 def cell_spec_map_name(cell: str) -> str:
-    """Return the name of the ConfigMap with a cell's spec, where it is too large for a variable."""
+    """Return the name of the ConfigMap with a cell's spec, if it is too large for a variable."""
     return cut(f"{cell}-cell-spec")
 
 
@@ -94,10 +94,11 @@ def workspace_claim_name(formation: str) -> str:
 
 
 def run_id(uid: str, nonce: str = "") -> str:
-    """Return the UUID of one run, the same for the same object and nonce.
+    """Return the UUID of a run, which is the same for the same object and nonce.
 
-    Deterministic, so that an operator that dies between choosing and stamping chooses it again.
-    Built as UUID version 8 (RFC 9562: bits of our own, here SHA-256).
+    It is deterministic so that an operator that crashes between choosing and stamping the id
+    chooses the same one again. The format is UUID version 8 (RFC 9562: custom bits, here from
+    SHA-256).
     """
     digest = bytearray(hashlib.sha256(f"{uid}/{nonce}".encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x80
@@ -107,9 +108,10 @@ def run_id(uid: str, nonce: str = "") -> str:
 
 
 def spec_hash(spec: Any) -> str:
-    """Hash a JSON tree so that the order of keys and `5` against `5.0` make no difference.
+    """Hash a JSON tree; the order of keys and `5` against `5.0` make no difference.
 
-    16 hex characters: short enough for a label, and no two specs of one Blueprint will share it.
+    Returns 16 hex characters: short enough for a label, long enough that specs of one Blueprint do
+    not collide.
     """
     return short_hash(_CANONICAL.encode(_normal(spec)), length=16)
 

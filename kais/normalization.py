@@ -1,9 +1,9 @@
 """Unicode normalization in linear time.
 
-The reference algorithm sorts each run of combining marks, and the standard library does so by
-insertion: 8,192 marks in falling order take a tenth of a second. Text with more than 30 marks in a
-row is no writing of any language (UAX #15, Stream-Safe Text Format); it is normalized in pieces of
-that many.
+The reference algorithm sorts each run of combining marks. The standard library uses insertion
+sort: 8,192 marks in descending order take a tenth of a second. No writing system uses more than 30
+marks in a row (UAX #15, Stream-Safe Text Format), so longer runs are normalized in pieces of that
+length.
 """
 
 import functools
@@ -21,7 +21,7 @@ _DECOMPOSED_TO_MARKS = (0x0F73, 0x0F75, 0x0F81, 0xFF9E, 0xFF9F)
 
 
 def normalized(form: Form, text: str) -> str:
-    """Return the text in a normalization form; text in ASCII is in each of them."""
+    """Return the text in a normalization form; ASCII text is returned unchanged."""
     if text.isascii():
         return text
     if _long_run().search(text) is None:
@@ -30,13 +30,13 @@ def normalized(form: Form, text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Drop combining marks, so that none is left to sort."""
+    """Remove combining marks, so that no sorting is needed."""
     return text if text.isascii() else _marks().sub("", text)
 
 
 @functools.cache
 def _class() -> str:
-    """Write the class of characters that a normalization may move, as a regular expression."""
+    """Return a regular expression for the characters that a normalization may reorder."""
     marks = [n for n in range(0x300, _LAST_MARK + 1) if unicodedata.combining(chr(n))]
     parts: list[list[int]] = []
     for number in sorted([*marks, *_DECOMPOSED_TO_MARKS]):

@@ -1,7 +1,7 @@
-"""From pydantic's JSON Schema to the structural OpenAPI v3 schema that a CRD takes.
+"""Converts pydantic's JSON Schema to the structural OpenAPI v3 schema of a CRD.
 
-References are inlined, an optional field is one that is left out (never null), and whatever has no
-type is a free tree that the API server keeps. Pure: from models to dicts.
+References are inlined. An optional field may be omitted, but is never null. A field without a type
+is a free tree that the API server preserves. Pure: from models to dicts.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _SCHEMA_KEYS = (
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """Return the structural schema of a model, in its wire spelling."""
+    """Return the structural schema of a model, in the API's spelling."""
     schema = model.model_json_schema(by_alias=True)
     return _node(schema, schema.get("$defs", {}))
 
@@ -64,7 +64,7 @@ def _node(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
 
 
 def _resolved(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
-    """Inline references and take the one branch of an optional; what stands outside wins."""
+    """Inline references and the one branch of an optional field; outer keys take precedence."""
     flat = dict(raw)
     while True:
         if "$ref" in flat:

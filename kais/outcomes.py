@@ -1,7 +1,8 @@
-"""How runs end, and what their counts say about a Blueprint.
+"""The outcomes of runs, and the success rates of Blueprints.
 
-Runs that were cancelled, or that the cluster could not carry, are uses but say nothing about the
-Blueprint: they are in no rate. The interval is Wilson's, which stays inside 0 to 1 at small counts.
+Runs that were cancelled, or that failed because of the cluster, are counted as uses but say
+nothing about the Blueprint, so no rate includes them. The interval is Wilson's, which stays within
+0 and 1 even for small counts.
 """
 
 import math
@@ -28,9 +29,9 @@ EXCLUDED = frozenset({Outcome.CANCELLED, Outcome.INFRASTRUCTURE_FAILED})
 
 @dataclass(frozen=True)
 class Counts:
-    """The runs of a Blueprint or a revision by how they stand.
+    """The numbers of runs of a Blueprint or revision, by outcome.
 
-    `running` holds what has no outcome, uses without a mission too.
+    `running` counts runs without an outcome, including instances without a mission.
     """
 
     running: int = 0
@@ -40,45 +41,45 @@ class Counts:
 
     @property
     def uses(self) -> int:
-        """Every run that was ever opened, each once."""
+        """The number of all runs that were ever opened."""
         return self.running + self.succeeded + self.failed + self.excluded
 
     @property
     def counted(self) -> int:
-        """Runs that say something about the Blueprint."""
+        """The number of runs that are included in rates."""
         return self.succeeded + self.failed
 
     @property
     def success_rate(self) -> float | None:
-        """Succeeded among the counted, None while nothing counted."""
+        """The share of successes among the counted runs; None if no run counts."""
         return self.succeeded / self.counted if self.counted else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's 95 % interval of the success rate, None while nothing counted."""
+        """Wilson's 95 % interval of the success rate; None if no run counts."""
         return wilson(self.succeeded, self.counted)
 
 
 def is_success(outcome: Outcome) -> bool:
-    """Whether a run with that outcome counts for the Blueprint."""
+    """Whether a run with that outcome counts as a success of the Blueprint."""
     return outcome is Outcome.SUCCEEDED
 
 
 def is_excluded(outcome: Outcome) -> bool:
-    """Whether a run with that outcome is in no rate."""
+    """Whether a run with that outcome is excluded from rates."""
     return outcome in EXCLUDED
 
 
 def is_failure(outcome: Outcome) -> bool:
-    """Whether a run with that outcome counts against the Blueprint."""
+    """Whether a run with that outcome counts as a failure of the Blueprint."""
     return not is_success(outcome) and not is_excluded(outcome)
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | None:
-    """Return Wilson's 95 % score interval of a share, None without trials.
+    """Return Wilson's 95 % score interval of a share; None without trials.
 
     Raises:
-        ValueError: When the successes are not between 0 and the trials.
+        ValueError: The number of successes is not between 0 and the number of trials.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes of {trials} trials cannot be")

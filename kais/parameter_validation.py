@@ -1,7 +1,8 @@
-"""The rules of one parameter: which values obey it, and whether the rules themselves make sense.
+"""The rules of one parameter: which values are valid, and whether the rules are consistent.
 
-The declared type decides and nothing is guessed: text is no number, "007" stays a string. Patterns
-are users' regular expressions, so the matcher is an argument: a hang must hurt nobody else.
+The declared type decides, without conversions: text is not a number, "007" stays a string.
+Patterns are regular expressions of users, so the matcher is an argument: callers run it where it
+can hang.
 """
 
 import difflib
@@ -35,7 +36,7 @@ _EXCERPT_CHARACTERS = 80  # characters of a value in a message
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Match in this process; use it only where a pattern may hang."""
+    """Match a pattern in this process; use it only where a pattern may hang."""
     return re.fullmatch(pattern, text) is not None
 
 
@@ -61,7 +62,7 @@ def value_violations(
 
 
 def declaration_problems(parameter: Parameter) -> Iterator[str]:
-    """Yield what is wrong with a declaration, whatever the values."""
+    """Yield the problems of a declaration that exist for all values."""
     for rule, types in _TYPES_BY_RULE.items():
         if getattr(parameter, rule) is not None and parameter.type not in types:
             yield f"{_WIRE[rule]} has no meaning for the type {parameter.type}"

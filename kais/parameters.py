@@ -130,10 +130,10 @@ def samples(parameters: Sequence[Parameter]) -> Samples:
 
 
 def parse_text(parameter: Parameter, text: str) -> Any:
-    """Read a command line's text as the declared type.
+    """Convert text from a command line to the declared type.
 
-    Text that is no value of the type comes back as it is, so that `resolve` reports it beside all
-    other violations. A secretRef may be written `name/key`; arrays and objects are JSON.
+    Text that cannot be converted is returned unchanged, so that `resolve` reports it together with
+    all other violations. A secretRef may be written `name/key`; arrays and objects are JSON.
     """
     match parameter.type:
         case ParameterType.STRING:

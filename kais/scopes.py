@@ -21,7 +21,7 @@ _GRAMMAR = "platform, realm:x, realm:x/formation:y, realm:x/formation:y/cell:z o
 
 
 class Level(StrEnum):
-    """How wide a scope is."""
+    """The level of a scope, from the platform down to a cell."""
 
     PLATFORM = "platform"
     REALM = "realm"
@@ -30,7 +30,7 @@ class Level(StrEnum):
 
 
 class InvalidScope(ValueError):
-    """A text or a wire object names no scope; the message says why and what would."""
+    """A text or wire object is not a valid scope; the message explains the expected form."""
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +38,7 @@ class Scope:
     """One scope; without a realm it is the platform.
 
     Raises:
-        InvalidScope: When the names do not fit together or one is no segment.
+        InvalidScope: The names do not fit together, or one is not a valid segment.
     """
 
     realm: str | None = None
@@ -54,7 +54,7 @@ class Scope:
 
     @property
     def level(self) -> Level:
-        """How wide this scope is."""
+        """The level of this scope."""
         if self.cell is not None:
             return Level.CELL
         if self.formation is not None:
@@ -67,7 +67,7 @@ class Scope:
 
     @property
     def parent(self) -> "Scope | None":
-        """The next wider scope, None above the platform."""
+        """The next wider scope; None for the platform."""
         if self.realm is None:
             return None
         if self.cell is not None:
@@ -75,7 +75,7 @@ class Scope:
         return Scope(self.realm) if self.formation is not None else PLATFORM
 
     def ancestors(self) -> tuple["Scope", ...]:
-        """Every wider scope, nearest first; the platform is last."""
+        """All wider scopes, nearest first; the platform is last."""
         ancestors: list[Scope] = []
         above = self.parent
         while above is not None:
@@ -84,16 +84,16 @@ class Scope:
         return tuple(ancestors)
 
     def to_wire(self) -> dict[str, str]:
-        """Write the object form that older clients speak."""
+        """Return the object form that older clients use."""
         ids = {"realm_id": self.realm, "formation_id": self.formation, "cell_id": self.cell}
         return {"level": self.level.value, **{key: value for key, value in ids.items() if value}}
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """Read a path.
+        """Parse a path.
 
         Raises:
-            InvalidScope: When the text is no path, with the grammar in the message.
+            InvalidScope: The text is not a path; the message contains the grammar.
         """
         if path == "platform":
             return cls()
@@ -122,7 +122,7 @@ def _refusal(path: str) -> str:
 
 
 def is_segment(text: str) -> bool:
-    """Whether a text may stand in a scope."""
+    """Whether a text is a valid name in a scope."""
     return len(text) <= SEGMENT_LIMIT and _SEGMENT.fullmatch(text) is not None
 
 
@@ -135,7 +135,7 @@ def _check_segment(segment: str) -> None:
 
 
 def visible_from(reader: Scope) -> tuple[Scope, ...]:
-    """List every scope whose facts a reader sees: its own first, the platform last."""
+    """Return all scopes whose facts a reader sees: its scope first, the platform last."""
     return (reader, *reader.ancestors())
 
 
@@ -150,7 +150,7 @@ def is_visible(scope: Scope, *, reader: Scope) -> bool:
 
 
 def nearest_common(scopes: Iterable[Scope]) -> Scope:
-    """Find the narrowest scope that all given ones see; the platform when nothing is given."""
+    """Return the narrowest scope that all given scopes see; the platform for an empty list."""
     remaining = list(scopes)
     if not remaining:
         return PLATFORM
@@ -162,14 +162,14 @@ def nearest_common(scopes: Iterable[Scope]) -> Scope:
 
 
 def from_wire(data: str | Mapping[str, Any], *, home: Scope = PLATFORM) -> Scope:
-    """Read a scope as a path or as `{"level": "formation", "realm_id": …, "formation_id": …}`.
+    """Parse a scope from a path or `{"level": "formation", "realm_id": …, "formation_id": …}`.
 
-    Ids are taken in both spellings; those that the level needs and the wire leaves out come from
-    `home`, the caller's own scope, as long as what was given lies inside it. Ids beyond the level
-    are not read.
+    Both spellings of ids are accepted. An id that the level needs and the object lacks comes from
+    `home`, the caller's scope, as long as the given ids are inside it. Ids below the level are
+    ignored.
 
     Raises:
-        InvalidScope: When the level is unknown, an id is missing everywhere, or a name is none.
+        InvalidScope: The level is unknown, an id is missing in both, or a name is invalid.
     """
     if isinstance(data, str):
         return Scope.parse(data)

@@ -1,7 +1,7 @@
-"""The ServiceAccount by which people of a realm reach its knowledge.
+"""The ServiceAccount with which users of a realm reach its knowledge.
 
-The operator makes it in every realm, and the CLI makes it where the operator has not been yet: it
-must be the same account, whoever was first.
+The operator creates it in every realm, and the CLI creates it where the operator has not done so
+yet. Both must create the same account, whichever is first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kais import labels
 
 
 def realm_account(namespace: str) -> dict[str, Any]:
-    """Make the body; it mounts no token, since only TokenRequests are asked of it."""
+    """Return the body of the account; it mounts no token: tokens come from TokenRequests."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

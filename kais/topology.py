@@ -29,13 +29,13 @@ class RouteRule(StrEnum):
 
 @dataclass(frozen=True)
 class Routing:
-    """Who may talk to whom, as a rule over cell templates.
+    """The routes of a formation, as a rule over cell templates.
 
     Attributes:
         rule: `all`: every other cell. `ring`: the next and the previous cell in the order of
             `cells`. `routes`: the cells of the templates that `routes` names.
-        cells: template names with their replicas, in the order of the spec.
-        routes: for each template, the templates whose cells it may talk to; only for `routes`.
+        cells: Template names with their replicas, in the order of the spec.
+        routes: For each template, the templates whose cells it may talk to; only for `routes`.
     """
 
     rule: RouteRule
@@ -43,11 +43,11 @@ class Routing:
     routes: TemplateRoutes = field(default_factory=dict)
 
     def cell_names(self) -> list[str]:
-        """Name every cell in the order of the templates."""
+        """Return all short cell names, in the order of the templates."""
         return [cell for name, count in self.cells for cell in _replicas(name, count)]
 
     def peers(self, cell: str) -> tuple[str, ...]:
-        """Return the cells that one cell may talk to, sorted; none for an unknown cell."""
+        """Return the peers of a cell, sorted; empty for an unknown cell."""
         template, _, index = cell.rpartition("-")
         if not _is_index(index) or int(index) >= dict(self.cells).get(template, 0):
             return ()
@@ -69,7 +69,7 @@ class Routing:
         }
 
     def target_templates(self, template: str) -> tuple[str, ...]:
-        """Name the templates whose cells those of `template` may talk to; unused for a ring."""
+        """Return the templates whose cells those of `template` may talk to; unused for a ring."""
         if self.rule is RouteRule.ALL:
             return tuple(name for name, _ in self.cells)
         return self.routes.get(template, ())
@@ -82,12 +82,12 @@ class Routing:
 
 @dataclass(frozen=True)
 class Routes:
-    """Whom each cell may talk to, and what is wrong with the topology.
+    """The routes between all cells, and the problems of the topology.
 
     Attributes:
         allowed: For every cell its targets, sorted; cells without targets have an empty tuple.
-        problems: Names that no cell template bears, each with where it stands. With problems the
-            routes hold what could still be understood; nobody should be given them.
+        problems: Names that are not cell templates, each with its location. If there are any, the
+            routes contain only the valid part and must not be distributed.
     """
 
     allowed: dict[str, tuple[str, ...]]
@@ -95,12 +95,12 @@ class Routes:
 
 
 def routes(spec: FormationSpec) -> Routes:
-    """Work out the targets of every cell; in a full mesh their number is quadratic."""
+    """Return the targets of every cell; in a full mesh their number is quadratic."""
     return Routes(allowed=routing_of(spec).table(), problems=problems(spec))
 
 
 def routing_of(spec: FormationSpec) -> Routing:
-    """Return a formation's topology as a rule; names of no template are left out."""
+    """Return a formation's topology as a rule; ignores names that are not templates."""
     cells = tuple((template.name, template.replicas) for template in spec.cells)
     match spec.topology.type:
         case TopologyType.FULL_MESH:
@@ -111,16 +111,16 @@ def routing_of(spec: FormationSpec) -> Routing:
 
 
 def problems(spec: FormationSpec) -> tuple[str, ...]:
-    """List the names in a topology that no cell template bears, each with where it stands.
+    """Return the names in a topology that are not cell templates, each with its location.
 
-    At most `_PROBLEMS` of them: a spec has room for 20,000.
+    Returns at most `_PROBLEMS`: a spec has room for 20,000.
     """
     unknown_names = _problems(spec.topology, [template.name for template in spec.cells])
     return tuple(itertools.islice(unknown_names, _PROBLEMS))
 
 
 def default_entrypoint(spec: FormationSpec) -> str:
-    """Name the template that gets the objective when the mission names none: root, hub or first."""
+    """Return the template that gets the objective by default: root, hub or the first one."""
     templates = {template.name for template in spec.cells}
     for candidate in (spec.topology.root, spec.topology.hub):
         if candidate in templates and candidate is not None:
@@ -129,9 +129,9 @@ def default_entrypoint(spec: FormationSpec) -> str:
 
 
 def entrypoint_cell(spec: FormationSpec, cell: str | None) -> str | None:
-    """Return the short name of the cell that gets the objective, None when there is no such cell.
+    """Return the short name of the cell that gets the objective; None if there is no such cell.
 
-    `cell` may be a template's name, which means its first replica, or a short cell name.
+    `cell` is a short cell name, or the name of a template, which means its first replica.
     """
     target = cell if cell is not None else default_entrypoint(spec)
     for template in spec.cells:
@@ -141,7 +141,7 @@ def entrypoint_cell(spec: FormationSpec, cell: str | None) -> str | None:
 
 
 def template_of(spec: FormationSpec, short_name: str) -> str | None:
-    """Name the template of a cell by its short name, None when there is no such cell."""
+    """Return the template of a cell by its short name; None if there is no such cell."""
     template, _, index = short_name.rpartition("-")
     for candidate in spec.cells:
         is_replica = _is_index(index) and int(index) < candidate.replicas

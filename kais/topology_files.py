@@ -1,8 +1,8 @@
-"""The files that tell a cell its peers: `topology.json` and, where they are small, `routes.json`.
+"""The files with the peers of cells: `topology.json` and, if it is small enough, `routes.json`.
 
-`topology.json` is the rule: who may talk to whom by cell template. It grows with the templates.
-`routes.json` lists the peers of every cell, for clients that expect that. In a full mesh it grows
-with the square of the cells, so its size is computed before anything of it is made.
+`topology.json` is the rule: which cells may talk to which, by cell template. It grows with the
+number of templates. `routes.json` lists the peers of every cell, for clients that expect that. In
+a full mesh it grows with the square of the number of cells, so its size is computed first.
 """
 
 import json
@@ -16,7 +16,7 @@ VERSION = 1
 
 
 def rule_text(routing: Routing) -> str:
-    """Write the rule as `topology.json` holds it."""
+    """Return the content of `topology.json`."""
     document: dict[str, Any] = {
         "version": VERSION,
         "rule": str(routing.rule),
@@ -28,21 +28,21 @@ def rule_text(routing: Routing) -> str:
 
 
 def lists_text(routing: Routing, *, limit: int) -> str | None:
-    """Write the peers of every cell as `routes.json` holds them; None above `limit` characters."""
+    """Return the content of `routes.json`; None if it exceeds `limit` characters."""
     if lists_size(routing) > limit:
         return None
     return json.dumps(routing.table())
 
 
 def lists_size(routing: Routing) -> int:
-    """Return the characters of `routes.json` from the lengths of the names, without making it."""
+    """Compute the number of characters of `routes.json` from the lengths of the names."""
     cells = routing.cell_names()
     keys = sum(len(f'"{cell}": ') for cell in cells)
     return _enclosed(keys + sum(_list_sizes(routing)), len(cells))
 
 
 def _list_sizes(routing: Routing) -> Iterator[int]:
-    """Return the characters of each cell's list of peers."""
+    """Yield the number of characters of each cell's list of peers."""
     if routing.rule is RouteRule.RING:
         yield from (len(json.dumps(peers)) for peers in routing.table().values())
         return
@@ -63,5 +63,5 @@ def _list_sizes(routing: Routing) -> Iterator[int]:
 
 
 def _enclosed(characters: int, items: int) -> int:
-    """Add brackets and commas to the characters of a list's items."""
+    """Add the characters of brackets and commas to those of a list's items."""
     return characters + len("[]") + len(", ") * max(items - 1, 0)

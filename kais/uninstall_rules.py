@@ -23,7 +23,7 @@ _LEASE_FRESH = timedelta(seconds=30)  # twice what a Lease holds
 
 
 def is_led(lease: Body | None, now: datetime) -> bool:
-    """Whether an operator leads: its Lease was renewed a moment ago. Pass an aware `now`."""
+    """Whether an operator holds a Lease that was renewed recently; `now` must be aware."""
     spec = (lease or {}).get("spec") or {}
     renewed = spec.get("renewTime")
     if not renewed or not spec.get("holderIdentity"):
@@ -32,15 +32,15 @@ def is_led(lease: Body | None, now: datetime) -> bool:
 
 
 def is_under_way(mission: Body) -> bool:
-    """Whether a Mission has a run without an outcome."""
+    """Whether a Mission has an unfinished run."""
     annotations = mission["metadata"].get("annotations") or {}
     return labels.RUN_ID in annotations and labels.OUTCOME not in annotations
 
 
 def is_unsettled(mission: Body) -> bool:
-    """Whether a Mission has a run that goes on, or one whose end is not recorded yet.
+    """Whether a Mission has an unfinished run, or one whose end is not recorded yet.
 
-    The operator holds a Mission until its run is closed in the ledger.
+    The operator keeps its finalizer on a Mission until the run is closed in the ledger.
     """
     metadata = mission["metadata"]
     has_finalizer = labels.FINALIZER in (metadata.get("finalizers") or [])
@@ -49,7 +49,7 @@ def is_unsettled(mission: Body) -> bool:
 
 
 def abort_patch(mission: Body) -> dict[str, Any] | None:
-    """Return the merge patch that ends the run of a Mission; None when nothing is to be done."""
+    """Return the merge patch that aborts the run of a Mission; None if nothing needs to be done."""
     annotations = mission["metadata"].get("annotations") or {}
     if not is_under_way(mission) or labels.ABORT in annotations:
         return None

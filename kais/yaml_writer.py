@@ -1,7 +1,7 @@
-"""Writes plain data as YAML, with the standard library only.
+"""Writes plain data as YAML, using only the standard library.
 
-JSON is YAML, so every text that could be read as something else is written as a JSON string; keys
-and simple words stay bare. It writes; reading YAML is the edges' work.
+JSON is valid YAML, so every text that YAML could read as another value is written as a JSON
+string; keys and simple words are not quoted. Other modules read YAML.
 """
 
 import json
@@ -27,7 +27,7 @@ _AMBIGUOUS_SCALARS = {
 
 
 def dump(value: Any) -> str:
-    """Write a mapping or list of plain data as a block of YAML, keys in the order given."""
+    """Return a mapping or list of plain data as block YAML, with keys in the given order."""
     return "\n".join(_lines(value, indent="")) + "\n"
 
 

@@ -1,8 +1,8 @@
-"""What all seven kinds share: the model's habits, metadata, conditions, and the way to dicts.
+"""The base of all seven kinds: model configuration, metadata, conditions, and conversion to dicts.
 
-The API server prunes unknown fields, so reading ignores them; writing leaves out what is not set,
-because explicit nulls are refused. Rules that CEL checks at apply stand beside their model as
-`RULES`, once in CEL and once in Python: a rendered template meets them before its first write.
+The API server prunes unknown fields, so reading ignores them. Writing omits unset fields, because
+explicit nulls are rejected. The rules that CEL checks are in the `RULES` of their model, in CEL
+and in Python, so that a rendered template is checked before its first write.
 """
 
 import functools
@@ -28,10 +28,10 @@ class Rule:
     """One rule over the fields of a model.
 
     Attributes:
-        cel: The rule as the API server evaluates it; `oldSelf` makes it a rule about changes.
-        message: The words the user reads, in both places.
-        check: The same rule in Python; None for a rule about changes, and for a bound that objects
-            stored before it may exceed: those stay readable, and a condition names the bound.
+        cel: The rule as the API server evaluates it; with `oldSelf` it is a rule about changes.
+        message: The message for the user, the same in both checks.
+        check: The same rule in Python. None for a rule about changes, and for a limit that objects
+            stored before it may exceed: those stay readable, and a condition names the limit.
     """
 
     cel: str
@@ -41,7 +41,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of `kubectl get`; a priority above 0 shows it with `-o wide` only."""
+    """One column of `kubectl get`; with a priority above 0 it is shown only with `-o wide`."""
 
     name: str
     type: Literal["string", "integer", "date"]
@@ -51,7 +51,7 @@ class Column:
 
 
 class Model(pydantic.BaseModel):
-    """A part of a resource: camelCase outside, snake_case inside, immutable."""
+    """A part of a resource: camelCase in the API, snake_case in Python, immutable."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -65,7 +65,7 @@ class Model(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _obeys_rules(self) -> Self:
         if not self.RULES and not _list_maps(type(self)):
-            return self  # most models, and there are many in a use
+            return self  # most models, and an instance has many
         broken = [r.message for r in self.RULES if r.check is not None and not r.check(self)]
         broken += _duplicates(self)
         if broken:
@@ -84,10 +84,10 @@ class Model(pydantic.BaseModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read the API's spelling (camelCase only).
+        """Read a dict in the API's spelling (only camelCase).
 
         Raises:
-            InvalidResource: With every violation at once.
+            InvalidResource: The dict is invalid; contains all violations.
         """
         try:
             return cls.model_validate(data, by_alias=True, by_name=False)
@@ -95,13 +95,13 @@ class Model(pydantic.BaseModel):
             raise InvalidResource(_subject(cls, data), violations(exc)) from exc
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the API's spelling without anything that is not set."""
+        """Return a dict in the API's spelling, without unset fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 @functools.cache
 def _list_maps(model: type[Model]) -> dict[str, str]:
-    """Give each field that the API server keeps as a list map, with its key."""
+    """Return the fields that are list maps in the API, each with its key."""
     keys_by_field = {}
     for name, field in model.model_fields.items():
         extra = field.json_schema_extra
@@ -113,7 +113,7 @@ def _list_maps(model: type[Model]) -> dict[str, str]:
 
 @functools.cache
 def _attributes(model: type[Model]) -> dict[str, str]:
-    """Give the name in code of each field by its spelling in the API."""
+    """Return the Python name of each field by its name in the API."""
     return {field.alias or name: name for name, field in model.model_fields.items()}
 
 
@@ -130,7 +130,7 @@ def _duplicates(model: Model) -> Iterator[str]:
 
 
 def violations(error: pydantic.ValidationError) -> list[Violation]:
-    """Say in the API's spelling what pydantic refused, one violation for each broken rule."""
+    """Convert pydantic's errors to violations in the API's spelling, one for each broken rule."""
     return [_violation(detail) for detail in error.errors(include_url=False)]
 
 
@@ -256,7 +256,7 @@ Conditions = Annotated[
 
 
 class Status(Model):
-    """What the operator knows about an object; recomputed whole on each pass."""
+    """The observed state of an object; each reconcile computes it completely."""
 
     observed_generation: Int | None = Field(
         default=None, ge=0, description="Generation of the spec that the status describes."
@@ -267,7 +267,7 @@ class Status(Model):
 
 
 class Resource(Model):
-    """One object of the group `kais.io`; each kind names its spec and status models."""
+    """An object of the API group `kais.io`; each kind declares its spec and status models."""
 
     PLURAL: ClassVar[str] = ""
     SHORT_NAME: ClassVar[str] = ""
@@ -284,26 +284,26 @@ class Resource(Model):
     status: Status = Field(default_factory=Status, description="Observed state.")
 
     def model_post_init(self, context: Any, /) -> None:
-        """Fill the kind, so that an object built in code can be written as it is."""
+        """Set the kind, so that an object created in code can be written unchanged."""
         if not self.kind:
             object.__setattr__(self, "kind", type(self).__name__)
 
     @property
     def ref(self) -> str:
-        """`kind/namespace/name`, as every message names an object."""
+        """The object as messages refer to it: `kind/namespace/name`."""
         return f"{self.kind}/{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def is_deleting(self) -> bool:
-        """Whether deletion was asked for."""
+        """Whether the deletion of the object was requested."""
         return self.metadata.deletion_timestamp is not None
 
     def condition(self, type_: str) -> Condition | None:
-        """Find the condition of that type, None when it is not reported."""
+        """Return the condition of that type; None if it is not reported."""
         return next((c for c in self.status.conditions if c.type == type_), None)
 
     def is_true(self, type_: str) -> bool:
-        """Whether the condition is True and speaks of the present spec."""
+        """Whether the condition is True and describes the present generation."""
         condition = self.condition(type_)
         return (
             condition is not None

@@ -21,9 +21,9 @@ from kais.resources.field_types import (
 )
 
 RESERVED_NAMES = ("blueprint", "instance")
-"""Names that a template finds in scope already."""
+"""Names that are always in the scope of a template."""
 KEYWORDS = ("and", "or", "not", "in", "is", "if", "else", "true", "false", "none")
-"""Words of the template language: as a parameter's name no expression could reach them."""
+"""Keywords of the template language, which no expression could use as a parameter's name."""
 KEYWORDS_TITLED = ("True", "False", "None")
 _INVALID_NAMES = (*RESERVED_NAMES, *KEYWORDS, *KEYWORDS_TITLED)
 

@@ -1,4 +1,4 @@
-"""BlueprintRevision: one immutable snapshot of a blueprint, kept while anybody uses it."""
+"""BlueprintRevision: an immutable snapshot of a blueprint, kept while it is in use."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -28,21 +28,21 @@ class BlueprintRevisionSpec(TemplateSpec):
     )
 
     def template(self) -> TemplateSpec:
-        """Give the part that rendering depends on and the hash is taken of."""
+        """Return the part that rendering depends on and that is hashed."""
         return TemplateSpec.model_validate(self.model_dump(by_alias=True), by_alias=True)
 
 
 def template_of(spec: TemplateSpec) -> dict[str, Any]:
-    """Give what a revision keeps of a blueprint's spec, as a JSON tree."""
+    """Return the part of a blueprint's spec that a revision keeps, as a JSON tree."""
     return spec.model_dump(
         mode="json", by_alias=True, exclude_none=True, include=set(TemplateSpec.model_fields)
     )
 
 
 def hash_of(spec: TemplateSpec) -> str:
-    """Hash what a revision keeps: specs with equal hashes are one revision.
+    """Hash the part of a spec that a revision keeps; equal hashes mean the same revision.
 
-    Defaults are left out, so that a field added by a later version makes no new revision.
+    Defaults are omitted, so that a field added by a later version does not create a new revision.
     """
     hashed = set(TemplateSpec.model_fields)
     return names.spec_hash(

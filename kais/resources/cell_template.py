@@ -310,7 +310,7 @@ class CellTemplateSpec(Model):
 
     @property
     def effective_mode(self) -> CellMode:
-        """The mode, or what it is when unset."""
+        """The mode of the cell, or its default if unset."""
         if self.mode is not None:
             return self.mode
         return CellMode.SERVICE if self.mind is not None else CellMode.TASK

@@ -1,4 +1,4 @@
-"""Field types with one meaning each, strict where pydantic would convert: "3" is no integer.
+"""Strict types of fields: "3" is not an integer, although pydantic would convert it.
 
 Each type carries the bounds that the API server needs to estimate the cost of rules.
 """
@@ -22,7 +22,7 @@ def _aware(value: datetime) -> datetime:
 
 
 def rfc3339(value: datetime) -> str:
-    """Write a time as Kubernetes does: UTC, whole seconds, `Z`."""
+    """Format a time as Kubernetes does: in UTC, with whole seconds and `Z`."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -21,9 +21,9 @@ from kais.resources.field_types import (
 )
 
 MAX_REPLICAS = 100
-"""Most cells of one template."""
+"""The maximum number of cells of one template."""
 MAX_CELLS = 1000
-"""Most cells of one formation, all templates together: the largest team that is tested."""
+"""The maximum number of cells of one formation, in all templates: the largest tested team."""
 
 
 class TopologyType(StrEnum):
@@ -222,11 +222,11 @@ class FormationSpec(Model):
 
     @property
     def cell_count(self) -> int:
-        """How many cells the templates ask for."""
+        """The number of cells of all templates."""
         return sum(template.replicas for template in self.cells)
 
     def too_many_cells(self) -> str | None:
-        """Say that the team is larger than a formation may be; None when it is not."""
+        """Return a message if the formation has more cells than allowed, else None."""
         if self.cell_count <= MAX_CELLS:
             return None
         return (

@@ -1,4 +1,4 @@
-"""The registry of the seven kinds, in the order in which people meet them."""
+"""The registry of the seven kinds, in the order in which users meet them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def read(data: Mapping[str, Any]) -> Resource:
     """Read an object of any of the kinds.
 
     Raises:
-        InvalidResource: When the kind is none of ours or the object breaks its rules.
+        InvalidResource: The kind is unknown, or the object is invalid.
     """
     kind = BY_NAME.get(str(data.get("kind")))
     if kind is None:

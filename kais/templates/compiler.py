@@ -19,7 +19,7 @@ from kais.templates import limits, metering, sandbox
 from kais.templates.limits import LeafError, Refused, TemplateFailed
 
 RESULT = "result"
-"""Under this name an expression leaves its value."""
+"""The name under which an expression stores its value."""
 BUDGET = metering.BUDGET
 _COUNT, _CONCAT, _WEIGHED, _COPIED = " count", " concat", " weighed", " copied"
 _DELIMITER = re.compile(r"{[{%#]")
@@ -37,7 +37,7 @@ _FORBIDDEN: Mapping[type[nodes.Node], str] = {
 
 
 def is_template(leaf: str) -> bool:
-    """Whether a text holds anything to evaluate."""
+    """Whether a text contains anything to evaluate."""
     return "{" in leaf and _DELIMITER.search(leaf) is not None
 
 
@@ -46,12 +46,12 @@ class CompiledLeaf:
     """One compiled leaf.
 
     Attributes:
-        source: The text as it stands in the template.
-        names: The names that it takes from outside, each with the offset of its first use.
+        source: The text in the template.
+        names: The external names that it uses, each with the offset of its first use.
         start: Offset of the expression, or 1.
         is_expression: Whether it yields a typed value.
-        member: A name and attributes, when the expression is nothing else; else empty.
-        size: How many nodes it parses to.
+        member: The name and attributes, if the expression consists of nothing else; else empty.
+        size: The number of nodes of its syntax tree.
     """
 
     source: str
@@ -64,10 +64,10 @@ class CompiledLeaf:
 
 
 def compile_leaf(source: str, *, path: str, names: Set[str]) -> CompiledLeaf:
-    """Parse a leaf and look up every name in it.
+    """Parse a leaf and check every name in it.
 
     Raises:
-        TemplateFailed: When it does not parse or takes a name that is not in `names`.
+        TemplateFailed: The leaf does not parse, or uses a name that is not in `names`.
     """
     leaf = _compile_with_location(_compiled, source, path)
     require_names(leaf, path=path, names=names)
@@ -75,10 +75,10 @@ def compile_leaf(source: str, *, path: str, names: Set[str]) -> CompiledLeaf:
 
 
 def require_names(leaf: CompiledLeaf, *, path: str, names: Set[str]) -> None:
-    """Look up every name in a leaf.
+    """Check every name in a leaf.
 
     Raises:
-        TemplateFailed: When it takes a name that is not in `names`.
+        TemplateFailed: The leaf uses a name that is not in `names`.
     """
     if leaf.names.keys() <= names:
         return
@@ -95,10 +95,10 @@ def nodes_of_failed(source: str) -> int:
 
 
 def compile_expression(source: str, *, path: str, names: Set[str]) -> CompiledLeaf:
-    """Compile the expression of a directive, which may stand with or without its braces.
+    """Compile the expression of a directive, with or without braces.
 
     Raises:
-        TemplateFailed: When it is no single expression or takes an unknown name.
+        TemplateFailed: It is not a single expression, or uses an unknown name.
     """
     leaf = compile_leaf(braced(source), path=path, names=names)
     if not leaf.is_expression:
@@ -107,21 +107,21 @@ def compile_expression(source: str, *, path: str, names: Set[str]) -> CompiledLe
 
 
 def braced(source: str) -> str:
-    """Write a directive's expression as the leaf that it is, with its braces."""
+    """Return a directive's expression as a leaf, with braces."""
     return (source if is_template(source) else f"{{{{ {source} }}}}").strip()
 
 
 def names_in(source: str) -> frozenset[str]:
-    """Return the names that a leaf takes from outside.
+    """Return the external names that a leaf uses.
 
     Raises:
-        TemplateFailed: When it does not parse.
+        TemplateFailed: The leaf does not parse.
     """
     return frozenset(_compile_with_location(_compiled, source, "").names)
 
 
 def error_at(path: str, source: str, message: str, offset: int | None) -> LeafError:
-    """Return an error with line and column, where the offset is known."""
+    """Return an error with line and column, if the offset is known."""
     if offset is None:
         return LeafError(path, message)
     line, column = sandbox.line_and_column(source, offset)
@@ -164,7 +164,7 @@ class _MeteringTransformer(NodeTransformer):
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 - as above
         self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):  # compiled without asking the sandbox
+        if isinstance(node.arg, nodes.Slice):  # compiled without a call of the sandbox
             node.node = self._filtered(node.node, _COPIED)
         return node
 
@@ -198,7 +198,7 @@ def _copied(context: Context, value: Any) -> Any:
 
 @functools.cache
 def environment() -> sandbox.Sandbox:
-    """Return the sandbox that all leaves are compiled and run in."""
+    """Return the sandbox in which all leaves are compiled and run."""
     sandbox_environment = sandbox.Sandbox()
     sandbox_environment.filters |= {
         _COUNT: _counted,
@@ -240,7 +240,7 @@ def _only_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _member_of(expression: nodes.Expr | None) -> tuple[str, ...]:
-    """Return the name and attributes that an expression consists of; nothing for any other."""
+    """Return the name and attributes that an expression consists of; empty for any other."""
     attributes: list[str] = []
     while isinstance(expression, nodes.Getattr):
         attributes.append(expression.attr)

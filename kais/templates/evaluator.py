@@ -21,7 +21,7 @@ class Scope:
     names: frozenset[str]
 
     def with_variable(self, name: str, value: Any) -> "Scope":
-        """Add the item of a loop."""
+        """Return a scope with the item of a loop added."""
         return Scope({**self.values, name: value}, self.names | {name})
 
 
@@ -29,7 +29,7 @@ EMPTY_SCOPE = Scope({}, frozenset())
 
 
 def create_scope(variables: Mapping[str, Any], declared: Iterable[str], budget: Budget) -> Scope:
-    """Make the scope of a rendering; its budget is found by no expression."""
+    """Return the scope of a rendering; no expression can access its budget."""
     values = {
         **compiler.environment().globals,
         **variables,
@@ -39,11 +39,11 @@ def create_scope(variables: Mapping[str, Any], declared: Iterable[str], budget: 
 
 
 def evaluate(leaf: CompiledLeaf, scope: Scope, *, path: str) -> Any:
-    """Run a leaf: a plain JSON value for an expression, text for anything else.
+    """Evaluate a leaf: a plain JSON value for an expression, text for anything else.
 
     Raises:
-        TemplateFailed: When the expression fails; the error names the leaf and the place in it.
-        CapExceeded: When the rendering uses more than its budget.
+        TemplateFailed: The expression fails; the error names the leaf and the location in it.
+        CapExceeded: The rendering exceeds its budget.
     """
     template, budget = leaf.template, scope.values[compiler.BUDGET]
     try:
@@ -64,7 +64,7 @@ def evaluate(leaf: CompiledLeaf, scope: Scope, *, path: str) -> Any:
 
 
 def _to_json_value(value: Any, budget: Budget) -> Any:
-    """Make plain JSON of one value, which may be as large as an output, and count it as work."""
+    """Convert one value, which may be as large as an output, to plain JSON, and count the work."""
     if type(value) is str:
         return value
     usage = Budget()
@@ -74,7 +74,7 @@ def _to_json_value(value: Any, budget: Budget) -> Any:
 
 
 def _member(names: tuple[str, ...], values: Mapping[str, Any], budget: Budget) -> Any:
-    """Look a value up as the compiled template would, by the sandbox's rules."""
+    """Return a member as the compiled template would, by the rules of the sandbox."""
     value = values[names[0]]
     for name in names[1:]:
         value = compiler.environment().getattr(value, name)
@@ -92,18 +92,18 @@ def _join_limited(pieces: Iterable[str]) -> str:
 
 
 def to_json_value(value: Any, budget: Budget, *, depth: int = 0) -> Any:
-    """Make plain JSON of what an expression gave: tuples and generators become lists.
+    """Convert the result of an expression to plain JSON: tuples and generators become lists.
 
-    `budget` counts this one value, which may share members and so be larger than it looks.
+    `budget` counts this value; with shared members it may be larger than it looks.
 
     Raises:
-        Refused: When it is nothing that JSON can hold.
-        CapExceeded: When it is too large.
+        Refused: JSON cannot represent the value.
+        CapExceeded: The value is too large.
     """
     if depth > limits.DEPTH:
         raise Refused("the value is nested too deeply")
     if isinstance(value, Undefined):
-        str(value)  # a strict one raises here and says which name has no value
+        str(value)  # raises for a StrictUndefined, with its name
     budget.spend_node()
     if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
         raise Refused("the number is too large")

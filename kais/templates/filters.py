@@ -1,7 +1,7 @@
 """The filters and tests that a template may use.
 
-Jinja's filters that can multiply their input, or compute with numbers of any size, are replaced by
-ones that check the size first.
+Jinja's filters that can multiply their input, or that compute with numbers of any size, are
+replaced by filters that check the size first.
 """
 
 import json
@@ -76,7 +76,7 @@ _JINJA_TESTS: Final = (
     "upper",
 )
 TOO_LONG: Final = f"a text is longer than {limits.OUTPUT_BYTES // 1024} KiB"
-_MAX_INDENT = 64  # an arbitrary width that no prompt needs
+_MAX_INDENT = 64  # arbitrary; no prompt needs more
 _MAX_NUMBER_CHARACTERS = 400  # characters; the longest float written out has about 310
 _MAX_PRECISION = 20  # more than a float or 64 bits hold
 
@@ -106,9 +106,13 @@ def tests() -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """Write a value as text, when it has one and it is not too long."""
+    """Convert a value to text.
+
+    Raises:
+        Refused: The value has no text (none or a function), or its text would be too long.
+    """
     if isinstance(value, Undefined):
-        return str(value)  # a strict one raises here and says which name has no value
+        return str(value)  # raises for a StrictUndefined, with its name
     if value is None:
         raise Refused("there is no value to write; give one with default(..., true)")
     if callable(value):
@@ -118,7 +122,7 @@ def text(value: Any) -> str:
 
 
 def join(parts: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
-    """Join texts; `attribute` takes that member of each part."""
+    """Join texts; with `attribute`, that attribute of each item."""
     pieces: list[str] = []
     remaining = limits.OUTPUT_BYTES
     for part in parts:
@@ -132,7 +136,7 @@ def join(parts: Iterable[Any], separator: str = "", attribute: str | None = None
 
 
 def replace(value: Any, old: str, new: str, count: int = -1) -> str:
-    """Replace a text by another one."""
+    """Replace a substring."""
     value_text = text(value)
     matches = value_text.count(old) if count < 0 else min(count, value_text.count(old))
     if len(value_text) + matches * max(0, len(new) - len(old)) > limits.OUTPUT_BYTES:
@@ -141,7 +145,7 @@ def replace(value: Any, old: str, new: str, count: int = -1) -> str:
 
 
 def indent(value: Any, width: int = 4, first: bool = False) -> str:
-    """Put spaces before each line but the first, and before that one too when asked."""
+    """Indent each line but the first; with `first`, that line too."""
     if not 0 <= width <= _MAX_INDENT:
         raise Refused(f"indent takes 0 to {_MAX_INDENT} spaces")
     value_text = text(value)
@@ -153,7 +157,7 @@ def indent(value: Any, width: int = 4, first: bool = False) -> str:
 
 
 def integer(value: Any, default: Any = 0, base: int = 10) -> Any:
-    """Read a whole number, or give `default`."""
+    """Convert a value to an integer, or return `default`."""
     if isinstance(value, str) and len(value) > _MAX_NUMBER_CHARACTERS:
         raise Refused(f"int takes a text of at most {_MAX_NUMBER_CHARACTERS} characters")
     number = FILTERS["int"](value, default, base)
@@ -172,7 +176,7 @@ def rounded(value: Any, precision: Any = 0, method: str = "common") -> Any:
 
 @pass_context
 def total(context: Context, items: Any, attribute: Any = None, start: Any = 0) -> Any:
-    """Add up items as `+` does, which bounds each sum."""
+    """Add items with `+`, which limits the size of each sum."""
     sandbox: Any = context.environment
     if attribute is not None:
         kwargs = {"attribute": attribute}
@@ -203,7 +207,7 @@ def is_odd(value: Any) -> bool:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Write a value as JSON, its letters as they are."""
+    """Encode a value as JSON without escaping non-ASCII letters."""
     if isinstance(value, Undefined):
         return str(value)
     limits.check_value(value)

@@ -19,10 +19,10 @@ OPERATION_CHARACTERS = 16
 LEAF_TOKENS = 5_000  # arbitrary; a prompt with hundreds of expressions has some thousand
 COMPILE_OPERATIONS = 1_000_000
 """The cap on compiling the expressions of a template: about a second, or 3,000 leaves."""
-LEAF_OPERATIONS = 250  # what compiling costs for a leaf, measured
-NODE_OPERATIONS = 40  # and besides for each of its nodes, or each text of 16 characters that fails
-DEPTH = 64  # far deeper than any Formation; keeps recursion in Python away from its limit
-LEAF_CHARACTERS = 65_536  # the bound of the longest text field
+LEAF_OPERATIONS = 250  # the measured cost of compiling a leaf
+NODE_OPERATIONS = 40  # added for each of its nodes, or each 16 characters of a text that fails
+DEPTH = 64  # far deeper than any Formation; keeps Python's recursion below its limit
+LEAF_CHARACTERS = 65_536  # the maximum of the longest text field
 INTEGER_BITS = 64  # what the API server stores
 
 
@@ -44,7 +44,7 @@ class TemplateFailed(KaisError):
     """A template cannot be rendered.
 
     Attributes:
-        errors: Every leaf that is wrong, in the order of the tree.
+        errors: Every invalid leaf, in the order of the tree.
     """
 
     def __init__(self, errors: Sequence[LeafError]) -> None:
@@ -53,7 +53,7 @@ class TemplateFailed(KaisError):
 
 
 class CapExceeded(KaisError):
-    """A rendering exceeded a cap; nothing after that is rendered."""
+    """A rendering exceeded a cap; the rendering ends."""
 
 
 class Refused(KaisError):
@@ -91,7 +91,7 @@ class Budget:
             raise CapExceeded(f"the output has more than {NODES:,} nodes")
 
     def spend_value(self, value: Any) -> None:
-        """Count a value with all that is in it as part of the output."""
+        """Count a value with all its members as part of the output."""
         pending = [value]
         while pending:
             current = pending.pop()
@@ -111,7 +111,7 @@ class Budget:
             raise CapExceeded(f"loops take more than {LOOP_STEPS:,} steps together")
 
     def spend_operations(self, count: int) -> None:
-        """Count what evaluating costs; see `OPERATIONS`."""
+        """Count the cost of an evaluation; see `OPERATIONS`."""
         self.operations += count
         if self.operations > OPERATIONS:
             raise CapExceeded(f"expressions take more than {OPERATIONS:,} operations in all")
@@ -124,9 +124,9 @@ class Budget:
 
 
 def operations_of(value: Any, limit: int) -> int:
-    """Count the operations of looking at a value with all that is in it.
+    """Return the number of operations to read a value with all its members.
 
-    Members that are shared count each time. Counting stops at the first number over `limit`.
+    Shared members count each time. Counting stops at the first number over `limit`.
     """
     pending, total = [value], 0
     while pending:
@@ -146,9 +146,12 @@ def operations_of(value: Any, limit: int) -> int:
 
 
 def check_value(value: Any) -> None:
-    """Refuse a value that is too large to be written as text.
+    """Check that a value is small enough to be written as text.
 
-    Lists may share members, so that a small value can stand for a gigantic text.
+    Lists may share members, so a small value can stand for a gigantic text.
+
+    Raises:
+        Refused: The value is too large.
     """
     pending, size = [value], 0
     for _ in range(NODES):

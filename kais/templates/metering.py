@@ -23,7 +23,7 @@ from kais.templates import limits
 from kais.templates.limits import Budget, Refused
 
 BUDGET: Final = " budget"  # no expression can name it, because of the space
-"""Under this name a scope holds what its rendering may still use."""
+"""The name under which a scope contains the budget of its rendering."""
 
 _CONSTANT: Final = frozenset(
     {
@@ -32,30 +32,30 @@ _CONSTANT: Final = frozenset(
         *("none", "number", "odd", "sequence", "string", "true", "undefined"),
     }
 )
-"""Those whose cost does not depend on the size of their input."""
+"""Filters and tests whose cost does not depend on the size of their input."""
 _LINEAR: Final = frozenset(
     {"items", "list", "map", "reject", "rejectattr", "reverse", "select", "selectattr"}
 )
-"""Those that take each item once and do not look inside it."""
+"""Filters and tests that read each item once, without its members."""
 _PER_CHARACTER: Final = frozenset({"join", "max", "min", "sort", "sum", "unique"})
-"""Those that take a text letter by letter."""
+"""Filters and tests that read a text character by character."""
 _MATERIALIZED_TYPES: Final = frozenset({str, int, float, bool, list, dict, tuple, type(None)})
 _SORTING: Final = frozenset({"dictsort", "sort"})
 
 
 def budget_of(context: Context) -> Budget:
-    """Return what the rendering may still use."""
+    """Return the budget of the rendering."""
     budget: Budget = context.parent[BUDGET]
     return budget
 
 
 def metered_filters(names: Iterable[str], plain: Environment) -> dict[str, Any]:
-    """Return filters that count what they cost and run those of `plain`."""
+    """Return filters that count their cost and run the filters of `plain`."""
     return {name: _metered(name, plain.call_filter) for name in names}
 
 
 def metered_tests(names: Iterable[str], plain: Environment) -> dict[str, Any]:
-    """Return tests that count what they cost and run those of `plain`."""
+    """Return tests that count their cost and run the tests of `plain`."""
     return {name: _metered(name, plain.call_test) for name in names}
 
 
@@ -67,13 +67,13 @@ def call(context: Context, function: Callable[..., Any], args: Any, kwargs: Any)
 
 
 def spend_operator(context: Context, *values: Any) -> None:
-    """Count what an operator reads and writes: it copies, and looks into nothing."""
+    """Count what an operator reads and writes: it copies values without reading their members."""
     sizes = (len(v) for v in values if isinstance(v, str | list | tuple))
     budget_of(context).spend_operations(1 + sum(sizes) // limits.OPERATION_CHARACTERS)
 
 
 def meter_comparison(context: Context, value: Any) -> Any:
-    """Count a value that is compared or hashed, with all that is in it."""
+    """Count a value that is compared or hashed, with all its members."""
     if isinstance(value, str):
         if len(value) >= limits.OPERATION_CHARACTERS:
             spend_operator(context, value)
@@ -84,7 +84,7 @@ def meter_comparison(context: Context, value: Any) -> Any:
 
 
 def materialize(value: Any) -> Any:
-    """List what would be computed, or change, piece by piece."""
+    """Return a list for a lazy value, which would be computed, or could change, item by item."""
     if type(value) in _MATERIALIZED_TYPES:
         return value
     is_lazy = isinstance(value, Iterator | KeysView | ItemsView | ValuesView)
@@ -119,7 +119,7 @@ def _cost(name: str, value: Any, budget: Budget) -> int:
 
 
 def _spend(budget: Budget, cost: int, arguments: tuple[Any, Mapping[str, Any]]) -> None:
-    """Count work that may be done again for each part of what else it is called with."""
+    """Count work that may be repeated for each part of the other arguments."""
     budget.spend_operations(cost)
     args, kwargs = arguments
     if args or kwargs:
@@ -133,7 +133,11 @@ def _operations_of(budget: Budget, value: Any) -> int:
 
 
 def check_number(value: Any, *, subject: str) -> None:
-    """Refuse what is no number, and one that arithmetic would take long over."""
+    """Check that a value is a number that arithmetic can process quickly.
+
+    Raises:
+        Refused: The value is not a number, or is too large.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused(f"{subject} takes a number")
     if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:

@@ -42,7 +42,7 @@ class RenderState:
         return TemplateFailed([*self.errors, LeafError(path, str(exc))])
 
     def count_value(self, value: Any, path: str) -> Any:
-        """Count what a leaf gave against the caps; text of expressions was not counted before."""
+        """Count the value of a leaf against the caps; text of expressions was not counted yet."""
         try:
             if type(value) is str:
                 self.budget.spend_text(value)
@@ -54,18 +54,18 @@ class RenderState:
 
 
 class Node(ABC):
-    """One part of a tree; `path` is where it stands."""
+    """One part of a tree; `path` is its location."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @abstractmethod
     def render(self, run: RenderState, scope: Scope) -> Any:
-        """Return the part's value; what is dropped or failed is `_DROPPED`."""
+        """Return the part's value; `_DROPPED` if it is dropped or failed."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing of it depends on a scope, or can fail."""
+        """Whether the part neither depends on a scope nor can fail."""
         return False
 
 
@@ -86,7 +86,7 @@ class _Literal(Node):
 
 
 class _Text(Node):
-    """Text without anything to evaluate."""
+    """Text without expressions."""
 
     def __init__(self, text: str, path: str, *, is_key: bool = False) -> None:
         super().__init__(path)
@@ -104,7 +104,7 @@ class _Text(Node):
 
 
 class _Expression(Node):
-    """The expression of a leaf or directive; compiled at first use."""
+    """The expression of a leaf or directive; compiled on first use."""
 
     def __init__(self, source: str, path: str, compile_source: Any) -> None:
         super().__init__(path)
@@ -125,7 +125,7 @@ class _Expression(Node):
         return _DROPPED if value is None else value
 
     def _compiled(self, run: RenderState, scope: Scope) -> compiler.CompiledLeaf:
-        """Compile once, and count that in each rendering alike."""
+        """Compile the expression once, and count the cost in each rendering."""
         leaf = self._leaf or self._compiler(self._source, path=self.path, names=scope.names)
         self._leaf = leaf
         if not leaf.names.keys() <= scope.names:
@@ -137,7 +137,7 @@ class _Expression(Node):
 
 
 class _Leaf(_Expression):
-    """Text with something to evaluate, in a value or a key."""
+    """Text with expressions, in a value or a key."""
 
     def __init__(self, source: str, path: str, *, is_key: bool = False) -> None:
         super().__init__(source, path, compiler.compile_leaf)
@@ -261,7 +261,7 @@ class _For(Node):
 
 
 class _Constant(Node):
-    """A part that is the same in every rendering, with what it counts for."""
+    """A part that is the same in every rendering, with its cost."""
 
     def __init__(self, node: Node, value: Any, usage: Budget) -> None:
         super().__init__(node.path)
@@ -272,7 +272,7 @@ class _Constant(Node):
     def render(self, run: RenderState, scope: Scope) -> Any:
         if run.budget.merge_if_room(self._used):
             return self._value
-        return self._node.render(run, scope)  # which says where the cap is met
+        return self._node.render(run, scope)  # the node reports where the cap is exceeded
 
     @property
     def is_constant(self) -> bool:
@@ -350,7 +350,7 @@ def _key(key: str, path: str) -> Node:
 
 
 def _item(tree: Any, path: str, depth: int) -> Node:
-    """Make an item of a list or a mapping, where directives may stand."""
+    """Return a node for an item of a list or a mapping, which may have directives."""
     if not (isinstance(tree, dict) and FOR in tree):
         return _conditional(tree, path, depth=depth + 1)
     directive = tree[FOR]
@@ -370,7 +370,7 @@ def _item(tree: Any, path: str, depth: int) -> Node:
 
 
 def _size(tree: Any, depth: int = 0) -> int:
-    """Count the parts of a tree, as deep as it is rendered: what is dropped costs time too."""
+    """Count the parts of a tree down to the rendered depth; dropped parts cost time too."""
     if depth > limits.DEPTH:
         return 1
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()

@@ -1,8 +1,8 @@
 """The sandbox in which template expressions run.
 
-Jinja's immutable sandbox, and beside it: attributes by a written list, operators that look at the
-size of their result first, a count of what everything costs, and every token placed, so that an
-error can name line and column.
+It extends Jinja's immutable sandbox: attributes must be on an explicit list, operators check the
+size of their result first, all costs are counted, and every token has an offset, so that an error
+can name line and column.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from kais.templates import filters, limits, metering
 from kais.templates.limits import CapExceeded, Refused
 
-_OPERAND_BITS = 1024  # computed in no time; the result is held to INTEGER_BITS afterwards
+_OPERAND_BITS = 1024  # fast to compute; the result is checked against INTEGER_BITS afterwards
 RANGE_LIMIT = limits.LOOP_STEPS
 _METHODS: Final[Mapping[type, frozenset[str]]] = {
     str: frozenset(
@@ -42,10 +42,10 @@ _METHODS: Final[Mapping[type, frozenset[str]]] = {
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """An environment without loaders whose line numbers are offsets into the leaf, from 1.
+    """An environment without loaders, whose line numbers are offsets into the leaf, from 1.
 
-    Jinja knows lines only. Every token's line number is replaced by its offset, so that errors of
-    parsing and of running name the place; `place` turns an offset back into line and column.
+    Jinja records only lines. The line number of each token is replaced by its offset, so that
+    errors have a location when a leaf is parsed or run; `line_and_column` converts an offset back.
     """
 
     intercepted_binops = frozenset({"*", "**", "+", "-", "/", "//", "%"})
@@ -71,29 +71,29 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return TokenStream(self.lexer.wrap(placed, name, filename), name, filename)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether an attribute is on the written list of its object's type."""
+        """Whether an attribute is on the list of its object's type."""
         return any(attr in names for kind, names in _METHODS.items() if isinstance(obj, kind))
 
     def is_safe_callable(self, obj: Any) -> bool:
-        """Whether a template may call it: the methods on the list and what is global."""
+        """Whether a template may call an object: the listed methods and the globals."""
         owner = getattr(obj, "__self__", None)
         name = getattr(obj, "__name__", "")
         return obj is bounded_range or self.is_safe_attribute(owner, name, obj)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Look a member up; an object's own keys come before methods of that name."""
+        """Return a member; keys of the object come before methods of the same name."""
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
         if self.is_safe_attribute(obj, attribute, None):
             return getattr(obj, attribute)
         if isinstance(obj, Undefined):
-            str(obj)  # a strict one raises here and says which name has no value
+            str(obj)  # raises for a StrictUndefined, with its name
         if isinstance(obj, dict):
             return self.undefined(obj=obj, name=attribute)
         raise Refused(f"'{attribute}' of a {type(obj).__name__} is not for templates")
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Look an item up; attributes are never reached this way."""
+        """Return an item; attributes are never reached this way."""
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(obj, dict | list | tuple | str):
@@ -106,7 +106,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             return self.undefined(obj=obj, name=argument)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Run an operator, unless its result would be huge."""
+        """Run an operator, unless its result would be huge.
+
+        Raises:
+            Refused: The result would be too large, or the operator is `%` on text.
+        """
         for operand in (left, right):
             if isinstance(operand, int):
                 _check_bits(operand.bit_length())
@@ -120,7 +124,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class Sandbox(_Sandbox):
-    """The sandbox of templates: it counts what each filter, test, method and operator costs."""
+    """The sandbox of templates: it counts the cost of each filter, test, method and operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,14 +133,14 @@ class Sandbox(_Sandbox):
         self.tests = metering.metered_tests(plain.tests, plain)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - so that no keyword of a template collides
-        """Call what a template may call, and count it."""
+        """Call a function that the template may call, and count the cost."""
         if not __self.is_safe_callable(__obj):
             raise Refused("this is not a function for templates")
         return metering.call(__context, __obj, args, kwargs)
 
 
 def bounded_range(*bounds: int) -> list[int]:
-    """Count as Python's range does, but never further than the loops of a rendering may go."""
+    """Return Python's range, limited to the loop steps of a rendering."""
     numbers = range(*bounds)
     if len(numbers) > RANGE_LIMIT:
         raise CapExceeded(f"range() gives at most {RANGE_LIMIT:,} numbers")
@@ -144,13 +148,13 @@ def bounded_range(*bounds: int) -> list[int]:
 
 
 def line_and_column(source: str, offset: int) -> tuple[int, int]:
-    """Turn an offset from 1 into line and column, both from 1."""
+    """Convert an offset, from 1, to line and column, both from 1."""
     prefix = source[: max(0, offset - 1)]
     return prefix.count("\n") + 1, len(prefix) - (prefix.rfind("\n") + 1) + 1
 
 
 class LexError(Exception):
-    """The lexer met a character or a bracket that cannot stand there; carries the offset."""
+    """The lexer found an unexpected character or bracket; contains the offset."""
 
     def __init__(self, message: str, offset: int) -> None:
         self.offset = offset
@@ -160,7 +164,11 @@ class LexError(Exception):
 def _with_offsets(
     tokens: Iterator[tuple[int, str, str]], source: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Return each token its offset as line number; the lexer may have dropped space before it."""
+    """Yield the tokens with offsets as line numbers; the lexer may have dropped space before one.
+
+    Raises:
+        LexError: The lexer found an unexpected character or bracket.
+    """
     at = 0
     while True:
         try:
@@ -176,7 +184,11 @@ def _with_offsets(
 
 
 def _limit_tokens(tokens: Iterator[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
-    """Refuse a leaf whose parsing and compiling would take long."""
+    """Yield the tokens of a leaf.
+
+    Raises:
+        Refused: The leaf has more tokens than can be parsed and compiled quickly.
+    """
     for count, token in enumerate(tokens, start=1):
         if count > limits.LEAF_TOKENS:
             raise Refused(f"has more than {limits.LEAF_TOKENS:,} tokens")
