@@ -1,4 +1,1 @@
-"""Pure rules of the service.
-
-Who sees what, what equals what, what a run taught. No I/O, no clock.
-"""
+"""Pure rules of the service: access, equality, statistics. No I/O, no clock."""

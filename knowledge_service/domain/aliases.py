@@ -1,8 +1,8 @@
-"""How a name stands where an id may: `alias:<namespace>:<value>`. Pure.
+"""Aliases of facts, which may replace an id: `alias:<namespace>:<value>`. Pure.
 
-A value may hold colons and anything else. In an address a slash would end the name, so `~1` is a
-slash and `~0` a tilde, as in JSON Pointer (RFC 6901); bodies take the same form. No id begins with
-`alias:`, so a reference is never both.
+A value may contain any character, including colons. In a URL a slash would end the alias, so `~1`
+stands for a slash and `~0` for a tilde, as in JSON Pointer (RFC 6901); request bodies use the same
+form. No id begins with `alias:`, so a reference is either an id or an alias.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Name:
 
 
 def is_alias(reference: str) -> bool:
-    """Tell whether a reference is a name and not an id."""
+    """Return whether a reference is an alias, not an id."""
     return reference.startswith(_PREFIX)
 
 
 def parse(reference: str) -> Name | None:
-    """Read a name; None when it has not the form, so that it names nothing."""
+    """Parse an alias; None when it is malformed, so that it refers to nothing."""
     match = _FORM.fullmatch(reference)
     if match is None:
         return None
@@ -38,11 +38,11 @@ def parse(reference: str) -> Name | None:
 
 
 def reference(alias: Alias | Name) -> str:
-    """Write a name as it stands in addresses and bodies."""
+    """Format an alias for URLs and bodies."""
     value = alias.value.replace("~", "~0").replace("/", "~1")
     return f"{_PREFIX}{alias.namespace}:{value}"
 
 
 def numbered(prefix: str, digits: int, number: int) -> str:
-    """Write the value that a sequence's number gives."""
+    """Format a sequence number as an alias value."""
     return f"{prefix}{number:0{digits}d}"

@@ -1,21 +1,21 @@
 """The maximum number of live facts in a scope without a KnowledgeScope. Pure.
 
-A declared scope has its own bound, `retention.maxFacts`, beyond which facts are archived. Of a
-scope without a declaration nothing is ever archived, so what agents add there has to end.
+A declared scope has its own bound, `retention.maxFacts`, beyond which facts are archived. Nothing
+is ever archived in an undeclared scope, so what agents add there must be limited.
 """
 
 from __future__ import annotations
 
 from knowledge_service.errors import QuotaExceeded
 
-# A recall in a scope of this size takes some 4 ms.
+# A recall in a scope of this size takes about 4 ms.
 UNDECLARED_FACTS = 50_000
 # A person must act first; a client that waits for a minute gives up before that.
 _RETRY_AFTER_S = 60
 
 
 def scope_full_error(scope: str, bound: int) -> QuotaExceeded:
-    """Return the refusal of one more live fact."""
+    """Return the error for one more live fact."""
     return QuotaExceeded(
         f"scope {scope} holds {bound} live facts, the maximum for a scope without a KnowledgeScope;"
         " declare one with spec.retention.maxFacts, or retract facts that are out of date",

@@ -1,7 +1,7 @@
-"""What a fact's data says of who said it, in which session, at which turn, and when. Pure.
+"""Conversation metadata in a fact's data: speaker, session, turn and time. Pure.
 
-People put these beside the words of a conversation under a few usual names (`speaker`,
-`session_id`, `dia_id`, `date`); values that are longer than a name or a date are none.
+People put these next to the words of a conversation under a few usual names (`speaker`,
+`session_id`, `dia_id`, `date`). Values longer than a name or a date are ignored.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONGEST = 100
-# More than any name below has.
+# Longer than any name below.
 _LONGEST_NAME = 24
 _SPEAKER_PATTERN = re.compile(
     r"(?:speaker|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
 )
-# One who writes facts down holds no conversation with himself.
+# The author of a written text is not a speaker in a conversation.
 _AUTHOR_PATTERN = re.compile(r"author(?:_?(?:name|id))?|written_by")
 _SESSION_PATTERN = re.compile(
     r"(?:session|conversation|conv|dialogu?e|thread|chat|meeting|channel|call|interview)"
@@ -35,10 +35,10 @@ _TIME_PATTERN = re.compile(
 
 @dataclass(frozen=True)
 class TurnMetadata:
-    """Who said it, what it is a part of, and when, as far as the data says; "" where it does not.
+    """Speaker, session, turn and time of a statement; "" where the data has none.
 
-    `session` is told apart by the name of its member, as `session_id=3` is. A voice that is
-    `written` need not be one of a conversation.
+    `session` includes the name of its member, as in `session_id=3`. With `is_author`, `speaker` is
+    the author of a text and need not take part in a conversation.
     """
 
     speaker: str = ""
@@ -52,9 +52,9 @@ NO_METADATA = TurnMetadata()
 
 
 def parse(data: Any) -> TurnMetadata:
-    """Read the members of data, one level deep; of each sort the first by its name counts.
+    """Parse the members of data, one level deep; the first member by name counts for each field.
 
-    By name, because the log does not keep the order in which they were given.
+    Members are ordered by name because the log does not keep their original order.
     """
     if not isinstance(data, Mapping):
         return NO_METADATA
@@ -95,7 +95,7 @@ def _field_kind(name: str) -> str | None:
 
 
 def parse_json(data: str | None) -> TurnMetadata:
-    """Read data as the store keeps it."""
+    """Parse data as the store keeps it."""
     if not data or data[0] != "{":
         return NO_METADATA
     return parse(json.loads(data))

@@ -1,7 +1,7 @@
-"""How the record of a run is read: which episodes are failures, and what they say. Pure.
+"""Parses the episodes of a run: finds failures and their messages. Pure.
 
-An episode of type `check` says how a check went: `check <name> failed: <message>` (or `error`,
-`passed`). One that carries an error signature counts as failed whatever its words.
+An episode of type `check` reports a check: `check <name> failed: <message>` (or `error`, `passed`).
+One with an error signature counts as failed whatever its text.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _CHECK = re.compile(
     r"(?i)check [\"']?(?P<name>[\w./-]+)[\"']? ?[:,]? (?P<verdict>passed|failed|error)\b"
     r"[ :,.-]*(?P<message>.*)"
 )
-# What differs from run to run in a message that is otherwise the same.
+# The parts of a message that differ from run to run.
 _VARYING = re.compile(r"\b(?:0x)?[0-9a-f]{6,}\b|\d+")
 
 
-# What the operator writes before the words of an attempt.
+# The prefix that the operator adds to the message of an attempt.
 _ATTEMPT = re.compile(r"(?i)attempt \d+:\s*")
-# Words for how far something is; that it "recurs" says nothing.
+# Names of states: that a state recurs says nothing.
 _STATE_NAMES = """
 waiting pending running checking reviewing succeeded success failed failure error errors timedout
 timeout lost unknown completed done ok cancelled aborted terminated terminating ended none null
 infrastructurefailed budgetexceeded exception true false
 """
 _STATES = frozenset(_STATE_NAMES.split())
-# The beginning of an object or a list in JSON, whole or cut.
+# The beginning of a JSON object or list, complete or truncated.
 _RESULT = re.compile(r"\{ ?(?:\"|\}|$)|\[ ?(?:[\"{\[\d\]]|$)|\"[^\"]*\" ?:")
 _EXIT_CODE = re.compile(
     r"(?i)(?:the )?(?:task |process |command |container )?(?:ended |exited |failed |terminated )?"
@@ -37,7 +37,7 @@ _EXIT_CODE = re.compile(
 
 
 def names_error(text: str) -> bool:
-    """Tell whether a text names an error: no state, no bare exit code, no result in JSON."""
+    """Return whether a text names an error, not a state, a bare exit code or a result in JSON."""
     line = collapse_whitespace(text)
     is_result = _RESULT.match(line) is not None
     is_state = line.casefold().rstrip(".:!") in _STATES
@@ -46,26 +46,26 @@ def names_error(text: str) -> bool:
 
 
 def error_signatures(episodes: Iterable[Episode]) -> tuple[str, ...]:
-    """Return the error signatures that name an error, each once, in the order they came."""
+    """Return the distinct error signatures that name an error, in order of occurrence."""
     candidates = (e.error_signature for e in episodes if e.error_signature)
     return tuple(dict.fromkeys(signature for signature in candidates if names_error(signature)))
 
 
 def is_failure(episode: Episode) -> bool:
-    """Tell whether an episode says what went wrong."""
+    """Return whether an episode describes a failure."""
     return failed_check(episode) is not None or (
         episode.type == "error" and names_error(episode_message(episode))
     )
 
 
 def failure_message(episode: Episode) -> str:
-    """Return what went wrong, in one line."""
+    """Return the failure's message in one line."""
     failed = failed_check(episode)
     return f"check {failed[0]}: {failed[1]}" if failed else episode_message(episode)
 
 
 def failed_check(episode: Episode) -> tuple[str, str] | None:
-    """Return name and message of a check that failed; None for anything else."""
+    """Return the name and message of a failed check; None for any other episode."""
     if episode.type != "check":
         return None
     match = _CHECK.fullmatch(episode_message(episode))
@@ -79,7 +79,7 @@ def failed_check(episode: Episode) -> tuple[str, str] | None:
 
 
 def episode_message(episode: Episode) -> str:
-    """Return what an episode says, in one line, without the number of the attempt."""
+    """Return an episode's text in one line, without the number of the attempt."""
     return _ATTEMPT.sub("", collapse_whitespace(episode.content), count=1)
 
 
@@ -89,5 +89,5 @@ def collapse_whitespace(text: str) -> str:
 
 
 def normalise_message(text: str) -> str:
-    """Return what two messages of one failure share: no case, no numbers, no hashes."""
+    """Remove what differs between messages of one failure: case, numbers and hashes."""
     return _VARYING.sub("#", text.casefold())

@@ -10,7 +10,7 @@ from knowledge_service.domain.facts import canonical
 
 
 def identity_hash(episode: Mapping[str, Any]) -> bytes:
-    """Hash type, content, error signature and references, as the event log has them."""
+    """Hash the type, content, error signature and references of an event log's episode."""
     signature = episode.get("error_signature")
     identity = [episode["type"], episode["content"], signature, episode["refs"]]
     return hashlib.sha256(canonical(identity).encode()).digest()

@@ -1,11 +1,11 @@
-"""What the record of a run proves, as facts: the rules-based extractor. Pure.
+"""The rules-based extractor: facts that the episodes of a run prove. Pure.
 
-Three rules, each over episodes only: a check that failed with a message; an error signature that
-recurred; an attempt that failed and what changed before a later one succeeded. Nothing is padded:
-a record that proves nothing gives no fact, and neither does a state, a bare exit code or a result.
-What the run remembered by itself is not said again in other words. A fact's words hold no counts
-and no run's name, so that the next run that proves the same confirms it instead of adding another.
-How a record is read is told in `records`.
+It has three rules over episodes: a check that failed with a message; an error signature that
+recurred; a failed attempt and the change before a later one succeeded. Episodes that prove nothing
+give no fact, and neither does a state, a bare exit code or a result. Facts that the run remembered
+itself are not repeated in other words. A fact's text has no counts and no name of a run, so that
+the next run with the same proof confirms the fact instead of adding another. `episode_parsing`
+reads the episodes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SENTENCE_CHARS = 600
 
 @dataclass(frozen=True)
 class ExtractedFact:
-    """A fact that the record proves. (`subject`, `predicate`) is what it is recognised by.
+    """A fact that the episodes prove, identified by (`subject`, `predicate`).
 
-    `quoted` is the text of the episodes as it was sent, of which the content may show a part.
+    `quoted` is the original text of the episodes, of which the content may show a part.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class ExtractedFact:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found; `reason` says in words why it is little."""
+    """The extracted facts; `reason` explains why there are few or none."""
 
     facts: tuple[ExtractedFact, ...]
     reason: str | None
@@ -58,10 +58,10 @@ def extract(
     remembered: Sequence[Fact] = (),
     limit: int = MOST_FACTS,
 ) -> Outcome:
-    """Draw at most `limit` facts.
+    """Extract at most `limit` facts.
 
-    `earlier` counts error signatures in earlier runs of the scope; `remembered` are the facts that
-    the run itself left there.
+    `earlier` counts error signatures in earlier runs of the scope. `remembered` are the facts that
+    the run itself stored there.
     """
     texts = [repetition.text_of(fact) for fact in remembered]
     candidates = [
@@ -103,7 +103,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
     for signature in episode_parsing.error_signatures(episodes):
         matching_episodes = [e for e in episodes if e.error_signature == signature]
         times = len(matching_episodes) + earlier.get(signature, 0)
-        # A check that failed has said it with the check's name.
+        # The failed check gives a fact with the check's name already.
         if times < _RECURS or all(
             episode_parsing.failed_check(episode) for episode in matching_episodes
         ):
@@ -124,7 +124,7 @@ def _recurring(episodes: Sequence[Episode], earlier: Mapping[str, int]) -> Itera
 
 
 def _recurs(signature: str, message: str) -> str:
-    """Say it with the signature, which is what the next run has in common, once."""
+    """Return the message with the signature, which runs have in common, exactly once."""
     if not episode_parsing.names_error(message):
         return f"The error {signature} recurs"
     head, match, rest = message.partition(signature)
@@ -136,7 +136,7 @@ def _recurs(signature: str, message: str) -> str:
 
 
 def _what_helped(run: Run, episodes: Sequence[Episode]) -> Iterable[ExtractedFact]:
-    """Find a failed attempt, a later one that succeeded, and the decision between."""
+    """Find a failed attempt, a later one that succeeded, and the decision between them."""
     attempts = sorted({e.attempt for e in episodes})
     for attempt, next_attempt in itertools.pairwise(attempts):
         failures = [e for e in episodes if e.attempt == attempt and episode_parsing.is_failure(e)]
@@ -181,7 +181,7 @@ def _succeeded(run: Run, episodes: Sequence[Episode], attempt: int) -> bool:
 
 
 def _quoted(*episodes: Episode) -> tuple[str, ...]:
-    """Return the texts that episodes were sent with, the words of a check apart from its name."""
+    """Return the original texts of episodes, and the message of a check without its name."""
     texts = []
     for episode in episodes:
         failed = episode_parsing.failed_check(episode)

@@ -1,8 +1,8 @@
-"""The fields of a fact that its author states: one list, from which all others are made. Pure.
+"""The fields of a fact that its author sets: one list, from which all others are derived. Pure.
 
-Payloads of events, columns of the fact table, rows, history and the copies that operations make
-take names, order and encoding from `FactFields`. To add a field, declare it here and in the wire
-models, add a migration, and show it where people read facts.
+Event payloads, columns of the fact table, rows, history and copies of a fact take names, order and
+encoding from `FactFields`. To add a field, declare it here and in the wire models, add a migration,
+and show it where people read facts.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Mask = Callable[[Any], Any]
 
 
 class Encoding(Enum):
-    """How the event log and a table keep the values of a field."""
+    """The encoding of a field's values in the event log and in a table."""
 
     PLAIN = "plain"
-    """A text or a number, as it is."""
+    """A text or a number, unchanged."""
     TIME = "time"
-    """A moment, as microseconds since 1970."""
+    """A time, as microseconds since 1970."""
     JSON = "json"
     """Any JSON value; a table keeps its canonical text."""
     TEXTS = "texts"
     """A list of texts; a table keeps it as JSON."""
     SOURCE = "source"
-    """A `Source`, as JSON without what it leaves out."""
+    """A `Source`, as JSON without omitted members."""
 
 
 def _stored(
@@ -43,8 +43,8 @@ def _stored(
 ) -> Mapping[str, Any]:
     """Return the metadata of a field.
 
-    `mask` removes secrets; what it covers is also judged as a possible prompt injection. An event
-    may set a changeable field of a stored fact; each change makes a version.
+    `mask` removes secrets; a masked field is also checked for prompt injection. An event may set a
+    changeable field of a stored fact; each change makes a version.
     """
     return {"stored": (encoding, mask, is_changeable)}
 
@@ -62,7 +62,7 @@ def _mask_data(data: Any) -> Any:
 
 
 def mask_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
-    """Mask secrets in tags and put equal ones together."""
+    """Mask secrets in tags and merge equal tags."""
     return tuple(facts.merge_tags((), map(redaction.mask, tags))) if tags else ()
 
 
@@ -71,9 +71,9 @@ _CHANGEABLE_TIME = _stored(Encoding.TIME, is_changeable=True)
 
 @dataclass(frozen=True, kw_only=True)
 class FactFields:
-    """What an author states about a fact, in the order of an event's payload.
+    """The fields that an author sets, in the order of an event's payload.
 
-    A payload leaves out a value that is its field's default.
+    A payload omits a value that is its field's default.
     """
 
     kind: str = field(metadata=_stored())
@@ -102,12 +102,12 @@ class StoredField:
     """One field of `FactFields`, as stores read the declaration."""
 
     name: str
-    """Its name in payloads and tables."""
+    """The name in payloads and tables."""
     attribute: str
-    """Its name in the wire models."""
+    """The name in the wire models."""
     encoding: Encoding
     default: Any
-    """What a payload leaves out; None when there is no default."""
+    """The value that a payload omits; None when there is no default."""
     mask: Mask | None
     is_changeable: bool
 
@@ -128,7 +128,7 @@ LISTS = frozenset(each.name for each in STORED_FIELDS if each.encoding is Encodi
 
 
 def stated_values(model: Fact | FactIn) -> dict[str, Any]:
-    """Return the fields of a wire model by their stored names, as far as it has them."""
+    """Return the fields of a wire model by their stored names, as far as the model has them."""
     names, values_of = _getter(type(model))
     return dict(zip(names, values_of(model), strict=True))
 

@@ -1,4 +1,4 @@
-"""What a fact is before it is stored, and what makes two of them equal. Pure."""
+"""Facts before they are stored, and the equality of facts. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-# Masked and judged in one go, apart from the texts that are judged together.
+# Fields that are masked and checked in one loop. Title, content and tags are checked separately.
 _MASKS = tuple((each.name, each.mask) for each in fact_fields.STORED_FIELDS if each.mask)
 _MASKS_BESIDE_CONTENT = tuple(each for each in _MASKS if each[0] != "content")
 _JUDGED = tuple(name for name, _ in _MASKS if name not in ("title", "content", "tags"))
@@ -37,12 +37,15 @@ _JUDGED = tuple(name for name, _ in _MASKS if name not in ("title", "content", "
 
 @dataclass(frozen=True, kw_only=True)
 class NewFact(FactFields):
-    """A fact that may be stored: source and scope settled by the service, and both gates passed.
+    """A fact that is ready to be stored: the service set source and scope, both gates have run.
 
-    Whatever its source is, secrets are masked, and instructions in its text are added to
-    `flags`, which keep it out of injection. `quoted` is text that the content was drawn from; it is
-    judged and not kept. `session` names what a confirmation happened in, usually the run; `force`
-    stores a fact although its equal was retracted.
+    Whatever the source, secrets are masked, and instructions in the text are added to `flags`,
+    which exclude the fact from injection.
+
+    Attributes:
+        session: the context of a confirmation, usually the run.
+        force: store the fact although an equal one was retracted.
+        quoted: the text that the content was extracted from; checked but not stored.
     """
 
     scope: str
@@ -51,13 +54,13 @@ class NewFact(FactFields):
     force: bool = False
     quoted: InitVar[tuple[str, ...]] = ()
     terms: ClassVar[bytes | None] = None
-    """What the index keeps of the rendering, where that was worked out before (`index.looking`).
+    """The packed terms of the rendering, if they were computed before (`batch_analysis`).
 
-    No field: what is made of this fact has other words.
+    This is not a field, because facts derived from this one have other terms.
     """
 
     def __post_init__(self, quoted: tuple[str, ...]) -> None:
-        """Pass the gates."""
+        """Mask secrets and add flags."""
         signed = signs.of(self.content)
         refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
         values = self.__dict__
@@ -75,17 +78,17 @@ class NewFact(FactFields):
         values["flags"] = merged_flags(self.flags, earned)
 
     def _prose(self, signed: int) -> tuple[str | None, ...]:
-        """Return what the gate for instructions reads of content and title.
+        """Return the content and title texts that the gate for instructions must check.
 
-        A title is judged with the content too: an instruction may begin in one and end in the
-        other. `signed` is what the content may be (`signs`).
+        Title and content are also checked together, because an instruction may begin in the title
+        and end in the content. `signed` are the signs of the content (`signs`).
         """
         if not self.title:
             return (self.content,) if signed & signs.ORDER else ()
         is_content, is_title = signed & signs.ORDER, signs.of(self.title) & signs.ORDER
         if not (is_content or is_title):
             return ()
-        # Each is judged alone as well, because some rules hold at the beginning of a text only.
+        # Each is also checked alone, because some rules apply only at the beginning of a text.
         return (
             self.content if is_content else None,
             self.title if is_title else None,
@@ -94,12 +97,15 @@ class NewFact(FactFields):
 
     @functools.cached_property
     def content_hash(self) -> bytes:
-        """Hash what equality means: kind, about or subject, predicate, collapsed content, data."""
+        """Hash what equality compares.
+
+        That is kind, about or subject, predicate, collapsed content, and data.
+        """
         return bytes.fromhex(facts.equality_hash(self._statement))
 
     @property
     def violations(self) -> list[str]:
-        """List every limit that the fact breaks, in words."""
+        """List every limit that the fact exceeds, as sentences."""
         return facts.violations(self._statement, title=self.title)
 
     @property
@@ -110,12 +116,12 @@ class NewFact(FactFields):
 
     @property
     def key_hash(self) -> bytes | None:
-        """Hash the key of supersession; None unless subject and predicate are both there."""
+        """Hash the key of supersession; None unless subject and predicate are both set."""
         return key_hash(self.subject, self.predicate)
 
     @property
     def rendering(self) -> str:
-        """Return the text that is indexed."""
+        """Return the text to index."""
         since = self.valid_from
         if not (self.title or self.subject or self.tags or self.data or since):
             return self.content
@@ -133,7 +139,10 @@ def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> 
 
 
 def violations(body: FactIn) -> list[str]:
-    """List every limit that a fact breaks as it was sent: both gates take time for each word."""
+    """List every limit that a submitted fact exceeds, as sentences.
+
+    Check this before the gates run, because both take time for each word.
+    """
     statement = facts.Statement(
         body.kind, body.content, body.subject, body.predicate, body.about, body.data
     )
@@ -141,17 +150,17 @@ def violations(body: FactIn) -> list[str]:
 
 
 def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the flags that tags earn together."""
+    """Return the flags of the tags as one text."""
     return prompt_injection.detect_flags(" ".join(tags))
 
 
 def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
-    """Put flags together, each once, those that are there first."""
+    """Merge flags without duplicates; existing flags come first."""
     return tuple(dict.fromkeys((*flags, *added)))
 
 
 class FactText(NamedTuple):
-    """What a fact says that has neither data nor a key, moment or name of its own."""
+    """The text of a fact without data, key, validity or alias."""
 
     kind: str
     content: str
@@ -160,7 +169,7 @@ class FactText(NamedTuple):
 
     @property
     def rendering(self) -> str:
-        """Return the `rendering` of the fact that is made of this text, if no gate objects."""
+        """Return the `rendering` of a fact with this text, provided that no gate objects."""
         if not (self.title or self.tags):
             return self.content
         tags = tuple(facts.merge_tags((), self.tags))
@@ -168,7 +177,7 @@ class FactText(NamedTuple):
 
 
 def text_of(body: FactIn) -> FactText | None:
-    """Return the text of a fact; None when it says more than text."""
+    """Return the text of a fact; None when the fact has other fields."""
     if body.model_fields_set <= _TEXT_FIELDS:
         return FactText(body.kind, body.content, body.title, body.tags)
     return None
@@ -180,9 +189,9 @@ _TEXT_FIELDS = {
 
 
 def from_text(body: FactIn, template: NewFact, *, content_hash: bytes, terms: bytes) -> NewFact:
-    """Do what `new_fact` does for a text to which no gate objects, with its hash and terms.
+    """Return what `new_fact` would for a text to which no gate objects, with its hash and terms.
 
-    Everything else is as in `template`, a fact that the same caller sent to the same scope.
+    All other fields are those of `template`, a fact that the same caller sent to the same scope.
     """
     confidence = facts.DEFAULT_CONFIDENCE if body.confidence is None else body.confidence
     # The constructor of a frozen class sets each field by a call; a batch makes hundreds.
@@ -209,7 +218,7 @@ def _masked_source(source: Source) -> Source:
 
 
 def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
-    """Mask what looks like a secret by its form in references."""
+    """Mask secrets with a known format in references."""
     mask = redaction.mask_known_formats
     return tuple(Ref(type=mask(ref.type), id=mask(ref.id)) for ref in refs)
 
@@ -217,8 +226,8 @@ def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
 def replacement(old: Fact, content: str, actor: str) -> NewFact:
     """Return the successor of a corrected fact.
 
-    New content and actor, everything else inherited; the title goes, because it may say what was
-    wrong. Flags stay: only a person's approval lifts them. A draft stays one.
+    Content and actor are new, everything else is inherited. The title is dropped because it may
+    contain the error. Flags stay: only a person's approval removes them. A draft stays a draft.
     """
     stated = fact_fields.stated_values(old) | {
         "content": content,
@@ -232,10 +241,10 @@ def replacement(old: Fact, content: str, actor: str) -> NewFact:
 
 
 def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
-    """Return the successor that a reviewer approves: the edited words, everything else inherited.
+    """Return the successor that a reviewer approves: edited text, everything else inherited.
 
-    It is true since when the old one was. It passes the gates as any other; what lifts its flags is
-    the approval, if it is a person's.
+    It is valid from the same time as the old fact. It passes the gates like any other fact; the
+    approval, if by a person, removes its flags.
     """
     new = replacement(old, edits.content or old.content, actor)
     return dataclasses.replace(
@@ -248,10 +257,11 @@ def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
 
 
 def promoted_copy(fact: Fact, target: str, *, about: str | None, actor: str) -> NewFact:
-    """Return the copy of a fact for the scope above: a little less sure, its source reduced.
+    """Return the copy of a fact for the parent scope, with less confidence and a reduced source.
 
-    At the platform nothing of a realm is named; `about` is the entity when the scope above sees it.
-    An approval below lifts no flag above: there the copy's words are for other people to judge.
+    A copy at the platform names nothing of a realm. `about` is the entity if the parent scope sees
+    it. An approval in the original scope removes no flag of the copy, whose text other people must
+    judge.
     """
     refs = () if target == PLATFORM else fact.source.refs
     stated = fact_fields.stated_values(fact) | {
@@ -266,7 +276,7 @@ def promoted_copy(fact: Fact, target: str, *, about: str | None, actor: str) -> 
 
 
 def hash_of_fact(fact: Fact) -> bytes:
-    """Hash what equality means of a fact that is stored."""
+    """Hash what equality compares of a stored fact."""
     return content_hash(
         {"kind": fact.kind, "content": fact.content, "subject": fact.subject,
          "predicate": fact.predicate, "about": fact.about, "data": fact.data}
@@ -274,12 +284,12 @@ def hash_of_fact(fact: Fact) -> bytes:
 
 
 def merge_refs(refs: tuple[Ref, ...], added_refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
-    """Put references together, each once, at most 32; the first ones stay."""
+    """Merge references without duplicates; keep the first 32."""
     return tuple(dict.fromkeys((*refs, *added_refs)))[:32]
 
 
 def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
-    """Hash (subject, predicate), normalised and case-folded; None unless both are there."""
+    """Hash (subject, predicate), normalised and case-folded; None unless both are set."""
     if not (subject and predicate):
         return None
     pair = [facts.normal_key(subject), facts.normal_key(predicate)]
@@ -287,7 +297,7 @@ def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
 
 
 def content_hash(fact: Mapping[str, Any]) -> bytes:
-    """Hash what equality means from a fact's fields as the event log has them."""
+    """Hash what equality compares of a fact, from its fields in the event log."""
     statement = facts.Statement(
         fact["kind"], fact["content"], fact.get("subject"), fact.get("predicate"),
         fact.get("about"), fact.get("data"),
@@ -296,10 +306,10 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
 
 
 def rendering(fact: Mapping[str, Any]) -> str:
-    """Return the text that is indexed, from a fact's fields as the event log has them.
+    """Return the text to index from a fact's fields in the event log.
 
-    The day that it holds from is a part of it, so that a question that names the day finds it, and
-    of data who said it and when.
+    It includes the first day of validity, so that a query with that day matches, and speaker and
+    time from the data.
     """
     since = fact.get("valid_from")
     day = None if since is None else (_EPOCH + since * _MICROSECOND).date().isoformat()
@@ -312,5 +322,5 @@ def rendering(fact: Mapping[str, Any]) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Write JSON so that equal values give equal text."""
+    """Encode JSON so that equal values give equal text."""
     return _CANONICAL.encode(value)

@@ -1,4 +1,4 @@
-"""Decides when a fact may be copied one level up, and when its scope's rule copies it. Pure."""
+"""Decides whether a fact may be copied one level up, and whether its scope's rule does so. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from knowledge_client.models import Fact, Promotion
 from knowledge_service.domain import closure_messages
 from knowledge_service.domain.access_control import PLATFORM
 
-# A copy is a little less sure: what holds for one team holds for its neighbours as a rule only.
+# A copy has a little less confidence: what is true for one team is mostly true for its neighbours.
 COPY_CONFIDENCE_FACTOR = 0.9
 _SUCCESS_RATE = 0.5
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the closed runs that had a fact in front of them say about it."""
+    """The outcomes of the closed runs that recalled a fact."""
 
     missions: int
     succeeded: int
@@ -26,17 +26,17 @@ class Evidence:
 
     @property
     def success_rate(self) -> float:
-        """Return the share of counted runs that succeeded; 0 while none counted."""
+        """Return the share of counted runs that succeeded; 0 while none is counted."""
         counted = self.succeeded + self.failed
         return self.succeeded / counted if counted else 0.0
 
     def as_data(self) -> Mapping[str, Any]:
-        """Return it as the promotion keeps it."""
+        """Return the evidence as the promotion stores it."""
         return {"missions": self.missions, "succeeded": self.succeeded, "failed": self.failed}
 
 
 def count_evidence(run_outcomes: Iterable[tuple[str, str]]) -> Evidence:
-    """Count (mission, outcome) of closed runs; excluded outcomes say nothing."""
+    """Count (mission, outcome) of closed runs; excluded outcomes do not count."""
     succeeded: list[str] = []
     failed = 0
     for mission, name in run_outcomes:
@@ -49,7 +49,7 @@ def count_evidence(run_outcomes: Iterable[tuple[str, str]]) -> Evidence:
 
 
 def reason_against_promotion(fact: Fact) -> str | None:
-    """Say why a fact cannot be copied at all; None when it can."""
+    """Explain why a fact cannot be copied at all; None when it can."""
     if fact.scope == PLATFORM:
         return "it is at the top already"
     if fact.lifecycle != "live":
@@ -62,7 +62,7 @@ def reason_against_promotion(fact: Fact) -> str | None:
 
 
 def is_proven(fact: Fact, settings: Promotion, evidence: Evidence) -> bool:
-    """Tell whether the scope's own rule copies the fact."""
+    """Return whether the scope's own rule copies the fact."""
     return (
         settings.policy == "Automatic"
         and evidence.missions >= settings.min_missions

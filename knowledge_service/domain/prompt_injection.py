@@ -1,9 +1,9 @@
-"""The write gate for text that wants to be obeyed: it is flagged, stored, and not injected. Pure.
+"""The write gate for prompt injection: it flags the fact, which is stored but not injected. Pure.
 
-A fact tells how things are. What sets the reader's instructions aside, gives it another role, or
-asks it to pass data on or to hide something is kept out of prompts until a person confirms it. A
-rule needs two things together, an order and what it is about, so that ordinary advice such as
-"never run the migration twice" passes.
+A fact describes how things are. Text that overrides the reader's instructions, gives it another
+role, or asks it to disclose data or to hide something is kept out of prompts until a person
+confirms it. A rule needs two things together, an order and its object, so that ordinary advice such
+as "never run the migration twice" passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from kais import normalization
 
 INSTRUCTIONS = "instructions"
-"""The flag of such a fact."""
+"""The flag of a fact with instructions."""
 
 
 def _alternatives(phrases: str) -> str:
@@ -89,9 +89,9 @@ assistant assistants agent agents ai ais model models llm llms bot bots chatbot 
 
 @dataclass(frozen=True)
 class _Rule:
-    """Phrases that follow each other within one sentence, each at most `gap` characters on.
+    """Phrases that follow each other within one sentence, at most `gap` characters apart.
 
-    A text can break the rule only if it has one of the `signs`; without any, it needs a mark
+    A text can match the rule only if it has one of the `signs`. A rule without signs needs a mark
     (`_has_marks`).
     """
 
@@ -101,7 +101,7 @@ class _Rule:
     stops: re.Pattern[str] = re.compile(r"[.!?\n]")
 
     def is_broken_by(self, text: str) -> bool:
-        """Tell whether a text in small letters has the phrases, in time linear in its length."""
+        """Return whether a lower-case text has the phrases, in time linear in its length."""
         first, *next_phrases = self.phrases
         if not next_phrases:
             return first.search(text) is not None
@@ -113,7 +113,7 @@ class _Rule:
         return bool(ends)
 
     def _match_ends_after(self, text: str, ends: list[int], phrase: re.Pattern[str]) -> list[int]:
-        """Return where the phrase ends wherever it follows one of the ends.
+        """Return the ends of all matches of the phrase that follow one of the ends.
 
         The nearest end before a match decides: it leaves the smallest gap and the fewest stops.
         """
@@ -137,10 +137,10 @@ def _rule(signs: str, *phrases: str) -> _Rule:
 
 _PIPED = re.compile(r"\n")
 
-# Only rules whose signs a text has are tried, so that the gate costs little. The text
-# is untrusted, so no pattern has a repetition that can begin at many places and run on from each.
+# Only rules with a sign in the text are tried, so that the gate is cheap. The text is untrusted, so
+# no pattern has a repetition that can begin at many places and run on from each.
 _RULES = (
-    # Setting earlier orders aside.
+    # Overriding earlier instructions.
     _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_EARLIER}\b", rf"\b{_ORDERS}\b"),
     _rule(_SETTING, rf"\b{_SET_ASIDE}\b", rf"\b{_ORDERS} (?:above|before)\b"),
     _rule(
@@ -182,7 +182,7 @@ _RULES = (
         "mode",
         r"\b(?:developer|debug|god|jailbreak|sudo) mode (?:is )?(?:now )?(?:enabled|activated)\b",
     ),
-    # Marks of roles and templates.
+    # Markers of roles and templates.
     _rule("", r"<\|?/?(?:im_start|im_end|system|assistant|endoftext|eot_id)\b[^>\n]{0,20}>"),
     _rule("", r"<<\s{0,3}/?sys\s{0,3}>>|\[/?(?:inst|system)\]"),
     _rule("", r"## ?(?:new |system )?instructions?\b"),
@@ -229,7 +229,7 @@ _RULES = (
         gap=200,
         stops=_PIPED,
     ),
-    # Orders to a reader who is a machine.
+    # Instructions to a reader who is a machine.
     _rule(_MACHINES, rf"\b(?:as an ai|dear {_READER})\b"),
     _rule(
         _MACHINES,
@@ -258,18 +258,18 @@ _RULES = (
 )
 _NEEDED = frozenset[str]().union(*(rule.signs for rule in _RULES))
 _BETWEEN_WORDS = {n: " " for n in range(128) if not chr(n).isalnum()}
-# What somebody tells of doing is no order: `I'll never tell anyone`, `she had to skip the review`.
+# A report is not an order: `I'll never tell anyone`, `she had to skip the review`.
 _DISCLOSURE_PREFIX = re.compile(
     r"\b(?:i|he|she|they)(?:['\u2019](?:ll|d|ve)|[ ](?:will|would|can|could|did|do|had to"
     r"|have to|has to|never|always|just|not|don['\u2019]?t)){1,3}[ ][a-z]{1,20}(?=[ ])"
 )
-# Characters that are not seen hide words from rules.
+# Invisible characters that hide words from rules.
 _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0e-\\x1f\\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 
-# Cyrillic and Greek letters that are drawn like Latin ones; the commonest of Unicode's confusables.
+# Cyrillic and Greek letters that look like Latin ones; the commonest of Unicode's confusables.
 _LOOKALIKES = str.maketrans(
     "авеіјкӏмнорстухѕԁԛԝАВЕЅІЈКМНОРСТУХΑΒΕΖΗΙΚΜΝΟΡΤΥΧαεικνορτυχϲ",
     "abeijklmhopctyxsdqwABESIJKMHOPCTYXABEZHIKMNOPTYXaeikvoptuxc",
@@ -277,7 +277,7 @@ _LOOKALIKES = str.maketrans(
 
 
 def detect_flags(*texts: Any) -> tuple[str, ...]:
-    """Return the flags that texts or JSON data earn."""
+    """Return the flags of texts or JSON data."""
     for text in texts:
         if text and _is_instruction(text):
             return (INSTRUCTIONS,)
@@ -291,12 +291,12 @@ def _is_instruction(value: Any) -> bool:
     if not text.isascii():
         text = _plain(text)
     text = text.lower()
-    # Words that stand one a line are read as a sentence too.
+    # Words on separate lines are also read as one sentence.
     return _breaks_rules(text) or ("\n" in text and _breaks_rules(" ".join(text.split())))
 
 
 def may_match(text: str) -> bool:
-    """Tell whether a plain text may earn a flag, if these are words of it."""
+    """Return whether a plain text with these words may get a flag."""
     return _has_marks(text) or bool(_signal_words(text.lower()))
 
 
@@ -320,13 +320,13 @@ def _has_marks(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Write letters that look alike, and accented ones, as the plain ones that a reader takes."""
+    """Replace confusable and accented letters with the plain letters that they look like."""
     letters = normalization.without_marks(text.translate(_LOOKALIKES))
     return normalization.without_marks(normalization.normalized("NFKD", letters))
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Go through every text of JSON data, names included, as it was before it was written down."""
+    """Yield every string of JSON data, including member names, before it is encoded."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

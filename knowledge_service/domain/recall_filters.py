@@ -13,11 +13,14 @@ _SERVED = ("none", "approved")
 
 @dataclass(frozen=True)
 class Filters:
-    """Conditions that all must hold; empty tuples and None let everything pass.
+    """Conditions that must all be met; empty tuples and None match every fact.
 
-    Tags compare case-folded and all are needed. `known_at` asks for what was live then; `valid_at`
-    asks for what held in the world then, superseded since or not. `include_closed` asks also for
-    what was closed. What is injected is put into prompts: nothing flagged.
+    Attributes:
+        tags: tags that a fact must all have; the comparison ignores case.
+        known_at: match facts that were live at this time.
+        valid_at: match facts that were valid in the world at this time, even if superseded since.
+        include_closed: also match closed facts.
+        is_injection: the facts are put into prompts, so flagged facts do not match.
     """
 
     kinds: tuple[str, ...] = ()
@@ -30,7 +33,7 @@ class Filters:
 
 
 class Record(Protocol):
-    """What is looked at of a fact, whole or as a row of ranking."""
+    """The fields of a fact that filters read, from a whole fact or a row of ranking."""
 
     # fmt: off
     @property
@@ -57,12 +60,12 @@ class Record(Protocol):
 
 
 def is_match(fact: Record, filters: Filters) -> bool:
-    """Tell whether the fact is served and meets the conditions."""
+    """Return whether the fact may be returned and meets the conditions."""
     return exclusion_reason(fact, filters) is None
 
 
 def exclusion_reason(fact: Record, filters: Filters) -> str | None:
-    """Return in words why the fact is left out; None when it passes."""
+    """Return why the fact is left out, as a clause; None when it passes."""
     if fact.review not in _SERVED:
         return f"its review is {fact.review}; only reviewed facts and those without are served"
     if filters.is_injection and fact.flags:

@@ -1,10 +1,10 @@
 """The write gate for secrets.
 
-What looks like one is masked before anything is hashed, logged or stored. Pure.
+Apparent secrets are masked before anything is hashed, logged or stored. Pure.
 
-Three ways to look like one: a form that is a secret by construction; a name that says so beside a
-value that can be one; and a long word with the entropy of a random key. References to where a
-secret is kept (`${DB_PASSWORD}`, `secretKeyRef`, a path) are not secrets, nor are digests.
+Three things look like a secret: a format that only secrets have; a telling name next to a value
+that can be a secret; a long word with the entropy of a random key. References to the place of a
+secret (`${DB_PASSWORD}`, `secretKeyRef`, a path) are not secrets, nor are digests.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 MASK = "[masked]"
 
-# The text is untrusted, and every write is masked: no repetition may begin at many places and run
-# on from each. Each repetition is short, or begins only where its run begins.
+# The text is untrusted, and every write is masked, so no repetition may begin at many places and
+# run on from each. Each repetition is short, or begins only at the beginning of its run.
 _WHOLE_SECRET = re.compile(
-    # One boundary for all forms: most places are then left at the first letter of each.
+    # One boundary for all formats, so that most positions fail at the first letter of each.
     r"\b(?:"
     + "|".join(
         (
@@ -56,11 +56,11 @@ _WHOLE_SECRET = re.compile(
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
-# A JSON web token. Where the first `eyJ` of a run begins none, no later one of that run does.
+# A JSON web token. If the first `eyJ` of a run begins none, no later one of that run does.
 _JWT = re.compile(r"(?<![\w-])(?>([\w-]*?)\beyJ)[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+")
 _SIGNED_ADDRESS = re.compile(r"(?<=[?&]sig=)[\w%+/=-]{30,}+")
-# A name that says so, then the value: the name stays, so that the sentence can still be read. The
-# first letter stands apart because a search for a few letters is many times as fast.
+# A telling name, then the value. The name is kept, so that the sentence stays readable. The first
+# letter is separate because a search for a few letters is many times faster.
 _NAMED_SECRET = re.compile(
     r"""(?x)([pscatPSCAT](?i:
         (?<=p)(?:ass(?:word|wd|phrase)|wd|rivate[_-]?key)
@@ -76,8 +76,9 @@ _BEARER = re.compile(
 )
 _URL = re.compile(r"(?<=[\w+.-])(://[^\s:/@]{0,100}+:)([^\s/@]{1,500}+)(@)")
 
-# What a text has in small letters when one of the above can match: looking for these costs a
-# hundredth of the patterns, and nearly every text has none. Most need a character that few have.
+# The lower-case strings of which a text has one whenever a pattern above can match. Searching for
+# them costs a hundredth of the patterns, and nearly every text has none. Most need a character that
+# few texts have.
 _TELLTALE = (
     ("", ("pass", "secret", "key", "token", "credential", "bearer", "basic", "pwd", "akia", "asia",
           "aiza", "dapi")),
@@ -92,7 +93,8 @@ _TELLTALE = (
 )  # fmt: skip
 
 
-# A word this long that no rule above knows; what stands before it tells digests and paths.
+# The length from which an unknown word may be a key; the text before it identifies digests and
+# paths.
 _LONG_FROM = 24
 _LONG = re.compile(rf"(?<![\w+/=.:@-])[A-Za-z0-9+/_-]{{{_LONG_FROM},400}}={{0,2}}(?![\w+/=.:@-])")
 
@@ -103,24 +105,24 @@ def mask(text: str) -> str:
     if _may_hold_one(small):
         text = _masked(text)
         small = text.lower()
-    # A random key has letters of both cases; most long words have not.
+    # A random key has letters of both cases; most long words do not.
     if small == text or max(map(len, text.split()), default=0) < _LONG_FROM:
         return text
     return _LONG.sub(_mask_random, text)
 
 
-# Few kinds, schemas and references are named again and again; 4,096 of them is arbitrary.
+# A few kinds, schemas and references repeat often; 4,096 is an arbitrary bound.
 @functools.lru_cache(maxsize=4096)
 def mask_known_formats(text: str) -> str:
-    """Mask only what is a secret by its form or name, in what is an identifier.
+    """Mask only secrets with a known format or name, in a text that is an identifier.
 
-    Ids are random words as keys are, and nobody finds again what is masked.
+    Ids are random words like keys, and a masked id cannot be looked up again.
     """
     return _masked(text) if _may_hold_one(text.lower()) else text
 
 
 def may_contain_secret(text: str) -> bool:
-    """Tell whether a text can be other than it is once it is masked, if these are words of it."""
+    """Return whether masking may change a text with these words."""
     small = text.lower()
     may_be_random = small != text and max(map(len, text.split(" "))) >= _LONG_FROM
     return may_be_random or _may_hold_one(small)
@@ -167,10 +169,11 @@ def _mask_random(match: re.Match[str]) -> str:
 
 
 def _is_random(token: str) -> bool:
-    """Tell whether a word changes between cases and digits as often as chance does.
+    """Return whether a word alternates between cases and digits as often as a random one.
 
-    Identifiers are made of words, digests and ids of one case; a key in base 62 or 64 changes its
-    kind of letter at about six of ten places. The numbers are arbitrary, and held by a corpus.
+    Identifiers consist of words; digests and ids have one case. A key in base 62 or 64 changes the
+    kind of character at about six of ten positions. The numbers are arbitrary and tested with a
+    corpus.
     """
     plain = token.rstrip("=")
     if _DIGEST.match(plain):
@@ -195,10 +198,10 @@ _SAME_KIND = re.compile(r"a+|A+|0+|-+")
 
 
 def mask_tree(value: Any) -> Any:
-    """Return JSON data with the secrets in its strings and in the names of its members masked.
+    """Return JSON data with the secrets in its strings and member names masked.
 
-    A value is judged together with its member's name. Names that became equal are numbered, so that
-    no value is lost.
+    A value is checked together with its member's name. Member names that become equal are numbered,
+    so that no value is lost.
     """
     if isinstance(value, str):
         return mask(value)
@@ -225,7 +228,7 @@ def _mask_item(key: str, item: Any) -> Any:
     if not isinstance(item, str):
         return mask_tree(item)
     masked = mask(item)
-    # A name says something of what follows it at once, no more than the longest value.
+    # A name relates only to what directly follows it, at most the longest value.
     head = item[:_LONGEST_VALUE]
     if masked == item and mask(f"{key}={head}") != f"{mask(key)}={mask(head)}":
         return MASK

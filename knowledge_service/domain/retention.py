@@ -17,8 +17,11 @@ _DAY_S = 86_400.0
 class Candidate:
     """A live fact as retention sees it.
 
-    `since` is when it was last confirmed, or recorded. `usefulness` is None while nothing counted.
-    `is_kept` for what is never archived: approved, a promoted copy, or named by an open run.
+    Attributes:
+        since: the time of the last confirmation, or of the recording.
+        usefulness: None while no use is counted.
+        is_protected: never archive it: it is approved, a promoted copy, or referenced by an open
+            run.
     """
 
     fact_id: str
@@ -32,7 +35,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """A fact that goes, the version of it that was looked at, and why."""
+    """A fact to archive, the version that was examined, and the reason."""
 
     fact_id: str
     version: int
@@ -40,14 +43,14 @@ class Choice:
 
 
 def surplus(live_facts: int, settings: Retention) -> int:
-    """Return how many facts a scope has too many; 0 without `maxFacts`."""
+    """Return the number of facts above `maxFacts`; 0 without that bound."""
     return max(0, live_facts - settings.max_facts) if settings.max_facts else 0
 
 
 def choose_for_archive(
     candidates: Iterable[Candidate], count: int, settings: Retention, now: datetime
 ) -> tuple[Choice, ...]:
-    """Choose the first `count` facts to archive, in order; holds `count` candidates at most."""
+    """Choose `count` facts to archive, in order; holds at most `count` candidates in memory."""
     chosen = heapq.nsmallest(
         count,
         (candidate for candidate in candidates if not candidate.is_protected),

@@ -10,26 +10,26 @@ from knowledge_client.models import Fact, Run, RunIn
 from knowledge_service.domain.access_control import PrincipalType, realm_of
 from knowledge_service.errors import InvalidBody
 
-# Both bounds of counters are arbitrary: the operator writes one.
+# An arbitrary bound: the operator writes one counter.
 _MAX_COUNTERS = 64
 MAX_COUNTER_NAME = 64
 _IDENTITY = ("kind", "namespace", "scope")
 
 
 class RunKey(NamedTuple):
-    """What names a run: an id is unique in its realm, and another realm may have the same."""
+    """The identity of a run: ids are unique in a realm, and two realms may use the same id."""
 
     realm: str
     run_id: str
 
 
 def key_of(run: Run) -> RunKey:
-    """Return what names a run of the ledger."""
+    """Return the key of a run of the ledger."""
     return RunKey(realm_of(run.scope), run.run_id)
 
 
 class RunMismatch(Exception):
-    """The run is another one: `field` has the value `recorded`."""
+    """The run differs from the recorded one, where `field` has the value `recorded`."""
 
     def __init__(self, field: str, recorded: str) -> None:
         super().__init__(f"{field} is {recorded}")
@@ -38,13 +38,14 @@ class RunMismatch(Exception):
 
 
 def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
-    """Return the run with what is new; what is absent in `new` stays as it was.
+    """Return the run with the new values; values that `new` lacks do not change.
 
-    A closed run takes what was missing, as when its opening comes late, and never another outcome.
+    A closed run accepts missing values, as when its opening arrives late, but never another
+    outcome.
 
     Raises:
-        Differs: its kind, namespace, scope or recorded outcome is another.
-        InvalidBody: it would have too many counters.
+        RunMismatch: kind, namespace, scope or recorded outcome differs.
+        InvalidBody: the run would have too many counters.
     """
     changes = new.model_dump(exclude_unset=True, exclude_none=True)
     if old is None:
@@ -54,7 +55,7 @@ def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
         _require_same_run(old, new)
         merged = old.model_dump() | _allowed(old, changes)
         merged["counters"] = old.counters | new.counters
-        # A run that was stored with more still takes what adds none.
+        # A run stored with more counters still accepts a report that adds none.
         _require_few_counters(run_id, len(merged["counters"]), allowed=len(old.counters))
     if merged["outcome"] is not None and merged["closed_at"] is None:
         merged["closed_at"] = now
@@ -77,15 +78,15 @@ def _require_same_run(old: Run, new: RunIn) -> None:
 def _allowed(old: Run, changes: dict[str, object]) -> dict[str, object]:
     if old.closed_at is None:
         return changes
-    # A closed run is settled: a late opening only fills what is missing.
+    # A closed run is settled: a late opening only fills in missing values.
     return {name: value for name, value in changes.items() if getattr(old, name) in (None, {})}
 
 
 def usage_kind_of_outcome(run: Run, closed_by: PrincipalType) -> str | None:
-    """Return the usage kind that the run's facts earn.
+    """Return the usage kind to count for the facts that the run recalled.
 
-    None while open, for excluded outcomes, and for what an agent closed: it would praise its own
-    facts, and how runs end is not an agent's to say.
+    None while the run is open, for excluded outcomes, and for a run that an agent closed: an agent
+    would praise its own facts, and does not decide how runs end.
     """
     if run.outcome is None or closed_by == "agent":
         return None
@@ -96,12 +97,12 @@ def usage_kind_of_outcome(run: Run, closed_by: PrincipalType) -> str | None:
 
 
 def is_own(run_id: str, fact: Fact) -> bool:
-    """Tell whether a fact was learnt in the run: its outcome says nothing about that one."""
+    """Return whether a fact was learnt in the run; the run's outcome is no evidence for it."""
     return any(ref.type == "run" and ref.id == run_id for ref in fact.source.refs)
 
 
 def duration_s(run: Run) -> float | None:
-    """Return how long the run took by its own times; None unless it has both."""
+    """Return the run's duration in seconds, by its own times; None unless it has both."""
     if run.started_at is None or run.finished_at is None:
         return None
     return (run.finished_at - run.started_at).total_seconds()

@@ -1,10 +1,10 @@
-"""Positions that leave the service: encrypted, authenticated, bound to what they are for. Pure.
+"""Stream positions that leave the service: encrypted, authenticated, bound to a purpose. Pure.
 
-A token is a nonce and the position under AES-256-GCM (SP 800-38D). Each purpose has its own key,
-derived by HKDF-SHA256 (RFC 5869) from the secret of the store, and is the associated data of its
-tokens. Two tokens of one position share nothing, and none tells how many events others made.
-
-The library is loaded with the first token: it takes 7 MiB, and many services never make one.
+A token is a nonce and the position, encrypted with AES-256-GCM (SP 800-38D). Each purpose has its
+own key, derived by HKDF-SHA256 (RFC 5869) from the secret of the store; the purpose is the
+associated data of its tokens. Two tokens of one position have nothing in common, and no token
+reveals how many events others made. The library is loaded with the first token: it takes 7 MiB, and
+many services never make one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _LONGEST = 512
 
 
 class Unsealed(Exception):
-    """The token is none that was sealed with this key for this purpose."""
+    """The token was not sealed with this key for this purpose."""
 
 
 class Seal:
-    """Seals texts for one purpose, as for the stream of one principal."""
+    """Seals texts for one purpose, such as the event stream of one principal."""
 
     def __init__(self, key: bytes, purpose: str) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 (7 MiB)
@@ -31,15 +31,15 @@ class Seal:
         self._cipher = AESGCM(_key_for(key, self._purpose))
 
     def close(self, text: str, nonce: bytes) -> str:
-        """Make a token; the nonce has 12 bytes and must be random and new."""
+        """Return a token for the text; the nonce has 12 bytes and must be random and unused."""
         token = nonce + self._cipher.encrypt(nonce, text.encode(), self._purpose)
         return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
     def open(self, token: str) -> str:
-        """Read a token back.
+        """Return the text of a token.
 
         Raises:
-            Unsealed: it was made up, or for something else, or by a version before this one.
+            Unsealed: the token is forged, or made for another purpose or by an earlier version.
         """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 (loaded with the cipher)
 
@@ -58,7 +58,7 @@ class Seal:
         return text.decode()
 
 
-# Few purposes are asked for again and again; 1,024 of them is an arbitrary number.
+# A few purposes are used often; 1,024 is an arbitrary bound.
 @functools.lru_cache(maxsize=1024)
 def _key_for(key: bytes, purpose: bytes) -> bytes:
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 (loaded with the cipher)

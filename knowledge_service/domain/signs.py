@@ -1,10 +1,9 @@
-"""Which gate need look at a text: known from its words, each of which was looked at before.
+"""Signs: which write gate must check a text, derived from its words and cached by word.
 
-A secret has a sign and an order a word of its own, and neither goes beyond a space. So a text whose
-words have no sign is masked nowhere, and one without such a word is flagged for nothing. The same
-holds for many texts, and for words never met before: put together they are looked at once, and one
-by one only when something is found. What is remembered here changes how long an answer takes, never
-the answer.
+Every secret has a sign, and every order a signal word, and neither spans a space. So a text whose
+words have no sign needs no masking, and one without a signal word gets no flag. The same holds for
+several texts and for new words: they are checked together first, and one by one only if a sign is
+found. The cache affects how long an answer takes, never the answer.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from types import MappingProxyType
 
 from knowledge_service.domain import prompt_injection, redaction
 
-# A few megabytes; a longer word is a blob that nobody repeats.
+# A few megabytes; a longer word is a blob that hardly ever repeats.
 _MOST, _LONGEST = 65_536, 64
 
 SECRET, ORDER = 1, 2
-"""It may hold a secret (`redaction`); it may be an order (`gate`)."""
+"""The text may hold a secret (`redaction`), or an order (`prompt_injection`)."""
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class _Memory:
-    """Words that were looked at: those without any sign, and what the others may be."""
+    """A cache of checked words: those without a sign, and the signs of the others."""
 
     def __init__(self) -> None:
         self.plain: set[str] = set()
         self.signed: dict[str, int] = {}
 
     def signs(self, text: str) -> Mapping[str, int]:
-        """Return which words of a text have signs, and what they may be."""
+        """Return the words of a text that have signs, with their signs."""
         left = set(_words(text)) - self.plain
         if not left:
             return _NOTHING
@@ -57,7 +56,7 @@ class _Memory:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it is time to begin anew."""
+        """Return whether the cache must be replaced."""
         return len(self.plain) + len(self.signed) > _MOST
 
 
@@ -69,12 +68,12 @@ _kept = _Kept()
 
 
 def of(text: str) -> int:
-    """Return what a text may be; of what it is not, its gate knows nothing to say."""
+    """Return the signs of a text; a gate need not check a text without its sign."""
     return _any(_signs(text).values())
 
 
 def of_all(texts: Sequence[str]) -> Sequence[int]:
-    """Return what each of some texts may be."""
+    """Return the signs of each text."""
     signed = _signs("\n".join(texts))
     if not signed:
         return [0] * len(texts)
@@ -88,12 +87,12 @@ def of_all(texts: Sequence[str]) -> Sequence[int]:
 def _signs(text: str) -> Mapping[str, int]:
     found = _kept.memory.signs(text)
     if _kept.memory.is_full:
-        _kept.memory = _Memory()  # to remember which was asked for last would cost more
+        _kept.memory = _Memory()  # tracking the order of use would cost more
     return found
 
 
 def _words(text: str) -> list[str]:
-    # Other white space is no end of a word to the gates: it may hide one.
+    # Other white space does not end a word for the gates: it may hide one.
     return text.replace("\n", " ").split(" ")
 
 
@@ -102,7 +101,7 @@ def _any(signs: Iterable[int]) -> int:
 
 
 def _look(words: str) -> int:
-    """Look at words with a space between each two: what any of them may be, or more."""
+    """Check words separated by spaces; return the signs of any of them, or more."""
     if not (words.isascii() and words.isprintable()):
         return SECRET | ORDER
     return SECRET * redaction.may_contain_secret(words) | ORDER * prompt_injection.may_match(words)

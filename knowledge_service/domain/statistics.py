@@ -20,17 +20,17 @@ from knowledge_client.models import (
     ValueStats,
 )
 
-# Below ten counted uses a scope's own success rate says little; one half stands in for it.
+# A success rate of fewer than ten counted uses says little; one half is used instead.
 _MIN_COUNTED = 10
 _PRIOR_WEIGHT = 4
 VALUES: Final = 20
-"""Values of a parameter that are told apart; the rarer ones are summed up. Arbitrary."""
+"""Values of a parameter that are reported separately; rarer ones are summed up. Arbitrary."""
 _VALUE_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """The part of a run that is counted."""
+    """The fields of a run that statistics use."""
 
     revision: int | None
     outcome: str | None
@@ -41,7 +41,7 @@ class LedgerRow:
 
 
 def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> BlueprintStats:
-    """Count the runs of one Blueprint, all together and per revision."""
+    """Count the runs of one Blueprint, in total and per revision."""
     by_revision: dict[int, list[LedgerRow]] = defaultdict(list)
     for row in rows:
         if row.revision is not None:
@@ -59,7 +59,7 @@ def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> Blueprint
 
 
 def parameter_stats(rows: Sequence[LedgerRow]) -> tuple[ParameterStats, ...]:
-    """Count runs by the value of each parameter that they had, by name."""
+    """Count runs by the value of each of their parameters, by parameter name."""
     by_name: dict[str, dict[str, list[LedgerRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         for name, value in row.parameters.items():
@@ -78,7 +78,7 @@ def _value_stats(rows_by_value: Mapping[str, Sequence[LedgerRow]]) -> tuple[Valu
 
 
 def _canonical_value(value: Any) -> str:
-    """Write a value so that equal ones are written alike; numbers as JSON compares them."""
+    """Encode a value so that equal values are equal texts; numbers as JSON compares them."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -86,9 +86,9 @@ def _canonical_value(value: Any) -> str:
 
 
 def usefulness(succeeded: int, failed: int) -> float | None:
-    """Return the share of uses that went well, drawn towards the prior; None while nothing counted.
+    """Return the share of successful uses, drawn towards the prior; None while none is counted.
 
-    (s + 4b) / (s + f + 4), with b the scope's own rate, one half while fewer than ten counted.
+    (s + 4b) / (s + f + 4), with b the scope's own rate, or one half below ten counted uses.
     """
     counted = succeeded + failed
     if not counted:

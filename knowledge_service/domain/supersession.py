@@ -1,6 +1,6 @@
-"""Which of two statements about one thing holds.
+"""Decides which of two statements about one thing is valid.
 
-Decided by key and valid time, never by confidence. Pure.
+The key and the valid time decide, never the confidence. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 class Holder:
     """A live fact with the key of the new one.
 
-    `since` is valid_from, or recorded_at without one.
+    `since` is `valid_from`, or `recorded_at` without one.
     """
 
     fact_id: str
@@ -25,10 +25,10 @@ class Holder:
 
 @dataclass(frozen=True)
 class SupersessionVerdict:
-    """What the new fact does to those that held its key.
+    """The effect of a new fact on the live facts with its key.
 
-    `closes` end where the new one begins; with `until` the new one is recorded already closed at
-    that moment.
+    The facts in `closes` end where the new one begins. With `closed_at` the new fact is recorded as
+    already closed at that time.
     """
 
     closes: tuple[str, ...] = ()
@@ -44,10 +44,10 @@ def decide_supersession(
     *,
     is_approved: bool = False,
 ) -> SupersessionVerdict:
-    """Compare the new fact, true since `since`, with every live fact of its scope and key.
+    """Compare the new fact, valid from `since`, with every live fact of its scope and key.
 
-    With `is_approved` it is a draft that is being approved: a later fact without approval does not
-    supersede it, and both stay live.
+    With `is_approved` the new fact is a draft that is being approved: a later fact without approval
+    does not supersede it, and both stay live.
     """
     closes, contradicts = [], []
     successor: Holder | None = None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from knowledge_client.models import Quota
 
 _MINUTE_S = 60.0
-# A hundred a second, sustained, is far beyond what an agent has to say; people and the operator
-# have no bound unless one is given.
+# A hundred a second, sustained, is far more than an agent needs. People and the operator have no
+# limit unless one is set.
 AGENT_DEFAULTS = Quota(
     writes_per_minute=6_000,
     facts_per_minute=6_000,
@@ -20,16 +20,16 @@ AGENT_DEFAULTS = Quota(
 
 @dataclass(frozen=True)
 class TokenBucket:
-    """A share of `per_minute`; full at first, and at most that full ever."""
+    """A bucket of at most `per_minute` tokens, which refills in a minute and starts full."""
 
     per_minute: int
     tokens: float
     at_s: float
 
     def take(self, amount: float, now_s: float) -> TokenBucket | float:
-        """Return the bucket without the amount, or in how many seconds there will be enough.
+        """Return the bucket without the amount, or the seconds until there are enough tokens.
 
-        What is larger than the whole share passes when the bucket is full: it empties it.
+        An amount above the capacity passes when the bucket is full, and empties it.
         """
         share = float(self.per_minute)
         filled = min(share, self.tokens + max(0.0, now_s - self.at_s) * share / _MINUTE_S)
@@ -40,7 +40,7 @@ class TokenBucket:
 
 
 def effective_quota(quota: Quota | None, *, is_agent: bool) -> Quota:
-    """Return the quota that holds: what was given, and for agents the default where nothing was."""
+    """Return the given limits; for agents, defaults replace those that are not set."""
     default = AGENT_DEFAULTS if is_agent else Quota()
     if quota is None:
         return default
