@@ -1,1 +1,1 @@
-"""The event log of the service, whatever database keeps it: events, payloads and their hashes."""
+"""The event log of the service, independent of the database: events, payloads and their hashes."""

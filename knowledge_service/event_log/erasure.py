@@ -1,8 +1,8 @@
-"""Erases facts from the log. The hash chain stays whole.
+"""Erases facts from the log without breaking the hash chain.
 
-The text of a fact stands in the events about it, and in two more places: the edits of the review
-that it came from, in an event about the fact before it, and its aliases, in events about facts that
-had them before. The review is recorded again without its edits; an alias goes with its last holder.
+The events about a fact contain its text. So do two other places: the edits of the review that
+created it, in an event about its predecessor; and its aliases, in events about facts that had them
+before. The review is recorded again without its edits. An alias is erased with its last holder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ErasableFact:
 
 @dataclass(frozen=True)
 class ErasedAlias:
-    """An alias that was erased, and the facts that had it."""
+    """An erased alias, and the facts that had it."""
 
     alias: Part
     holders: frozenset[str]
@@ -40,27 +40,27 @@ class ErasedAlias:
 
 @dataclass
 class FactErasure:
-    """Takes one fact out of the log's payloads; projections and index are left to the caller."""
+    """Erases one fact from the payloads of the log; the caller updates projections and index."""
 
     log: LogTable
     references: FactReferences
     fact: ErasableFact
     text: str = ""
-    """What the fact was indexed by."""
+    """The text that the fact was indexed by."""
     touched: set[int] = field(default_factory=set)
     """Events of which a part was erased."""
     aliases: list[ErasedAlias] = field(default_factory=list)
     _recorded: tuple[int, int] | None = None
-    """The event that recorded the fact, and the place of its part."""
+    """The event that recorded the fact, and the index of its part."""
     _emptied: set[int] = field(default_factory=set)
-    """Events of which nothing is left."""
+    """Events with no part left."""
     _detached: list[tuple[int, int]] = field(default_factory=list)
-    """Events of which nothing is left about another fact, and the number of that."""
+    """Events with no part left about another fact, and the number of that fact."""
     _restated: list[tuple[int | None, Part]] = field(default_factory=list)
 
     def erase(self) -> None:
         """Erase the text of the fact from every payload that contains it."""
-        # First, because its own aliases lead to the facts that had them earlier.
+        # First, because the fact's aliases lead to the facts that had them earlier.
         for scope_no, namespace, value in self.references.aliases(self.fact.number):
             self._erase_alias(scope_no, {"namespace": namespace, "value": value})
         operations = self.references.operations(self.fact.number)
@@ -72,7 +72,7 @@ class FactErasure:
                 self._erase_in(seq, with_edits=False)
 
     def events(self, *, actor: str, reason: str) -> Iterator[tuple[str, PendingEvent]]:
-        """Return what to append to the log, by type: the erasure, and reviews without edits."""
+        """Yield the events to append, by type: the erasure, and the reviews without their edits."""
         part: dict[str, Any] = {
             "fact": self.fact.id, "scope": self.fact.scope_no, "events": sorted(self._emptied),
             "reason": reason, "number": self.fact.number, "detached": self._detached,
@@ -95,11 +95,11 @@ class FactErasure:
         return {seq for seq, op in reviews if op in recording}
 
     def _entry(self, seq: int) -> LogEntry | None:
-        """Return an event that has a payload."""
+        """Return the entry of an event, or None if it has no payload."""
         return next((entry for entry in self.log.entries(seq, seq) if entry.payload), None)
 
     def _parts(self, entry: LogEntry) -> Iterator[tuple[int, Part]]:
-        """Return the parts about the fact, by their places."""
+        """Yield the parts about the fact, with their indexes."""
         patterns = (self.fact.id.encode(), b'_no":%d' % self.fact.number)
         for part_index, part in _parts_containing(entry, patterns):
             if self._is_about_fact(part):
@@ -138,7 +138,7 @@ class FactErasure:
         review = {name: part[name] for name in ("fact", "decision", "actor_type", "reason")}
         in_force = self.references.is_review_in_force(row.seq, part["fact"])
         review |= {"seq": row.seq, "at": row.at, "by": row.actor, "stands": in_force}
-        # What the edits replaced stays replaced.
+        # The edits still replaced the original text.
         review["edited"] = True
         self._restated.append((row.scope_no, review))
 

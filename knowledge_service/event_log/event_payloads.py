@@ -1,8 +1,9 @@
-"""How an event's payload is kept: salted, hashed into the chain, and erasable a part at a time.
+"""The encoding of event payloads: salted, hashed into the chain, and erasable part by part.
 
-An event about one thing has one part: its hash is SHA-256 of salt and bytes, as it always was. An
-event about many has a line and a salt for each, and its hash is that of the parts' hashes in order;
-an erased line leaves `#` and its hash, so that the chain still verifies and nothing can be guessed.
+An event about one thing has one part; its hash is SHA-256 of salt and bytes, as in every version.
+An event about several things has a line and a salt for each, and its hash is that of the parts'
+hashes in order. An erased line leaves `#` and its hash, so that the chain still verifies and
+nothing can be guessed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _sha256 = hashlib.sha256
 
 
 class UnreadablePayload(Exception):
-    """A payload is not what was written: damage that the database does not notice."""
+    """A payload is not what was written; the database does not notice this damage."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,18 @@ class StoredPayload:
 
     @property
     def hash(self) -> bytes:
-        """Return what the event's `payload_hash` must be."""
+        """Return the hash that the event's `payload_hash` must equal."""
         hashes = [_hash(salt, line) for salt, line in _lines(self)]
         return hashes[0] if len(hashes) == 1 else hashlib.sha256(b"".join(hashes)).digest()
 
 
 def encode(parts: Sequence[Part]) -> StoredPayload:
-    """Write an event's parts."""
+    """Encode an event's parts."""
     return encode_lines([msgspec.json.encode(part) for part in parts])[0]
 
 
 def encode_lines(lines: Sequence[bytes]) -> tuple[StoredPayload, bytes]:
-    """Seal an event's parts as they are written already; returned with the hash of all of them."""
+    """Encode an event's parts, which are JSON already; also return the hash of the payload."""
     salts = secrets.token_bytes(_SALT_LENGTH * len(lines))
     payload = StoredPayload(salts, b"\n".join(lines))
     if len(lines) == 1:
@@ -57,10 +58,10 @@ def encode_lines(lines: Sequence[bytes]) -> tuple[StoredPayload, bytes]:
 
 
 def decode(payload: StoredPayload) -> tuple[Part | None, ...]:
-    """Read the parts back; None for one that was erased.
+    """Decode the parts; an erased part is None.
 
     Raises:
-        UnreadablePayload: they are none.
+        UnreadablePayload: the payload cannot be parsed.
     """
     try:
         lines = [line for _, line in _lines(payload)]
@@ -72,14 +73,14 @@ def decode(payload: StoredPayload) -> tuple[Part | None, ...]:
 def parts_containing(
     payload: StoredPayload, patterns: Sequence[bytes]
 ) -> Iterator[tuple[int, Part]]:
-    """Go through the parts, by their places, whose bytes have one of these: few of many."""
+    """Yield the parts whose bytes contain one of the patterns, with their indexes."""
     for part_index, (_, line) in enumerate(_lines(payload)):
         if not line.startswith(_ERASED) and any(pattern in line for pattern in patterns):
             yield part_index, json.loads(line)
 
 
 def without_parts(payload: StoredPayload, erased_indexes: Collection[int]) -> StoredPayload | None:
-    """Take the parts at some places out; None when nothing would be left."""
+    """Return the payload without some parts; None when no part would be left."""
     salts, lines, remaining = [], [], 0
     for part_index, (salt, line) in enumerate(_lines(payload)):
         is_erased = line.startswith(_ERASED)

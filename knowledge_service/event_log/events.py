@@ -1,4 +1,4 @@
-"""Events of the log: as they are read, as they are to be appended, and as they are stored."""
+"""Events of the log: as read, before they are appended, and as stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge_service.event_log.event_payloads import StoredPayload
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One row of the log with its payload; a part that was erased is None."""
+    """One row of the log with its payload; an erased part is None."""
 
     seq: int
     scope_no: int | None
@@ -21,25 +21,25 @@ class Event:
     parts: tuple[Mapping[str, Any] | None, ...]
 
     def remaining_parts(self) -> Iterator[Mapping[str, Any]]:
-        """Go through the parts that were not erased."""
+        """Yield the parts that were not erased."""
         return (part for part in self.parts if part is not None)
 
     @property
     def op(self) -> int:
-        """Return the first event of what the call did that this is part of."""
+        """Return the first event of the operation that this event is part of."""
         return int(next((part["op"] for part in self.remaining_parts() if "op" in part), self.seq))
 
     @property
     def is_link_alone(self) -> bool:
-        """Whether it is a link that somebody made or closed, and not a part of something larger.
+        """Whether the event made or closed a link on its own, not as part of a larger operation.
 
-        It is a statement about the fact that it starts from: the other is named by it, not changed.
+        Such a link is a statement about the fact at its start; the other fact is only referenced.
         """
         return self.type.startswith("link.") and self.op == self.seq
 
 
 class PendingEvent(NamedTuple):
-    """An event to append: its scope, who causes it, and its parts."""
+    """An event to append: its scope, its actor, and its parts."""
 
     scope_no: int | None
     actor: str
@@ -47,7 +47,7 @@ class PendingEvent(NamedTuple):
 
 
 class EncodedEvent(NamedTuple):
-    """An event to append, its parts as lines of JSON."""
+    """An event to append, with its parts as lines of JSON."""
 
     scope_no: int | None
     actor: str
@@ -55,7 +55,7 @@ class EncodedEvent(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event without its payload, in the order in which the chain hashes it."""
+    """An event without its payload, with the columns in the order that the chain hashes."""
 
     seq: int
     scope_no: int | None
@@ -67,7 +67,7 @@ class EventRow(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """A stored event; no payload when all of it was erased."""
+    """A stored event; `payload` is None when all of it was erased."""
 
     row: EventRow
     payload: StoredPayload | None

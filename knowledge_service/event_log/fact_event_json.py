@@ -1,4 +1,4 @@
-"""The payload of a recorded fact, made from the list of `fact_fields`."""
+"""The payload of a recorded fact, derived from the fields in `fact_fields`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMES = tuple(at for at, each in enumerate(STORED_FIELDS) if each.encoding is E
 _DEFAULTS = tuple(
     (at, each.default) for at, each in enumerate(STORED_FIELDS) if each.default is not None
 )
-# Positional, without types: the values are checked already, and a default is left out.
+# Positional and untyped: the values are validated already, and defaults are omitted.
 _Line: Any = msgspec.defstruct(
     "_Line", [(name, Any, None) for name in NAMES], omit_defaults=True, gc=False
 )
@@ -27,9 +27,9 @@ _JSON_ENCODER = msgspec.json.Encoder()
 
 
 def payload_values(new: NewFact, source: Any) -> list[Any]:
-    """Return a fact's values as a payload has them, in the order of `NAMES`; None is left out.
+    """Return a fact's payload values in the order of `NAMES`; None stands for an omitted value.
 
-    `source` is `encode_source` of its source, in the form that the caller needs.
+    `source` is the fact's source, encoded by `encode_source`, in the form that the caller needs.
     """
     values = list(_values_of(new))
     values[_SOURCE] = source
@@ -43,18 +43,18 @@ def payload_values(new: NewFact, source: Any) -> list[Any]:
 
 
 def encode_source(source: Source) -> dict[str, Any]:
-    """Return a source as a payload has it."""
+    """Return the payload form of a source."""
     return source.model_dump(mode="json", exclude_none=True)
 
 
 def fields(new: NewFact, fact_id: str) -> dict[str, Any]:
-    """Return the payload of a recorded fact, up to its number."""
+    """Return the payload of a recorded fact without its number."""
     values = zip(NAMES, payload_values(new, encode_source(new.source)), strict=True)
     return {"fact": fact_id, **{name: value for name, value in values if value is not None}}
 
 
 def encode_without_ids(facts: Sequence[NewFact]) -> list[bytes]:
-    """Encode what `fields` returns of each fact as JSON, without its id, at half the cost."""
+    """Encode the `fields` of each fact, without its id, as JSON at half the cost."""
     sources: dict[int, msgspec.Raw] = {}  # facts of one call mostly share the object
     lines = []
     for new in facts:
@@ -67,7 +67,7 @@ def encode_without_ids(facts: Sequence[NewFact]) -> list[bytes]:
 
 
 def with_ids(lines: Sequence[bytes], fact_ids: Sequence[str], first: int) -> list[bytes]:
-    """Put numbers, from the first on, and ids before what `encode_without_ids` returns."""
+    """Prefix the lines of `encode_without_ids` with ids and with numbers from `first` on."""
     numbered = enumerate(zip(lines, fact_ids, strict=True), first)
     return [
         b'{"no":%d,"fact":"%b",%b' % (fact_no, fact_id.encode(), line[1:])

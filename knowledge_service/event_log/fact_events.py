@@ -1,6 +1,6 @@
 """Events about facts: their types, and how each changes a fact.
 
-The rules take values and return values, so that every store applies an event alike.
+The rules map values to values, so that every store applies an event alike.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ CHANGES = (
     CONFIRMED, "fact.closed", "fact.restored", REVIEWED, "fact.flagged", "fact.archived",
     "fact.undone", "fact.bounded",
 )  # fmt: skip
-"""Events that set columns of facts."""
+"""Types of the events that set columns of facts."""
 CHANGEABLE = (*fact_fields.CHANGEABLE, "lifecycle", "closed_at", "closed_reason", "closed_by")
-"""The columns of a fact that an event may set; all else of a fact never changes."""
+"""The columns of a fact that an event may set; the others never change."""
 
 
 @dataclass(frozen=True)
 class FactChange:
-    """What an event makes of a fact."""
+    """The effect of an event on a fact."""
 
     columns: Mapping[str, Any]
-    """All that may change, as it is afterwards."""
+    """The changeable columns after the event."""
     live_delta: int
-    """What the scope's count of live facts gains."""
+    """The change of the scope's number of live facts."""
 
 
 def compute_change(old_values: Mapping[str, Any], values: Mapping[str, Any]) -> FactChange | None:
-    """Return what the values that a part sets make of a fact; None when none of them is new.
+    """Return the effect of the values that a part sets; None when none of them is new.
 
-    Then the fact gets no new version.
+    In that case the fact gets no new version.
     """
     new_values = {**old_values, **values}
     if new_values == old_values:
@@ -53,17 +53,17 @@ def compute_change(old_values: Mapping[str, Any], values: Mapping[str, Any]) -> 
 
 
 def normal_tags(tags: Iterable[str]) -> set[str]:
-    """Return tags as they are searched for."""
+    """Return tags in the form that searches compare."""
     return {kais_facts.normal_tag(tag) for tag in tags}
 
 
 def index_text(part: Part) -> tuple[int, str]:
-    """Return the number of a recorded fact, and the text that it is indexed by."""
+    """Return the number of a recorded fact, and the text to index."""
     return part["no"], rendering(part)
 
 
 def index_texts(event: Event) -> Collection[tuple[int, str]]:
-    """Return number and text of each fact that an event recorded."""
+    """Return the number and text of each fact that an event recorded."""
     return [index_text(part) for part in event.remaining_parts()]
 
 

@@ -1,4 +1,4 @@
-"""The hash chain: every event carries the hash of the one before it."""
+"""The hash chain: every event contains the hash of its predecessor."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ EMPTY = ChainHead(0, bytes(32), 0)
 
 
 def event_hash(row: Sequence[Any]) -> bytes:
-    """Hash an event's columns in their order; the next event carries it as `prev_hash`."""
+    """Hash an event's columns in their order; the next event stores the hash as `prev_hash`."""
     fields = [item.hex() if isinstance(item, bytes) else item for item in row]
     return hashlib.sha256(canonical(fields).encode()).digest()
 
 
 def read_head(log: LogTable) -> ChainHead:
-    """Return the end of the chain of a log."""
+    """Return the end of a log's chain."""
     row = log.last_row()
     return EMPTY if row is None else ChainHead(row.seq, event_hash(row), row.at)
 
 
 class EventAppender:
-    """Appends events of one moment to the chain."""
+    """Appends events with one time to the chain."""
 
     def __init__(self, log: LogTable, head: ChainHead, at_us: int) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class EventAppender:
         self.head = head
 
     def append(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
-        """Append events of one type; each of their parts can be erased alone."""
+        """Append events of one type, whose parts can be erased separately."""
         encoded = [[msgspec.json.encode(part) for part in event.parts] for event in events]
         seqs = self.append_encoded(
             kind,
@@ -70,7 +70,7 @@ class EventAppender:
         ]
 
     def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:
-        """Append events whose parts are JSON already; return their numbers."""
+        """Append events with parts that are JSON already; return their numbers."""
         entries = []
         for scope_no, actor, lines in events:
             seq = self.head.seq + 1

@@ -1,7 +1,7 @@
-"""What the log says about the index: texts of facts, moves between scopes, and tombstones.
+"""The index data in the log: texts of facts, moves between scopes, and tombstones.
 
-An erased fact keeps its place in the index as a tombstone. `fact.erased` names the event and the
-part that recorded the fact; of facts erased before it did so the index has no tombstone.
+An erased fact keeps its position in the index as a tombstone. `fact.erased` names the event and the
+part that recorded the fact. Older erasures do not, and the index has no tombstone for their facts.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from knowledge_service.event_log.ports import LogReader
 from knowledge_service.event_log.replay import event_of
 
 SCOPE_ADOPTED = "scope.adopted"
-"""A retired scope came back and took over what its successor had."""
+"""A retired scope returned and took over the facts of its successor."""
 
 
 @dataclass(frozen=True)
 class Tombstone:
-    """An erased fact: the scope that it was in, and its number."""
+    """An erased fact: its last scope, and its number."""
 
     scope_no: int
     fact_no: int
 
 
 def moved_facts(event: Event) -> Mapping[int, int]:
-    """Return the new scopes of the facts that an event moved, by their numbers."""
+    """Return the new scopes of the facts that an event moved, by fact number."""
     if event.type != SCOPE_ADOPTED or event.scope_no is None:
         return {}
     return {
@@ -36,7 +36,7 @@ def moved_facts(event: Event) -> Mapping[int, int]:
 
 
 def last_moves(log: LogReader) -> dict[int, tuple[int, int]]:
-    """Return by which event facts were moved last, and to which scope, by their numbers."""
+    """Return the event and the target scope of each fact's last move, by fact number."""
     moves: dict[int, tuple[int, int]] = {}
     for event in map(event_of, log.entries_of_type(SCOPE_ADOPTED)):
         moves |= {number: (event.seq, to) for number, to in moved_facts(event).items()}
@@ -44,7 +44,7 @@ def last_moves(log: LogReader) -> dict[int, tuple[int, int]]:
 
 
 def tombstones(log: LogReader) -> Mapping[int, Mapping[int, Tombstone]]:
-    """Return the tombstones by the event, and the place of the part in it, of their facts."""
+    """Return the tombstones by recording event and the index of the part in that event."""
     emptied = _emptied_scopes(log)
     tombstones_by_event: dict[int, dict[int, Tombstone]] = {}
     for event in map(event_of, log.entries_of_type(fact_events.ERASED)):
@@ -60,10 +60,10 @@ def tombstones(log: LogReader) -> Mapping[int, Mapping[int, Tombstone]]:
 def documents(
     event: Event, erased: Mapping[int, Tombstone]
 ) -> Iterator[tuple[int, int, str | Tombstone]]:
-    """Return scope, number and text of what an event brought to the index, erased facts included.
+    """Yield scope, number and text of the facts that an event added to the index.
 
-    Those are named by the place of their part; nothing else is left of an event of which all parts
-    were erased.
+    An erased fact has a `Tombstone` in place of its text. `erased` holds the tombstones of the
+    event by part index, because nothing else is left of an event without parts.
     """
     if event.type not in {fact_events.RECORDED, legacy_rows.TYPE}:
         return
@@ -84,7 +84,7 @@ def documents(
 
 
 def _emptied_scopes(log: LogReader) -> dict[int, int]:
-    """Return when scopes were emptied last, because their facts moved."""
+    """Return the last event that emptied each scope by moving its facts."""
     return {
         part["from"]: event.seq
         for event in map(event_of, log.entries_of_type(SCOPE_ADOPTED))

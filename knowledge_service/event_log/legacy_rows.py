@@ -1,4 +1,4 @@
-"""`row.kept`: a row of a table as it was when the log began to be enough to replay."""
+"""`row.kept`: a row of a table from before the log alone sufficed for a replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE = "row.kept"
 
 
 def encode(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an event that holds a row."""
+    """Encode a row as the part of an event."""
     encoded = {
         name: {"hex": value.hex()} if isinstance(value, bytes) else value
         for name, value in row.items()
@@ -22,7 +22,7 @@ def encode(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decode(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row that a part holds."""
+    """Decode the row in a part of an event."""
     return {
         name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
         for name, value in part["row"].items()
@@ -30,7 +30,7 @@ def decode(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def index_text(part: Mapping[str, Any]) -> tuple[int, int, str] | None:
-    """Return scope, number and text of a fact for the index; None for another row."""
+    """Return scope, number and text of a fact's row for the index; None for another row."""
     if part["table"] != "fact":
         return None
     row = part["row"]

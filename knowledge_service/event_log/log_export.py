@@ -1,12 +1,12 @@
-"""The whole store as lines of JSON: the log, the tables beside it, and a last line of counts.
+"""The whole store as lines of JSON: the log, the tables besides it, and a last line with counts.
 
     {"format": "kais-export/1", "schema": 4, ...}
-    {"table": "receipt", "row": {...}}       what is no projection: receipts, usage, the store's id
+    {"table": "receipt", "row": {...}}       no projection: receipts, usage, the store's id
     {"event": [seq, scope, type, actor, at, payload hash, previous hash], "salt", "lines"}
     {"end": {"events": n, "rows": n, "sha256": of all lines before}}
 
-Projections and the index are left out: an import replays the log. Keys of repeated calls are left
-out too: they are forgotten within a day. Exporting what was imported gives the same bytes.
+Projections and the index are left out, because an import replays the log. Idempotency keys are left
+out because they expire within a day. The export of an imported store has the same bytes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from knowledge_service.event_log.hash_chain import EMPTY, event_hash
 from knowledge_service.event_log.ports import ExportedTables, ImportedTables, LogReader, LogTable
 
 FORMAT = "kais-export/1"
-# What reading a line of another shape raises.
+# Errors from a line of another shape.
 _INVALID: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
 class ExportCounts:
-    """How many events and rows were exported or imported."""
+    """The numbers of events and rows that were exported or imported."""
 
     events: int
     rows: int
 
 
 def write_export(log: LogReader, tables: ExportedTables, stream: BinaryIO) -> ExportCounts:
-    """Write a store as it is in one snapshot."""
+    """Write an export of a store from one snapshot."""
     digest, events, rows = hashlib.sha256(), 0, 0
 
     def write_line(value: Any) -> None:
@@ -62,8 +62,8 @@ def read_export(log: LogTable, tables: ImportedTables, lines: Iterable[bytes]) -
     """Store an export in an empty log, inside the caller's transaction.
 
     Raises:
-        StartupError: the log is not empty, or the export is torn, changed or of a newer schema;
-            the message names the line.
+        StartupError: the log is not empty, or the export is truncated, changed or of a newer
+            schema; the message names the line.
     """
     if log.last_row() is not None:
         raise StartupError("the database is not empty; import into a new file")

@@ -1,4 +1,4 @@
-"""Walks the log's hash chain: nothing changed, nothing missing but what was erased."""
+"""Verifies the log's hash chain: nothing was changed, and nothing is missing except erased data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from knowledge_service.event_log.hash_chain import EMPTY, event_hash
 from knowledge_service.event_log.ports import LogReader
 
 MAX_PROBLEMS = 100
-"""Enough to see what happened; a log that is damaged throughout must not flood the terminal."""
+"""Enough to see what happened, without flooding the terminal if the whole log is damaged."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification; `problems` has a sentence for each damage, or is empty.
+    """The result of a verification; `problems` has a sentence for each damage.
 
-    When the log is whole, everything else can be rebuilt.
+    If the log is whole, everything else can be rebuilt.
     """
 
     events: int
@@ -28,7 +28,7 @@ class Report:
 
 
 def verify_log(log: LogReader) -> Report:
-    """Check the chain and every payload: whether the log is what was recorded."""
+    """Verify that the chain and every payload are as they were recorded."""
     problems: list[str] = []
     count = erased = 0
     try:
@@ -46,7 +46,7 @@ def verify_log(log: LogReader) -> Report:
 
 
 def _checked_events(log: LogReader, erasable: set[int]) -> Iterator[tuple[list[str], bool]]:
-    """Go through the log: the problems of each event, and whether it was erased."""
+    """Yield the problems of each event, and whether its payload is gone."""
     prev_hash, expected_seq = EMPTY.hash, 1
     for row, payload in log.entries():
         problems = []
@@ -68,13 +68,13 @@ def _has_hash(payload: StoredPayload, expected: bytes) -> bool:
 
 
 def _erased_events(log: LogReader) -> set[int]:
-    """Return the events of which erasures say that nothing is left."""
+    """Return the events that erasures emptied."""
     seqs: set[int] = set()
     for _, payload in log.entries_of_type(fact_events.ERASED):
         try:
             parts = event_payloads.decode(payload) if payload else ()
         except UnreadablePayload:
-            continue  # the walk itself reports this payload
+            continue  # `_checked_events` reports this payload
         for part in parts:
             seqs |= set(part["events"]) if part else set()
     return seqs

@@ -1,4 +1,4 @@
-"""What a store offers to the event log: rows and payloads, kept as they are, and their projections.
+"""The store's ports for the event log: rows, payloads and projections.
 
 The log's rules (hash chain, erasure, replay, verification, export) use these ports alone.
 """
@@ -16,13 +16,13 @@ NEWEST = 2**62
 
 
 class LogReader(Protocol):
-    """The log, read in one snapshot."""
+    """Read access to the log within one snapshot."""
 
     read_errors: tuple[type[Exception], ...]
     """What reading raises when the store's file is damaged."""
 
     def entries(self, first: int = 1, last: int = NEWEST) -> Iterator[LogEntry]:
-        """Return the events from one number to another, in order."""
+        """Return the events from `first` to `last`, in order."""
         ...
 
     def entries_of_type(self, kind: str) -> Iterator[LogEntry]:
@@ -30,12 +30,12 @@ class LogReader(Protocol):
         ...
 
     def stray_payloads(self) -> Iterable[int]:
-        """Return the numbers under which a payload, but no event, is stored."""
+        """Return the numbers of payloads without an event."""
         ...
 
 
 class LogTable(LogReader, Protocol):
-    """The log inside one write of the store."""
+    """Access to the log within one write of the store."""
 
     def last_row(self) -> EventRow | None:
         """Return the newest event; None in an empty log."""
@@ -46,7 +46,7 @@ class LogTable(LogReader, Protocol):
         ...
 
     def replace_payload(self, seq: int, payload: StoredPayload) -> None:
-        """Store another payload for an event."""
+        """Replace an event's payload."""
         ...
 
     def delete_payload(self, seq: int) -> None:
@@ -55,26 +55,26 @@ class LogTable(LogReader, Protocol):
 
 
 class Projections(Protocol):
-    """The tables that a replay of the log makes."""
+    """The tables that a replay of the log fills."""
 
     def clear(self) -> None:
         """Empty the tables."""
         ...
 
     def apply(self, event: Event) -> None:
-        """Change the tables as an event says."""
+        """Apply an event to the tables."""
         ...
 
 
 class FactReferences(Protocol):
-    """Which events concern a fact, as the projections know it."""
+    """The events that concern a fact, according to the projections."""
 
     def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
         """Return scope, namespace and value of each alias of a fact."""
         ...
 
     def operations(self, fact_no: int) -> Sequence[tuple[int, int]]:
-        """Return number and operation of all events of the operations that changed a fact."""
+        """Return (event, operation) numbers of all operations that changed a fact."""
         ...
 
     def events_about(self, fact_id: str) -> Iterable[int]:
@@ -82,11 +82,11 @@ class FactReferences(Protocol):
         ...
 
     def legacy_events(self) -> Iterable[int]:
-        """Return the numbers of the events that hold rows from before the log."""
+        """Return the numbers of the events with rows from before the log."""
         ...
 
     def is_review_in_force(self, seq: int, fact_id: str) -> bool:
-        """Whether a fact still has the review that an event recorded."""
+        """Return whether the review that an event recorded is still the fact's review."""
         ...
 
     def fact_numbers(self, fact_id: str) -> Sequence[int]:
@@ -95,18 +95,18 @@ class FactReferences(Protocol):
 
 
 class ExportedTables(Protocol):
-    """What an export holds beside the log: tables that no replay makes."""
+    """The exported tables besides the log, which no replay fills."""
 
     schema: int
     """The number of the store's newest migration."""
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return the rows, each with the name of its table, in an order that never changes."""
+        """Return the rows with the names of their tables, in a fixed order."""
         ...
 
 
 class ImportedTables(ExportedTables, Protocol):
-    """The same tables while an export is imported."""
+    """The same tables during an import."""
 
     write_errors: tuple[type[Exception], ...]
     """What a write raises when a row does not fit."""

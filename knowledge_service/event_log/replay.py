@@ -1,6 +1,6 @@
-"""Replays the log: its events, in order, make the projections.
+"""Replays the log: its events, in order, rebuild the projections.
 
-An event of which every part was erased changes nothing, and a part that was erased neither.
+Erased parts, and events with no part left, change nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from knowledge_service.event_log.ports import NEWEST, LogReader, Projections
 
 
 def read_events(log: LogReader, first: int = 1, last: int = NEWEST) -> Iterator[Event]:
-    """Return a stretch of the log with the parts of each event."""
+    """Return the events from `first` to `last` with their parts."""
     return map(event_of, log.entries(first, last))
 
 
@@ -25,7 +25,7 @@ def event_of(entry: LogEntry) -> Event:
 
 
 def replay(events: Iterable[Event], projections: Projections) -> int:
-    """Make the projections again from events; return how many there were."""
+    """Rebuild the projections from events; return the number of events."""
     projections.clear()
     count = 0
     for event in events:

@@ -1,4 +1,4 @@
-"""Times in the file are whole microseconds since 1970 in UTC, so that they compare exactly."""
+"""Stored times: whole microseconds since 1970 in UTC, so that they compare exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def to_us(moment: datetime) -> int: ...
 @overload
 def to_us(moment: datetime | None) -> int | None: ...
 def to_us(moment: datetime | None) -> int | None:
-    """Write a time; one without a zone is taken as UTC."""
+    """Convert a time to microseconds since 1970; a time without a zone is taken as UTC."""
     if moment is None:
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -26,5 +26,5 @@ def from_us(value: int) -> datetime: ...
 @overload
 def from_us(value: int | None) -> datetime | None: ...
 def from_us(value: int | None) -> datetime | None:
-    """Read a time back."""
+    """Convert microseconds since 1970 to a time."""
     return None if value is None else _EPOCH + timedelta(microseconds=value)

@@ -1,5 +1,5 @@
-"""The operations on facts, without a database: each store gives them a unit of work.
+"""The operations on facts, without a database: each store supplies a unit of work.
 
-An operation reads the state through it, decides, and records events; nothing else changes anything.
-So every store behaves alike, and a replay of its log is all that a rebuild needs.
+An operation reads the state through the unit of work, decides, and records events; nothing else
+changes state. So every store behaves alike, and a rebuild needs only a replay of the log.
 """

@@ -1,4 +1,4 @@
-"""Archives the facts that exceed a scope's bound. Each can be restored."""
+"""Archives the facts beyond a scope's bound. Each can be restored."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ORIGIN_RETRACTED_FLAG = "origin-retracted"
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """The copies that were closed with their origin, and those that wait for a reviewer."""
+    """The copies that were closed with their origin, and the copies that wait for a reviewer."""
 
     retracted: tuple[str, ...] = ()
     flagged: tuple[str, ...] = ()
@@ -41,15 +41,16 @@ def close_fact(
 
 
 def is_closed_by_person(actor: str, actor_type: str | None, agent: str) -> bool:
-    """Tell whether an agent must treat a closing as a person's.
+    """Return whether an agent must treat a closing as a person's.
 
-    Older versions stored no type: then an agent takes back what was done under its own name.
+    Older versions stored no actor type: then an agent may undo only what was done under its own
+    name.
     """
     return actor_type == "human" if actor_type else actor != agent
 
 
 def describe_action(actor: str, actor_type: str | None, action: str) -> str:
-    """Say in words for a refusal that somebody did what `is_persons` treats as a person's."""
+    """Describe, for an error, an action that `is_closed_by_person` treats as a person's."""
     if actor_type:
         return f"a person {action}"
     return f"{actor} {action}, and the log does not say whether {actor} is a person"
@@ -63,13 +64,15 @@ def withdraw_copies(
     cause: Literal["retracted", "corrected", "rejected", "superseded"],
     valid_until_us: int,
 ) -> Withdrawal:
-    """Close the copies of a fact that was closed, level by level.
+    """Close the copies of a closed fact, level by level.
 
-    A copy that others confirmed is flagged instead, with the copies made of it: a reviewer decides.
-    A correction below never changes the text of a copy. What was superseded was true before, so its
-    copy is superseded too and the same statement may be promoted again; any other copy is
-    retracted.
-    `valid_until_us` ends the validity of the copies in the world.
+    A copy that others confirmed is flagged instead, with its own copies, and a reviewer decides. A
+    correction of the origin never changes the text of a copy. A superseded fact was true before, so
+    its copy is superseded too and the same statement may be promoted again; any other copy is
+    retracted. `valid_until_us` ends the validity of the copies in the world.
+
+    Raises:
+        NotFound: the fact does not exist.
     """
     origin = require_fact(uow, origin_id)
     lifecycle = "superseded" if cause == "superseded" else "retracted"
@@ -79,8 +82,8 @@ def withdraw_copies(
         if active_promotion.origin != origin_id or copy is None or copy.lifecycle != "live":
             continue
         if copy.source.type != "promoted":
-            continue  # it was told there and only confirmed by the origin; it stands by itself
-        # Readers of the copy may not see the origin, so they do not read why it was closed either.
+            continue  # it was remembered there and the origin only confirmed it
+        # Readers of the copy may not see the origin, so they must not see its reason either.
         reason = f"the fact that it was copied from was {cause}"
         if _has_evidence_beside(uow, origin, copy):
             withdrawal += Withdrawal(
@@ -102,7 +105,10 @@ def withdraw_copies(
 
 
 def flag_copy(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
-    """Keep a copy out of injection until a reviewer decides, and the copies made of it as well."""
+    """Flag a copy and its own copies, and return their ids.
+
+    Flagged facts are not injected until a reviewer decides.
+    """
     if ORIGIN_RETRACTED_FLAG not in copy.flags:
         flags = [*copy.flags, ORIGIN_RETRACTED_FLAG]
         part = {"fact": copy.id, "reason": order.reason, "set": {"flags": flags}}
@@ -116,9 +122,9 @@ def flag_copy(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[st
 
 
 def _has_evidence_beside(uow: FactUnitOfWork, origin: Fact, copy: Fact) -> bool:
-    """Tell whether a copy is more than its origin: approved or confirmed by others.
+    """Return whether a copy has evidence besides its origin: an approval or other confirmations.
 
-    Who said the origin, and the session in which it was said, confirm nothing by saying it again.
+    A confirmation by the author of the origin, or from the session of the origin, does not count.
     """
     if copy.review == "approved" or _count_origins(uow, copy.id) > 1:
         return True

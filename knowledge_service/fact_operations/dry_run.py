@@ -1,4 +1,4 @@
-"""Dry runs: a write is done completely, its result is returned, and the store rolls it back."""
+"""Dry runs: a write runs completely, its result is returned, and the store rolls it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class DryRunRollback(Exception, Generic[T]):
-    """Ends a write so that the store rolls it back; `answer` is its result."""
+    """Ends a write so that the store rolls it back; `answer` is the write's result."""
 
     def __init__(self, answer: T) -> None:
         super().__init__("dry run")

@@ -1,4 +1,4 @@
-"""Erases a fact and its promoted copies; the log keeps only that they were erased."""
+"""Erases a fact and its promoted copies; the log keeps only the fact of the erasure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MADE_FROM = ("derived_from", "supersedes", "promoted_from")
 
 
 def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> ErasureResult:
-    """Erase a fact, whatever its lifecycle, with its copies of every level.
+    """Erase a fact in any lifecycle state, with its copies on every level.
 
     Raises:
         NotFound: no such fact.
@@ -38,9 +38,9 @@ def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Erasu
 
 
 def find_copies(uow: FactUnitOfWork, fact_id: str) -> tuple[str, ...]:
-    """Return the promoted copies of a fact, of every level, those taken back included.
+    """Return the promoted copies of a fact on every level, including undone promotions.
 
-    An equal fact that existed above independently is no copy: it is named as derived.
+    An equal fact that existed above independently is not a copy; it is reported as derived.
     """
     copy_ids: list[str] = []
     for copy_id in uow.copies(fact_id):

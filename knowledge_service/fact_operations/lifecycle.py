@@ -19,13 +19,13 @@ def correct(
 ) -> CorrectionResult:
     """Close a live fact: superseded when there is a replacement, else retracted.
 
-    Its promoted copies are withdrawn, or flagged when others confirmed them. The successor is
-    promoted on its own evidence.
+    Its promoted copies are withdrawn, or flagged when others confirmed them. The successor needs
+    its own evidence to be promoted.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is closed already, or the replacement says the same.
-        PreviouslyRetracted: what the replacement says was retracted in the scope.
+        Conflict: the fact is closed already, or the replacement says the same.
+        PreviouslyRetracted: a fact equal to the replacement was retracted in the scope.
     """
     if replacement is None:
         withdrawal = _retract(uow, fact_id, order)
@@ -48,11 +48,11 @@ def correct(
 
 
 def retract(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
-    """Retract a wrong fact and its promoted copies, unless others confirmed these.
+    """Retract a wrong fact, and its promoted copies unless others confirmed them.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is closed already.
+        Conflict: the fact is closed already.
     """
     _retract(uow, fact_id, order)
     return require_fact(uow, fact_id)
@@ -63,9 +63,9 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is live, or another live fact says the same or holds its key.
+        Conflict: the fact is live, or another live fact says the same or holds its key.
         Forbidden: an agent restores what a reviewer rejected or replaced, or what a person closed.
-        QuotaExceeded: an agent restores it in a scope that is full.
+        QuotaExceeded: an agent restores the fact in a full scope.
     """
     uow.begin()
     fact = require_fact(uow, fact_id)
@@ -84,7 +84,7 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
         )
     if order.actor.is_bounded:
         uow.require_room(fact.scope)
-    # What ended by the closing holds on; an end that the fact was told with stays.
+    # Validity that ended with the closing continues; an end that the author set stays.
     (valid_until_us,) = uow.ended_live(fact_id) or (None,)
     changes = {
         "lifecycle": "live", "closed_at": None, "closed_reason": None, "closed_by": None,
@@ -96,11 +96,11 @@ def restore(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
 
 
 def confirm(uow: FactUnitOfWork, fact_id: str, order: ActionContext, session: str | None) -> Fact:
-    """Add a confirmation; one by a person lifts the flags that keep a fact out of injection.
+    """Add a confirmation. One by a person removes the flags that exclude a fact from injection.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is not live.
+        Conflict: the fact is not live.
     """
     uow.begin()
     fact = _require_live(uow, fact_id)
@@ -138,9 +138,9 @@ def _require_live(uow: FactUnitOfWork, fact_id: str) -> Fact:
 
 
 def _require_agent_may_restore(uow: FactUnitOfWork, fact: Fact, agent: str) -> None:
-    """Let pass what neither a reviewer nor a person decided.
+    """Check that neither a reviewer nor a person decided against the fact.
 
-    Their decision holds on when what they put in its place is closed.
+    Their decision stays in force after the fact that replaced this one is closed.
 
     Raises:
         Forbidden: a reviewer approved another fact in its place, or rejected or replaced its text,

@@ -18,12 +18,12 @@ ACTOR = Actor("kais-promotion", "system")
 
 
 def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> PromotionResult:
-    """Copy a fact one level up because somebody asked for it; a repeat returns the copy.
+    """Copy a fact one level up on request; a repeat returns the existing copy.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is not live, waits for a review, is at the top, or the scope above says
-            otherwise about the same subject and predicate.
+        Conflict: the fact is not live, waits for a review, or is at the top, or the scope above has
+            a different fact on the same subject and predicate.
         PreviouslyRetracted: an equal fact was retracted above.
     """
     uow.begin()
@@ -47,7 +47,7 @@ def promote_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Pro
 
 
 def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
-    """Copy a fact one level up when its scope's rule says so; None when it does not."""
+    """Copy a fact one level up if its scope's rule requires it; else return None."""
     fact = uow.fact(fact_id)
     if fact is None or fact.scope == PLATFORM:
         return None
@@ -67,7 +67,7 @@ def promote_proven(uow: FactUnitOfWork, fact_id: str) -> PromotionResult | None:
     try:
         return _make_copy(uow, fact, target, order, rule="automatic", evidence=evidence.as_data())
     except PreviouslyRetracted:
-        return None  # somebody up there knows better
+        return None  # an equal fact was retracted in the target scope
 
 
 def _make_copy(
@@ -101,7 +101,7 @@ def _find_live_copy(uow: FactUnitOfWork, fact: Fact, target: str) -> str | None:
 
 
 def _was_copied(uow: FactUnitOfWork, fact: Fact, target: str) -> bool:
-    """Tell whether a copy was made, whatever became of it there: who closed it knows better."""
+    """Return whether a copy was ever made there; if it was closed, that decision stands."""
     copies = (
         uow.fact(promotion_record.copy)
         for promotion_record in uow.promotions(fact.id)
@@ -124,9 +124,10 @@ def _find_contradicting(uow: FactUnitOfWork, fact: Fact, target: str) -> Fact | 
 
 
 def _is_contradicted(uow: FactUnitOfWork, fact: Fact) -> bool:
-    """Tell whether something live contradicts a fact where all of its readers see it.
+    """Return whether a live fact that all readers of this one see contradicts it.
 
-    What a cell says in a scope of its own is out of their sight, so it must not hold them up.
+    A contradiction in a cell's own scope is invisible to those readers, so it must not block the
+    promotion.
     """
     for link in uow.links(fact.id):
         if link.type == "contradicts":

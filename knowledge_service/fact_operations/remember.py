@@ -1,4 +1,4 @@
-"""Remembers a fact: confirms a live equal, or records it and settles who holds its key."""
+"""Remembers a fact: confirms a live equal, or records it and applies supersession."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def remember_fact(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered
 
 
 def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
-    """Store one fact as part of an operation that is under way."""
+    """Store one fact as part of an operation that has begun.
+
+    Raises:
+        PreviouslyRetracted: as for `remember_fact`.
+    """
     equal = uow.equal(new.scope, new.content_hash)
     if equal and equal.lifecycle == "live":
         confirm_equal(uow, equal, new, actor)
@@ -40,7 +44,7 @@ def store_in_operation(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remem
             f"an equal fact was retracted in {new.scope}: {equal.closed_reason};"
             " say what is different, or force it"
         )
-    # Closing a draft of the same text does not lift the rejection.
+    # Closing a draft of the same text does not cancel the rejection.
     decision = uow.decision(new.scope, new.content_hash) if equal else None
     if decision and decision.verdict != "approved":
         new = _as_draft(decision, new)
@@ -60,7 +64,7 @@ def _as_draft(decision: Decision, new: NewFact) -> NewFact:
     """Return a fact as a draft, because a reviewer rejected or replaced its equal.
 
     Raises:
-        PreviouslyRetracted: it is not forced.
+        PreviouslyRetracted: the fact is not forced.
     """
     if not new.force:
         raise PreviouslyRetracted(
@@ -71,10 +75,10 @@ def _as_draft(decision: Decision, new: NewFact) -> NewFact:
 
 
 def confirm_equal(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -> None:
-    """Add a confirmation: tags merged, the higher confidence; review and flags stay.
+    """Add a confirmation: merge tags, keep the higher confidence; review and flags stay.
 
-    Tags are new text even so: those that earn a flag bring it along. Only a person may add
-    such tags to an approved fact.
+    Tags are still new text, so their flags are added. Only a person may add flagged tags to an
+    approved fact.
     """
     tags = kais_facts.merge_tags(fact.tags, new.tags)
     earned = facts.flags_of_tags(tags) if tuple(tags) != fact.tags else ()
@@ -91,7 +95,7 @@ def confirm_equal(uow: FactUnitOfWork, fact: Fact, new: NewFact, actor: Actor) -
 def link_facts(
     uow: FactUnitOfWork, from_id: str, to_id: str, kind: str, *, scope: str, actor: Actor
 ) -> None:
-    """Link two facts; a link that is live already stays as it is."""
+    """Link two facts; a live link of the same type is not changed."""
     if any(
         (existing.from_id, existing.to_id, existing.type) == (from_id, to_id, kind)
         for existing in uow.links(from_id)
@@ -102,16 +106,16 @@ def link_facts(
 
 
 def key_holders(uow: FactUnitOfWork, scope: str, key_hash: bytes | None) -> list[Fact]:
-    """Return the live and superseded facts of a key, the oldest first.
+    """Return the live and superseded facts of a key, oldest first.
 
-    What waits for its review, or failed it, holds no key.
+    Drafts and rejected facts hold no key.
     """
     keyed = uow.facts_by_key(scope, key_hash) if key_hash else ()
     return [fact for fact in keyed if fact.review not in UNREVIEWED]
 
 
 def take_key(uow: FactUnitOfWork, fact: Fact, actor: Actor) -> None:
-    """Apply supersession for a live fact that was approved and held no key before."""
+    """Apply supersession for a live fact that was just approved and held no key before."""
     key_hash = facts.key_hash(fact.subject, fact.predicate)
     keyed = _holders_of_single_value(uow, fact.scope, key_hash, fact.predicate)
     other_holders = [holder for holder in keyed if holder.id != fact.id]
@@ -127,7 +131,7 @@ def take_key(uow: FactUnitOfWork, fact: Fact, actor: Actor) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _KeyClaim:
-    """What a fact, true since `since`, does to those of its key; times are in microseconds."""
+    """The effect of a fact on the others of its key; `since`, its start, is in microseconds."""
 
     holders: tuple[Fact, ...]
     since: int
@@ -135,7 +139,7 @@ class _KeyClaim:
 
     @property
     def valid_until_us(self) -> int:
-        """When the first of the later statements begins; there is one."""
+        """The start of the first later statement, of which there must be at least one."""
         starts: list[int] = [times.to_us(_valid_since(fact)) for fact in self.holders]
         return min(start for start in starts if start > self.since)
 
@@ -186,7 +190,7 @@ def _create(uow: FactUnitOfWork, new: NewFact, actor: Actor) -> Remembered:
 def _apply_claim(
     uow: FactUnitOfWork, fact_id: str, scope: str, claim: _KeyClaim, actor: Actor
 ) -> None:
-    """Close, link and bound the other facts of the key."""
+    """Close the other facts of the key, link them, and limit their validity."""
     by_id, verdict = {fact.id: fact for fact in claim.holders}, claim.verdict
     for superseded_id in verdict.closes:
         reason = f"superseded by {fact_id}"
@@ -220,7 +224,7 @@ def _holders_of_single_value(
 def _end_closed_statements(
     uow: FactUnitOfWork, closed: list[Fact], since: int, actor: Actor
 ) -> None:
-    """End closed statements where a late one begins, so that at any time one of them is valid."""
+    """End closed statements where a late one begins, so that at any time only one is valid."""
     for fact in closed:
         valid_until_us = times.to_us(fact.valid_until)
         if times.to_us(_valid_since(fact)) < since and (

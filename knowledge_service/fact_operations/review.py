@@ -17,14 +17,14 @@ from knowledge_service.ports import ActionContext
 def approve_fact(
     uow: FactUnitOfWork, fact_id: str, order: ActionContext, edits: ApproveIn
 ) -> ApprovalResult:
-    """Approve a live fact; with other words, approve a successor instead.
+    """Approve a live fact; with an edited text, approve a successor instead.
 
     A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
-    person's approval lifts the flags; one by the service's own accounts leaves them.
+    person's approval removes the flags; an approval by the service's own accounts does not.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is not live, or approved already.
+        Conflict: the fact is not live, is approved already, or the edited text says the same.
     """
     uow.begin()
     fact = _require_reviewable(uow, fact_id, "approved")
@@ -56,11 +56,11 @@ def approve_fact(
 
 
 def reject_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
-    """Reject a live fact: it is archived, and can be restored; its copies are withdrawn.
+    """Reject a live fact: archive it, so that it can be restored, and withdraw its copies.
 
     Raises:
         NotFound: no such fact.
-        Conflict: it is not live, or rejected already.
+        Conflict: the fact is not live, or is rejected already.
     """
     uow.begin()
     fact = _require_reviewable(uow, fact_id, "rejected")

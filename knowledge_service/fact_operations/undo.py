@@ -1,4 +1,4 @@
-"""Undo: appends the inverse of the last thing that was done to a fact."""
+"""Undo: appends the inverse of the last operation on a fact."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork, close
 from knowledge_service.ports import ActionContext
 
 _RECORDED = "fact.recorded"
-# The second stands in the place of the first once the words of an edit were erased.
+# `fact.restated` replaces `fact.reviewed` after the text of an edit was erased.
 _REVIEWED = ("fact.reviewed", "fact.restated")
 _ENDS = ("fact", "from", "to", "origin", "copy")
 
 
 def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> UndoResult:
-    """Take back the last operation on a fact, with everything that it did to others.
+    """Undo the last operation on a fact, including its effects on other facts.
 
     Raises:
         NotFound: no such fact.
-        Conflict: nothing is left to undo, or something later depends on it.
-        Forbidden: an agent takes back what a reviewer decided, or a fact's end by a person, or
-            makes a fact live again that a person closed since.
-        QuotaExceeded: an agent makes a fact live again in a scope that is full.
+        Conflict: nothing is left to undo, or a later change depends on the operation.
+        Forbidden: an agent undoes what a reviewer decided or a fact that a person closed, or makes
+            a fact live again that a person has closed since.
+        QuotaExceeded: an agent makes a fact live again in a full scope.
     """
     fact = require_fact(uow, fact_id)
     op = uow.operation(fact_id)
@@ -57,14 +57,14 @@ def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext)
 
 
 def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: int) -> None:
-    """Let pass when nothing later was done to what an operation touched.
+    """Check that the operation is the last one on every fact that it touched.
 
     Raises:
-        Conflict: something was.
+        Conflict: one of the facts was changed later.
     """
     for touched_id in touched:
         if uow.operation(touched_id) != op:
-            # What lies elsewhere may be invisible to who asks.
+            # The caller may not see facts in other scopes.
             touched_fact = uow.fact(touched_id)
             description = (
                 f"fact {touched_id}"
@@ -79,10 +79,10 @@ def _require_last(uow: FactUnitOfWork, touched: Sequence[str], fact: Fact, op: i
 def _require_no_closing_by_person(
     effects: Sequence[tuple[Event, Mapping[str, Any]]], fact_id: str, agent: str
 ) -> None:
-    """Let pass what closed nothing for a person.
+    """Check that no person closed a fact in this operation.
 
     Raises:
-        Forbidden: a person closed a fact with it.
+        Forbidden: a person did.
     """
     for event, part in effects:
         by = part.get("actor_type")
@@ -93,10 +93,10 @@ def _require_no_closing_by_person(
 def _require_not_closed_since(
     uow: FactUnitOfWork, effects: Sequence[tuple[Event, Mapping[str, Any]]], fact: Fact, agent: str
 ) -> None:
-    """Let pass what makes no fact live again that a person closed since, as by an undo.
+    """Check that no fact becomes live again that a person has closed since, such as by an undo.
 
     Raises:
-        Forbidden: it would.
+        Forbidden: a fact would.
     """
     for event, part in effects:
         closed_fact = uow.fact(part["fact"]) if "fact" in part else None
@@ -107,7 +107,7 @@ def _require_not_closed_since(
         if old_values.get("lifecycle") != "live" or closer is None:
             continue
         if closing.is_closed_by_person(closer.name, closer.type, agent):
-            # What lies elsewhere may be invisible to who asks.
+            # The caller may not see facts in other scopes.
             name = closer.name if closed_fact.scope == fact.scope else "somebody"
             since = "closed a fact since that it would make live again"
             raise _forbidden(fact.id, agent, name, closer.type, since)
@@ -128,7 +128,7 @@ def _parts(event: Event, fact_id: str) -> Sequence[Mapping[str, Any]]:
         raise Conflict(f"fact {fact_id}: a part of what is to be undone was erased")
     if len(event.parts) == 1:
         return list(event.remaining_parts())
-    # Facts that were told together are still each an operation of its own.
+    # Each fact that was recorded in a batch is an operation of its own.
     return [
         {**part, "alone": True} for part in event.remaining_parts() if part.get("fact") == fact_id
     ]
@@ -146,7 +146,7 @@ def _touched_facts(
     return [touched_id for touched_id in dict.fromkeys(touched_ids) if uow.fact(touched_id)]
 
 
-# What takes back an event that says nothing about a fact's own state.
+# The inverse of events that do not change a fact's own state.
 _INVERSE = {
     "link.made": "link.closed",
     "link.closed": "link.restored",

@@ -1,4 +1,4 @@
-"""The unit of work: what an operation on facts may read and write inside one write of a store."""
+"""The unit of work: the reads and writes of an operation within one write of a store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LiveLink:
 
 @dataclass(frozen=True)
 class ActivePromotion:
-    """A promotion that was not taken back."""
+    """A promotion that was not undone."""
 
     id: str
     origin: str
@@ -34,7 +34,7 @@ class ActivePromotion:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """Somebody said a fact again; `session` names what that happened in, when it was told."""
+    """A confirmation of a fact; `session` is its context, if that was given."""
 
     actor: str
     session: str | None
@@ -42,7 +42,7 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class RunExposure:
-    """One closed run of a mission that had a fact in front of it; `mission` names that."""
+    """A closed run of a mission that recalled a fact."""
 
     run_id: str
     mission: str
@@ -51,7 +51,7 @@ class RunExposure:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a reviewer decided about a fact; `replaced`: approved with edits, as another fact."""
+    """A reviewer's decision about a fact; `replaced` means approved with edits, as another fact."""
 
     fact: Fact
     verdict: Literal["approved", "rejected", "replaced"]
@@ -59,18 +59,18 @@ class Decision:
 
 @dataclass(frozen=True)
 class Closer:
-    """Who closed a fact; `type` is None in the log of older versions."""
+    """The actor that closed a fact; `type` is None in the log of older versions."""
 
     name: str
     type: str | None
 
 
 class FactUnitOfWork(Protocol):
-    """One write. Events recorded after `begin` belong together: undo takes them back together."""
+    """One write. The events after `begin` are one operation, which undo reverts as a whole."""
 
     @property
     def at_us(self) -> int:
-        """The moment of the write."""
+        """The time of the write, in microseconds since 1970."""
         ...
 
     def begin(self) -> None:
@@ -78,11 +78,11 @@ class FactUnitOfWork(Protocol):
         ...
 
     def new_id(self) -> str:
-        """Return a new id, later than all before it."""
+        """Return a new id, which sorts after all earlier ones."""
         ...
 
     def fact(self, fact_id: str) -> Fact | None:
-        """Return a fact of a scope that is not retired, by id or alias-free id."""
+        """Return a fact of a scope that is not retired, by its id, or None."""
         ...
 
     def equal(self, scope: str, content_hash: bytes) -> Fact | None:
@@ -90,38 +90,38 @@ class FactUnitOfWork(Protocol):
         ...
 
     def decision(self, scope: str, content_hash: bytes) -> Decision | None:
-        """Return what a reviewer decided about the newest equal fact that was reviewed."""
+        """Return a reviewer's decision about the newest equal fact that was reviewed."""
         ...
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
-        """Return the live and superseded facts of a key, the oldest first."""
+        """Return the live and superseded facts of a key, oldest first."""
         ...
 
     def links(self, fact_id: str) -> Sequence[LiveLink]:
-        """Return the live links at either end of a fact."""
+        """Return the live links at both ends of a fact."""
         ...
 
     def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
-        """Return the standing promotions that a fact is origin or copy of."""
+        """Return the active promotions of which a fact is the origin or the copy."""
         ...
 
     def copies(self, fact_id: str) -> Sequence[str]:
-        """Return the facts that promotions of a fact made, wherever they are and whatever became.
+        """Return the facts that promotions of a fact created, in any scope and lifecycle state.
 
-        A promotion that confirmed an equal fact above made none.
+        A promotion that confirmed an equal fact above created none.
         """
         ...
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
-        """Return who confirmed a fact and in which session, each pair once."""
+        """Return the distinct pairs of actor and session that confirmed a fact."""
         ...
 
     def config(self, scope: str) -> ScopeConfig:
-        """Return how a scope is declared; the defaults when nobody declared it."""
+        """Return the declared configuration of a scope, or the defaults of an undeclared one."""
         ...
 
     def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
-        """Return the closed runs of missions that had the fact in front of them.
+        """Return the closed runs of missions that recalled the fact.
 
         Only the operator opens and closes these; an agent's own sessions prove nothing.
         """
@@ -136,23 +136,23 @@ class FactUnitOfWork(Protocol):
     def create(
         self, new: NewFact, fact_id: str, *, actor: Actor, payload_additions: Mapping[str, Any]
     ) -> None:
-        """Record a new fact, made with its scope if that is new; `given` adds to its event."""
+        """Record a new fact, and its scope if that is new; extend the event with the additions."""
         ...
 
     def require_room(self, scope: str) -> None:
-        """Let pass when one more live fact fits into a scope; a declared one has its own bound.
+        """Check that a scope has room for one more live fact; a declared scope has its own bound.
 
         Raises:
-            QuotaExceeded: it has no KnowledgeScope and holds the maximum.
+            QuotaExceeded: the scope has no KnowledgeScope and holds the maximum.
         """
         ...
 
     def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
-        """Let a fact's names go on to its successor."""
+        """Move a fact's aliases to its successor."""
         ...
 
     def operation(self, fact_id: str) -> int | None:
-        """Return the last operation on a fact that was not taken back."""
+        """Return the last operation on a fact that was not undone."""
         ...
 
     def events(self, op: int) -> Sequence[Event]:
@@ -160,32 +160,35 @@ class FactUnitOfWork(Protocol):
         ...
 
     def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
-        """Return what an event changed on a fact as it was before; None when it was nothing."""
+        """Return the fact's values before an event changed them; None when it changed nothing."""
         ...
 
     def closer(self, fact_id: str) -> Closer | None:
-        """Return who closed a fact last; None if it was recorded closed or its event was erased."""
+        """Return the actor that closed a fact last.
+
+        None if the fact was recorded as closed, or the closing event was erased.
+        """
         ...
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
-        """Return until when a closed fact held before it was closed; None if it never was live."""
+        """Return the end of validity that a closed fact had before; None if it was never live."""
         ...
 
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
-        """Take facts out of tables, index and payloads; count the links and events that went."""
+        """Erase facts from tables, index and payloads; return the counts of links and events."""
         ...
 
 
 def closes(part: Mapping[str, Any]) -> bool:
-    """Tell whether a part of an event ends a live fact."""
+    """Return whether a part of an event closes a live fact."""
     return bool(part.get("set", {}).get("lifecycle", "live") != "live")
 
 
 def require_fact(uow: FactUnitOfWork, fact_id: str) -> Fact:
-    """Return a fact that must be there.
+    """Return a fact that must exist.
 
     Raises:
-        NotFound: it is not.
+        NotFound: it does not.
     """
     fact = uow.fact(fact_id)
     if fact is None:

@@ -1,8 +1,8 @@
 """The schema's history.
 
-Numbered, append-only. Each migration commits with its own record in `migration`.
+Migrations are numbered and append-only. Each commits together with its own record in `migration`.
 
-A migration is never edited once released; a new column is the next `mNNN_*`, in both dialects.
+A migration is never edited once released. A new column is the next `mNNN_*`.
 """
 
 from __future__ import annotations

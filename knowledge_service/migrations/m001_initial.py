@@ -1,8 +1,8 @@
-"""The whole model: facts, runs, scopes, principals, the event log, scope-clustered postings.
+"""The initial model: facts, runs, scopes, principals, the event log, scope-clustered postings.
 
-Times are microseconds since 1970 in UTC. JSON columns are canonical text. Rooms that come later
-find their tables here: aliases, sequences, links, reviews and promotions exist although little
-writes them yet. Tables under "projections" can be dropped and rebuilt from the event log.
+Times are microseconds since 1970 in UTC. JSON columns are canonical text. The tables of later
+features exist already: aliases, sequences, links, reviews and promotions, although little writes
+them yet. Tables under "projections" can be dropped and rebuilt from the event log.
 """
 
 from __future__ import annotations

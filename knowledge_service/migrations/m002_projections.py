@@ -1,11 +1,11 @@
-"""What a projection needs to be dropped and replayed from the log to the same bytes.
+"""The data that lets a projection be dropped and replayed from the log to the same bytes.
 
-A fact's row is its newest version; `fact_past` holds the ones before, each with the span in which
-we knew it. `fact_event` leads from a fact to the events about it, for history, undo and erasure; `op`
-is the first event of what one call did. `fact_run` says in front of which closed runs a fact was;
-like usage it comes from receipts and is no projection of the log.
-Events written under m001 are not enough to replay, so the store copies the tables of then into the
-log in the same transaction and replays from there (`meta.replay_from`).
+A fact's row is its newest version; `fact_past` holds earlier ones, each with the span in which it
+was known. `fact_event` maps a fact to the events about it, for history, undo and erasure; `op` is
+the first event of an operation. `fact_run` lists the closed runs that recalled a fact; like usage
+it is derived from receipts and is not a projection of the log. Events written under m001 are not
+enough to replay, so the store copies the tables of that time into the log in the same transaction
+and replays from there (`meta.replay_from`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The index in packed runs instead of blocks and tail.
+"""The index in packed segments instead of blocks and a tail.
 
-`key` is scope, bucket and first document in one number, so that what a question reads lies together
-and a row has no other key. The store fills the table anew when it opens a file whose index was made
-by another version (`meta.index`). `scope.docs` and `scope.total_length` are not used any more.
+`key` is scope, bucket and first document in one number, so that the rows that a query reads are
+adjacent and a row has no other key. The store rebuilds the table when it opens a file whose index
+was built by another version (`meta.index`). `scope.docs` and `scope.total_length` are no longer
+used.
 """
 
 from __future__ import annotations

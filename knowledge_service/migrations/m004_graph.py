@@ -1,7 +1,7 @@
-"""Links found from either end, recalls found from their facts, and a secret that seals positions.
+"""Links by either end, recalls by fact, and a secret that encrypts stream positions.
 
-`served` leads from a fact to the receipts that hold it, with what is asked of them, so that tens of
-thousands of recalls are one range of one table; receipts of before are entered here.
+`served` maps a fact to the receipts that contain it, with the columns that queries need, so that
+tens of thousands of recalls are one range of one table. Existing receipts are added here.
 """
 
 from __future__ import annotations

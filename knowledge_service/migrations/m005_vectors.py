@@ -1,6 +1,6 @@
-"""Vectors of facts, for who configures embeddings: made from facts by a model, and made again.
+"""Vectors of facts, if embeddings are configured. They can be computed again from the facts.
 
-No projection of the log: nothing of it is compared by a rebuild. Erasure deletes them.
+The table is not a projection of the log, and a rebuild does not compare it. Erasure deletes rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Links found from either end without a look at the links themselves, closed ones too.
+"""Covering indexes of links by either end, including closed links.
 
-SQLite takes an index for covering only when it holds each column that a query names. The index of
-live links does not hold `closed_at`, by which it is chosen, so each link was read; and closed links
-that begin at a fact were found by reading all there are.
+SQLite uses an index as covering only if it holds each column that a query names. The index of live
+links lacks `closed_at`, by which it is chosen, so each link was read. Closed links that begin at a
+fact could only be found by reading all closed links.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What became of runs that a fact was in front of, apart from how often it was recalled.
+"""The outcomes of runs that recalled a fact, separate from the recall counts.
 
-A recall asks for the outcomes of each candidate, and most facts have none; but they have a row for
-each place that recalled them, which all were read.
+A recall reads the outcomes of each candidate. Most facts have none, but have a row for each scope
+that recalled them, and all of these were read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs, their episodes, extractions and receipts by realm: a run id is unique in its realm.
 
-Until here a run id was unique in the whole file, so each row has exactly one realm to go to: that
-of its run. A receipt of a run that is not in the ledger has none. `fact_run` keeps only runs that
-are in the ledger, because nothing else reads it.
+Until now a run id was unique in the whole file, so each row belongs to exactly one realm: that of
+its run. A receipt of a run that is not in the ledger has none. `fact_run` keeps only runs of the
+ledger, because nothing else reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Erasures that read what belongs to one fact alone.
+"""Erasures that read only the rows of one fact.
 
-`fact_tag` refers to `fact` no longer: to delete a fact, SQLite looked through all tags of all facts
-for one that refers to it. Answers that are kept for a repeat and hold a fact are found without the
-others.
+`fact_tag` no longer references `fact`: to delete a fact, SQLite searched all tags of all facts for
+one that references it. Idempotent answers that contain a fact are found without reading the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a reader may not see is never read: the scope stands in the indexes that readers ask.
+"""Indexes with the scope, so that rows invisible to a reader are never read.
 
 A link and a promotion hold the scopes of their ends, which adoption moves with the facts. Uses,
-names, recalls and runs are found by (what is asked for, visible scope), so that rows of other scopes,
-however many, cost no time. Readers of everything keep the indexes without a scope.
+names, recalls and runs are indexed by (searched value, visible scope), so that rows of other
+scopes, however many, cost no time. Readers of everything keep the indexes without a scope.
 """
 
 from __future__ import annotations

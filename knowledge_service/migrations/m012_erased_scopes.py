@@ -1,4 +1,4 @@
-"""Scopes that were deleted for good: who did so, until their facts are erased and after it."""
+"""Permanently deleted scopes, with the actor, until their facts are erased and afterwards."""
 
 from __future__ import annotations
 

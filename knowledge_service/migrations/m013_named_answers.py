@@ -1,4 +1,4 @@
-"""Answers kept for a repeat that hold names of facts are found without the others."""
+"""An index of idempotent answers that contain names of facts, so that the others are not read."""
 
 from __future__ import annotations
 

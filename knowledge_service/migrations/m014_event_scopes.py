@@ -1,8 +1,8 @@
-"""A fact's history is read by visible scope: links and promotions of others cost its reader nothing.
+"""A fact's history by visible scope, so that other scopes' links and promotions cost no time.
 
 `fact_event.other_scope` is the scope of the fact at the other end of a link or a promotion, which
-adoption moves with the facts; it is 0 for all other events, and for events from before the log was
-enough to replay.
+adoption moves with the facts. It is 0 for all other events, and for events from before the log
+sufficed for a replay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The log and the receipts are read by scope: those of other scopes cost a reader nothing.
+"""The log and the receipts by scope, so that rows of other scopes cost a reader no time.
 
 `event_scope` holds (scope, sequence number) of each event, `receipt_observer` (observer, time, id)
-of each receipt. Links from before the log was enough to replay get the scope of their other end.
+of each receipt. Links from before the log sufficed for a replay get the scope of their other end.
 """
 
 from __future__ import annotations
