@@ -75,8 +75,8 @@ def fetch_pages(
 ) -> Iterator[FactPage | ReviewPage]:
     """Fetch pages until there are no more or there are `limit` facts.
 
-    `ask` takes where the page before ended and how many facts to give. The last page that comes
-    has a cursor when there is more than was asked for.
+    `fetch` gets the cursor of the previous page and the number of facts to return. The last page
+    that comes has a cursor when there is more than was asked for.
     """
     remaining = limit
     while True:

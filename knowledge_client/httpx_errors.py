@@ -19,7 +19,7 @@ _UNREACHABLE = (
 
 
 def translate(failure: Exception, *, call: str, url: str) -> errors.KnowledgeError:
-    """Name the error for what httpx raised during `what` (`GET /v1/whoami`) at `url`.
+    """Name the error for what httpx raised during `call` (`GET /v1/whoami`) at `url`.
 
     The failure becomes the error's cause, for it is raised later, outside of any `except`.
     """

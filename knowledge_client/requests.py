@@ -260,7 +260,10 @@ def audit(**filters: str | int | None) -> Request[models.AuditPage]:
 
 
 def events(last_event_id: str | None = None) -> Request[models.Event]:
-    """Listen to changes; `after` is the last event's id, None begins now, `start` at the first."""
+    """Listen to changes after an event.
+
+    None starts now; the `last_event_id` `start` starts at the oldest event.
+    """
     return replace(
         _get("/v1/events", models.Event),
         headers=(("Last-Event-ID", last_event_id),) if last_event_id else (),

@@ -41,10 +41,10 @@ def retry_delay_s(
     elapsed_s: float,
     jitter: float,
 ) -> float | None:
-    """Say how long to wait before the next try, or None to give up and raise `failure`.
+    """Return how long to wait before the next attempt, or None to give up and raise `failure`.
 
-    `tries` counts those made (from 1), `elapsed_s` runs from the first, `dice` is in [0, 1).
-    The service's own Retry-After is a lower bound of the pause.
+    `attempts` counts the attempts made (from 1), `elapsed_s` is the time since the first, `jitter`
+    is in [0, 1). The service's own Retry-After is a lower bound of the pause.
     """
     limit = _retry_window_s(policy, failure)
     if limit is None:

@@ -69,7 +69,7 @@ class ScopeMapping:
 
         Raises:
             InvalidScope: the line names none.
-            NotTaken: the platform's facts do not go into a realm.
+            Ineligible: a fact of the platform cannot be copied into a realm.
         """
         if self.scope:
             return self.scope
@@ -86,7 +86,10 @@ class ScopeMapping:
 
 @dataclass
 class Reader:
-    """Reads lines in their order. `wanted` are the ids that some line is about, None if unknown."""
+    """Reads lines in order.
+
+    `referenced_ids` are the ids in the `about` of any line; None if unknown.
+    """
 
     scope_mapping: ScopeMapping
     referenced_ids: frozenset[str] | None = None

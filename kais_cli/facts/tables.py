@@ -24,7 +24,7 @@ _INDENT = "   "
 class Table:
     """A table of facts, formatted page by page; the last column is the content.
 
-    `columns` is the terminal's width, None for a pipe; `whole` leaves the words uncut.
+    `columns` is the terminal's width, None for a pipe; `is_uncut` keeps the whole content.
     """
 
     def __init__(

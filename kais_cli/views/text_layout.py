@@ -27,7 +27,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Return whether `printable` would change nothing."""
+    """Return whether `escape_control_characters` would change nothing."""
     return _CONTROL_CHARACTERS.search(text) is None
 
 

@@ -35,7 +35,7 @@ class ApproveIn(WireModel):
 class ApprovalResult(WireModel):
     """The approved fact; `replaced` is the one that an edited successor replaced.
 
-    The promoted copies of `replaced` are named as in `Corrected`.
+    The promoted copies of `replaced` are listed as in `CorrectionResult`.
     """
 
     fact: Fact

@@ -263,7 +263,7 @@ def _layouts(source: Source, cache: LruCache, scope_nos: Sequence[int]) -> dict[
 
 
 def _layout(source: Source, scope_no: int, count: int, previous: _Layout) -> _Layout:
-    """Decode the runs of a scope; those that `before` has are taken from there."""
+    """Decode the segments of a scope; those in `previous` are reused."""
     first = count // SHARD_SIZE * SHARD_SIZE
     sharded = _documents(source, scope_no, first, previous.sharded) if first else None
     segments = []
@@ -348,7 +348,7 @@ def _read_missing(
     query_terms: NDArray[np.int64],
     postings: CachedPostings,
 ) -> None:
-    """Read the postings that the cache lacks, for all scopes at once; changes `known`."""
+    """Read the postings that the cache lacks, for all scopes at once; fills `postings`."""
     terms = query_terms.tolist()
     stale: dict[int, list[int]] = {}
     for scope_no, cached in postings.items():

@@ -184,7 +184,7 @@ class _Execution:
 
 
 async def execute(plan: plans.Plan, world: World) -> Executed:
-    """Carry out a Plan's actions but its Events, which `announce` writes after the status.
+    """Carry out a Plan's actions except its Events, which `emit_events` writes after the status.
 
     Raises:
         ClusterError: a write was refused or not answered; later actions were not tried.

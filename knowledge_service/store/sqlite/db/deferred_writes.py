@@ -68,7 +68,7 @@ class Deferred(Generic[T]):
             self._jobs.append((now_s, job))
 
     def take(self, minimum: int) -> list[T]:
-        """Dequeue `least` jobs, oldest first, or more when more are due."""
+        """Dequeue at least `minimum` jobs, oldest first, or more when more are due."""
         with self._lock:
             due_s = self._monotonic() - DELAY_S
             jobs: list[T] = []

@@ -24,7 +24,7 @@ VERSION = f"segments-2 {analyser.VERSION}"
 """What `meta.index` must be; an index of another version is made anew."""
 
 Text = str | bytes
-"""A text, or what `terms.packed_of` makes of it."""
+"""A text, or what `term_ids.term_ids_of` returns for it."""
 
 
 class Erased(NamedTuple):
@@ -108,7 +108,7 @@ def search(
 ) -> bm25.Scores:
     """Score the facts of some scopes by weighted words; nothing outside of these is read.
 
-    What was decoded before is taken from `kept`, and left there.
+    What was decoded before is read from and stored in `cache`.
     """
     return bm25.search(
         Snapshot(connection), cache or LruCache(_ONE_SEARCH), scope_nos, term_weights

@@ -52,7 +52,7 @@ class _Reader:
 class ReadPool:
     """A pool of connections that read; each use is one snapshot.
 
-    `decoded` is what their snapshots share of the index. What takes longer than `within` is ended,
+    Snapshots share `postings_cache`. A read that takes longer than `time_limit` is interrupted,
     so that it holds up nobody else for ever.
     """
 

@@ -52,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """The entry of an erased fact; `behind` is the number of the last fact before it, or 0."""
+    """The entry of an erased fact; `previous_number` is the number of the fact before it, or 0."""
 
     scope_no: int
     previous_number: int
@@ -65,7 +65,7 @@ class Tombstone(NamedTuple):
 
 
 class HashIndexTable:
-    """What the writer asks and tells; `mark` and `back` go around each job."""
+    """What the writer asks and tells; each job is enclosed by `savepoint` and `rollback`."""
 
     def __init__(self, connection: apsw.Connection, *, max_cached: int = _MAX_CACHED) -> None:
         self._connection = connection

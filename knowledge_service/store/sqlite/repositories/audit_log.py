@@ -45,7 +45,7 @@ _EntryFactory = Callable[[], AuditEntry]
 
 
 class AuditLog(event_stream.ChangeLog):
-    """The `ChangeStore` port."""
+    """Implements the `EventLogStore` port."""
 
     def audit(
         self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int

@@ -50,7 +50,7 @@ class Named:
 
 
 class ChangeLog(base.SqliteRepository):
-    """The stream's half of the `ChangeStore` port."""
+    """The event stream's half of the `EventLogStore` port."""
 
     def seal_key(self) -> bytes:
         """Read the secret that the file was given when it was made."""

@@ -54,7 +54,7 @@ _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each
 
 
 class FactLifecycle(base.SqliteRepository):
-    """The `LifeStore` port."""
+    """Implements the `FactLifecycleStore` port."""
 
     def __init__(self, readers: ReadPool, writer: WriteQueue) -> None:
         super().__init__(readers, writer)

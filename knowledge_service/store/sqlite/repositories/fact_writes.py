@@ -50,7 +50,7 @@ class _FactsEvent(NamedTuple):
 class BulkRemember(BatchableJob):
     """Facts that one call tells, none of which has a key, a name, or is told again under a key.
 
-    `worked_out` is what `work_out` gives for them.
+    `prepared` is what `prepare_facts` returns for them.
     """
 
     facts: Sequence[NewFact]
@@ -105,7 +105,7 @@ class _CapacityReservation:
 
 
 def can_bulk_insert(new: NewFact) -> bool:
-    """Tell whether a fact can be part of a `Telling`."""
+    """Tell whether a fact can be part of a `BulkRemember`."""
     return new.key_hash is None and not new.aliases
 
 
@@ -131,7 +131,7 @@ def remember_all(
 ) -> tuple[Remembered, ...]:
     """Store facts inside a write, or confirm their equals; the answers are in their order.
 
-    `worked_out` is what `work_out` gives for the facts, when that is known.
+    `prepared` is what `prepare_facts` returns for the facts; computed if None.
 
     Raises:
         PreviouslyRetracted: an equal was retracted in the scope.

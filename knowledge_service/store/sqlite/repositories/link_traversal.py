@@ -85,7 +85,7 @@ def _walkable(
     *,
     drafts: bool,
 ) -> list[int]:
-    """Return the first `wanted` of the facts that are live and visible, in their order."""
+    """Return the first `limit` facts that are live and visible, in their order."""
     walkable: list[int] = []
     size = max(limit, _LOOKED_AT)
     for start in range(0, len(numbers), size):

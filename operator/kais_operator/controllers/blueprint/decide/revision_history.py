@@ -94,7 +94,7 @@ def order_to_compile(
 def beyond_limit(
     revisions: Sequence[BlueprintRevision], *, limit: int, protected: Collection[int | None]
 ) -> list[BlueprintRevision]:
-    """List what is older than the newest `limit` and not among `kept`, oldest first."""
+    """List what is older than the newest `limit` and not in `protected`, oldest first."""
     by_age = sorted(revisions, key=number_of)
     old = by_age[: max(0, len(by_age) - limit)]
     return [revision for revision in old if number_of(revision) not in protected]

@@ -73,7 +73,8 @@ def run_annotations(
 ) -> dict[str, str | None]:
     """Give the annotations that a use carries for a run, with None for those that must go.
 
-    `taken` is the nonce of a run that its Mission began by itself; else the use's own counts.
+    `mission_nonce` is the nonce of a run that its Mission began by itself; else the use's own
+    counts.
     """
     carried = instance.metadata.annotations
     annotations: dict[str, str | None] = {labels.RUN_ID: run.run_id}
