@@ -260,9 +260,9 @@ def audit(**filters: str | int | None) -> Request[models.AuditPage]:
 
 
 def events(last_event_id: str | None = None) -> Request[models.Event]:
-    """Listen to changes after an event.
+    """Listen to changes after the event `last_event_id`.
 
-    None starts now; the `last_event_id` `start` starts at the oldest event.
+    None starts now; the value `start` stands for the oldest event.
     """
     return replace(
         _get("/v1/events", models.Event),

@@ -109,7 +109,7 @@ class Reader:
         """Convert a line to a fact.
 
         Raises:
-            NotTaken: it is none to be stored.
+            Ineligible: it is not to be stored.
             InvalidScope: it names no scope.
             ValidationError: it is not a fact.
         """
