@@ -46,7 +46,13 @@ class Connection(asyncio.Protocol):
         return not (self._is_ended or self._received or self._transport.is_closing())
 
     def send(self, *payloads: bytes) -> None:
-        """Send messages without waiting; `drain` waits until the peer has read most of them."""
+        """Send messages without waiting; `drain` waits until the peer has read most of them.
+
+        After the end of the connection nothing is sent, and `drain` raises. asyncio ignores such a
+        write, and uvloop raises RuntimeError.
+        """
+        if self._transport.is_closing():
+            return
         self._transport.write(b"".join(framing.frame(payload) for payload in payloads))
 
     async def drain(self) -> None:

@@ -180,8 +180,11 @@ class ProcessorTime:
     """
 
     def __init__(self, pid: int) -> None:
-        has_proc = (_PROC / "self" / "stat").exists()
-        self._fd = os.open(_PROC / str(pid) / "stat", os.O_RDONLY) if has_proc else None
+        self._has_proc = (_PROC / "self" / "stat").exists()
+        self._fd: int | None = None
+        if self._has_proc:
+            with contextlib.suppress(FileNotFoundError):  # it has ended: `read_s` reports that
+                self._fd = os.open(_PROC / str(pid) / "stat", os.O_RDONLY)
 
     def read_s(self) -> float:
         """Return the time in seconds.
@@ -189,8 +192,10 @@ class ProcessorTime:
         Raises:
             OSError: The process has ended.
         """
-        if self._fd is None:
+        if not self._has_proc:
             return time.monotonic()
+        if self._fd is None:
+            raise ProcessLookupError("the process has ended")
         stat = os.pread(self._fd, _STAT_BYTES, 0)
         user, system = stat.rpartition(b")")[2].split(None, 13)[11:13]
         return (int(user) + int(system)) / _TICKS

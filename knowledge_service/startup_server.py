@@ -88,6 +88,7 @@ def _is_address(host: str) -> bool:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 2048  # uvicorn's backlog: clients wait in it until the service accepts
 
     def __init__(self, host: str, port: int, progress: Progress) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

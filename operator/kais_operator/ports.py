@@ -263,7 +263,7 @@ class KnowledgeSyncState(Protocol):
 class WriteRefusals(Protocol):
     """Why the API server refused what a reconcile wrote, by the key of the reconcile.
 
-    In memory only: after a restart the write is tried once more, and refused or taken.
+    In memory only, for one leader session: the next leader tries the write once more.
     """
 
     def refusal(self, key: ObjectRef) -> str | None:
@@ -272,6 +272,7 @@ class WriteRefusals(Protocol):
 
     def note(self, key: ObjectRef, message: str) -> None: ...
     def forget(self, key: ObjectRef) -> None: ...
+    def clear(self) -> None: ...
 
 
 @dataclass(frozen=True)

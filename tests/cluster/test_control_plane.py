@@ -63,8 +63,8 @@ def test_control_planes_run_side_by_side(control_plane):
 def test_control_plane_of_a_killed_run_is_found_and_stopped():
     folder = Path(tempfile.mkdtemp(prefix="kais-"))
     script = (
-        "import pathlib, sys, time; from kais_cluster.host import temporary\n"
-        "with temporary.control_plane(parent=pathlib.Path(sys.argv[1])): time.sleep(600)"
+        "import pathlib, sys, time; from kais_cluster.host import ephemeral\n"
+        "with ephemeral.control_plane(parent=pathlib.Path(sys.argv[1])): time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True

@@ -126,7 +126,7 @@ def test_an_upgrade_makes_no_revision_restarts_no_pod_and_finishes_what_runs(
     old_plane: ControlPlane, first: Path, store_url: str, tmp_path: Path
 ) -> None:
     old_plane.kubectl("create", "namespace", "upgraded")
-    cluster = Cluster(old_plane.kubectl, "upgraded")
+    cluster = Cluster(old_plane.kubectl, old_plane.lister, "upgraded")
     settings = {"namespace": "upgraded", "namespaces": "upgraded", "store_url": store_url}
     check_is_found(first)
     old = Operator(

@@ -101,6 +101,7 @@ def restarted(fake: FakeWorld) -> FakeWorld:
     """Give the same cluster and store to an operator that remembers nothing."""
     memory = KnowledgeSyncState(fake.clock)
     noted = MonitoredKnowledge(fake.knowledge, memory)
-    return replace(
-        fake, sync_state=memory, world=replace(fake.world, sync_state=memory, knowledge=noted)
+    world = replace(
+        fake.world, sync_state=memory, knowledge=noted, write_refusals=WriteRefusalMemory()
     )
+    return replace(fake, sync_state=memory, world=world)

@@ -3,7 +3,7 @@
     watch event, list -> Cache, WatchHealth, ReferenceIndex -> event_mapping -> queue -> Reconciler
     KnowledgeSync -> changed statistics, another store ---------------------------^
 
-All of it is created for each session, so that no state of an earlier one is left.
+All of it is created or cleared for each session, so that no state of an earlier one is left.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class LeaderSession:
             Exception: The error that ended the queue or another task.
         """
         self._dependencies.cache.clear()
+        self._dependencies.world.write_refusals.clear()
         self._loop = asyncio.get_running_loop()
         self._watch_task = asyncio.create_task(self._watch())
         tasks = [asyncio.create_task(coroutine) for coroutine in self._background_tasks()]

@@ -22,3 +22,7 @@ class WriteRefusalMemory:
     def forget(self, key: ObjectRef) -> None:
         """Forget the refusal: the writes were taken, or the object is gone."""
         self._messages.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all refusals: another process may have led and written since."""
+        self._messages.clear()

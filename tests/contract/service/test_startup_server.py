@@ -72,6 +72,18 @@ def test_no_connection_is_refused_while_the_service_takes_the_address_over(tmp_p
         assert set(statuses) == {200, 503}
 
 
+def test_clients_can_connect_between_the_startup_server_and_the_service() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = free.getsockname()
+    handover = startup_server.Handover()
+    with startup_server.answering_meanwhile(*address, Progress(), after_s=0, handover=handover):
+        _listening(address)
+    assert handover.listener is not None
+    with handover.listener, contextlib.ExitStack() as clients:
+        for _ in range(100):
+            clients.enter_context(socket.create_connection(address, timeout=5))
+
+
 def test_signal_meanwhile_ends_it_at_once_and_takes_the_step_at_hand_back(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     old_file(db)

@@ -1,13 +1,20 @@
 """Connections to the renderer: kept open, bounded, replaced after a restart; answers in time."""
 
 import asyncio
+import socket as sockets
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from kais_rendering import client as client_module
 from kais_rendering import framing, pool, server
+from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
+from kais_rendering.process import ProcessorTime
 from tests.fakes.render_servers import (
     FIND,
     FOUND,
@@ -166,3 +173,28 @@ async def test_a_request_without_an_answer_in_time_is_a_trouble_of_the_renderer(
 def test_an_answer_may_take_longer_than_a_render_that_is_still_within_its_limits() -> None:
     a_worker_s = pool.START_S + pool.LIMIT_S * pool.PATIENCE
     assert 2 * a_worker_s < client_module.ANSWER_S, "a worker that died has a successor"
+
+
+@pytest.mark.parametrize("new_event_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_message_to_a_peer_that_has_gone_fails_when_it_is_awaited(
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def send_to_nobody() -> None:
+        own_end, peers_end = sockets.socketpair()
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.connect_accepted_socket(Connection, own_end)
+        peers_end.close()
+        await connection.wait_closed()
+        connection.send(b"a request")
+        with pytest.raises(OSError, match="the connection ended"):
+            await connection.drain()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(send_to_nobody())
+
+
+def test_the_processor_time_of_a_process_that_has_ended_cannot_be_read() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with pytest.raises(OSError, match="the process has ended"):
+        ProcessorTime(ended.pid).read_s()

@@ -81,3 +81,19 @@ async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
     fake.containers.start_command(command)
     await term.run(nothing(), asyncio.Event())
     assert fake.containers.ended == [command]
+
+
+async def test_refusals_of_an_earlier_session_are_forgotten(
+    term: leader_session.LeaderSession, fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another leader may have written what was refused here."""
+
+    async def nothing() -> None:
+        return None
+
+    monkeypatch.setattr(term, "_watch", nothing)
+    monkeypatch.setattr(term, "_background_tasks", lambda: [nothing()])
+    mission = ObjectRef("Mission", "demo", "m")
+    fake.world.write_refusals.note(mission, "exceeded quota")
+    await term.run(nothing(), asyncio.Event())
+    assert fake.world.write_refusals.refusal(mission) is None
