@@ -133,6 +133,20 @@ def test_people_with_edit_write_six_kinds_and_nobody_writes_revisions() -> None:
     assert {v for _, _, v in grants(admin)} == {"delete", "deletecollection"}
 
 
+def test_chart_binds_no_role_to_an_account_of_a_cell() -> None:
+    """Values name the people; an installation without admission policies relies on this."""
+    bindings = [
+        body
+        for path in sorted(TEMPLATES.glob("*.yaml"))
+        for body in objects(path.name)
+        if body["kind"] in ("RoleBinding", "ClusterRoleBinding")
+    ]
+    subjects = {one["name"] for body in bindings for one in body["subjects"] or []}
+
+    assert subjects == {"x-operator", "x-knowledge"}
+    assert "kais.io" not in {group for group, _, _ in grants(rules("people-release"))}
+
+
 def test_people_with_edit_may_ask_for_a_token_of_their_realms_account_only() -> None:
     (token,) = [r for r in rules("people-edit") if r["resources"] == ["serviceaccounts/token"]]
 

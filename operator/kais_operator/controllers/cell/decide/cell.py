@@ -112,7 +112,6 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     spawned = recursion_policy.problem(cell, observed.kin)
     if spawned is not None:
         refusal = Account(
-            actions=recursion_policy.record_deletions(cell, observed.kin, now),
             reason=Reason.SPAWN_REFUSED,
             message=spawned,
             requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
@@ -121,7 +120,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
-    spawn_record = recursion_policy.record(cell, observed.kin, now)
+    spawn_record = recursion_policy.record(cell, observed.kin)
     full = spawn_records.full(cell, spawn_record, observed.kin.records)
     if full is not None:
         refusal = Account(

@@ -11,11 +11,7 @@ from kais.resources.cell_template import SpawnPolicy
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
-from kais_operator.controllers.formation.decide import (
-    deleted_parents,
-    recursion_policy,
-    spawn_records,
-)
+from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
 from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
 from kais_operator.controllers.formation.decide.spawn_records import Records
 from kais_operator.controllers.shared.observe import shared_reads
@@ -54,14 +50,11 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
         one if one.metadata.name in of_formations else spawn_records.as_recorded(one, records)
         for one in cells
     ]
-    deleted = deleted_parents.from_records(cell, records, cells)
-    spawners = [*recorded, *(one.cell for one in deleted)]
     return Kin(
         recorded,
         of_formations=of_formations,
-        approvals=await _approvals(cluster, spawners),
+        approvals=await _approvals(cluster, recorded),
         records=records,
-        deleted=deleted,
     )
 
 

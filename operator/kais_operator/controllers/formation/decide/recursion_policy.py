@@ -10,9 +10,8 @@ What a cell wrote about a Cell that it created decides nothing:
                                    cells; all cells that run under that account are the parents, and
                                    the recorded ancestors of the account stay above
     no policy                      every older cell that may call the Kubernetes API is a parent,
-                                   with its recorded limits and age, and for a while after its
-                                   deletion; approvals are annotations of its ServiceAccount, and
-                                   labels do not count
+                                   with its recorded limits; approvals are annotations of its
+                                   ServiceAccount, and labels do not count
 
 In both cases a parentRef adds a parent and removes none. The operator created the Cells of a
 Formation. A Cell that is being deleted counts, and limits others, until it is gone, because a
@@ -21,12 +20,10 @@ finalizer may keep it while its pods run. `spawn_records` reads and writes the r
 
 from __future__ import annotations
 
-import bisect
 import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import NamedTuple
 
 from kais import labels
@@ -34,9 +31,8 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import Recursion, SpawnPolicy
 from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity
-from kais_operator.controllers.formation.decide import deleted_parents, spawn_records
 from kais_operator.controllers.formation.decide import formation as formations
-from kais_operator.controllers.formation.decide.deleted_parents import DeletedParent
+from kais_operator.controllers.formation.decide import spawn_records
 from kais_operator.controllers.formation.decide.spawn_records import NO_RECORDS, Records
 from kais_operator.planning.plan import Action
 
@@ -52,7 +48,6 @@ class Kin:
         approvals: names of Cells that each ServiceAccount's annotation approves, by account;
             needed without the policy.
         records: earlier records of the operator; without the policy, `cells` are as recorded.
-        deleted: deleted Cells whose recorded limits still apply; only without the policy.
     """
 
     cells: Sequence[Cell] = ()
@@ -60,7 +55,6 @@ class Kin:
     of_formations: frozenset[str] = frozenset()
     approvals: Mapping[str, frozenset[str]] = field(default_factory=dict)
     records: Records = NO_RECORDS
-    deleted: Sequence[DeletedParent] = ()
 
 
 NO_KIN = Kin()
@@ -83,7 +77,7 @@ def of_formations(cells: Iterable[Cell], teams: Iterable[Formation]) -> frozense
 def problem(cell: Cell, kin: Kin) -> str | None:
     """Return why a cell may not have been created; None when it may, or no cell created it.
 
-    With the policy, a deleted parent has no limits any more: only its creator may delete it.
+    A deleted parent has no limits any more.
     """
     family = _Family(cell, kin)
     for name, generation in family.above(cell).cells.items():
@@ -93,25 +87,14 @@ def problem(cell: Cell, kin: Kin) -> str | None:
     return None
 
 
-def record(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
+def record(cell: Cell, kin: Kin) -> tuple[Action, ...]:
     """Record what a Cell that may have pods must not be able to change later."""
     if cell.metadata.name in kin.of_formations or not kin.cells:
         return ()
     if kin.has_policy:
         above = _Family(cell, kin).above(cell).accounts
         return spawn_records.record_ancestors(cell, above, kin.records, kin.cells)
-    changes = deleted_parents.changed_records(kin.records, kin.cells, kin.of_formations, now)
-    return spawn_records.record_limits(
-        cell, kin.records, kin.cells, of_formations=kin.of_formations, changes=changes
-    )
-
-
-def record_deletions(cell: Cell, kin: Kin, now: datetime) -> tuple[Action, ...]:
-    """Record which Cells are deleted, for a Cell that may have no pods."""
-    if kin.has_policy or not kin.cells:
-        return ()
-    changes = deleted_parents.changed_records(kin.records, kin.cells, kin.of_formations, now)
-    return spawn_records.write(cell, kin.records, changes)
+    return spawn_records.record_limits(cell, kin.records, kin.cells)
 
 
 def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> str | None:
@@ -122,13 +105,13 @@ def _refusal(cell: Cell, ancestor: Cell, generation: int, family: _Family) -> st
             f"{ancestor.ref} allows {limits.max_depth} generations of cells below it, and this "
             f"is generation {generation}"
         )
-    may_exceed = len(family.by_name) - len(family.deleted) > limits.max_descendants
+    may_exceed = len(family.by_name) > limits.max_descendants
     if refusal is None and may_exceed and family.rank(cell, ancestor) > limits.max_descendants:
         refusal = (
             f"{ancestor.ref} allows {limits.max_descendants} cells below it, and as many are "
             "older than this one"
         )
-    return refusal and refusal + deleted_parents.note(family.deleted, ancestor)
+    return refusal
 
 
 def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
@@ -163,27 +146,17 @@ class _Family:
 
     def __init__(self, cell: Cell, kin: Kin) -> None:
         self.kin = kin
-        self.deleted = {one.cell.metadata.name: one for one in kin.deleted}
-        self.by_name = {
-            **{name: one.cell for name, one in self.deleted.items()},
-            **{one.metadata.name: one for one in kin.cells},
-            cell.metadata.name: cell,
-        }
+        self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
         self._by_account: dict[str, list[str]] = {}
         for one in self.by_name.values():
             self._by_account.setdefault(cell_identity.account_name(one), []).append(
                 one.metadata.name
             )
-        self._callers = [
-            one
-            for name, one in self.by_name.items()
-            if one.spec.api_access and name not in self.deleted
-        ]
+        self._callers = [one for one in self.by_name.values() if one.spec.api_access]
 
     def above(self, cell: Cell) -> _Relatives:
         """Return the cells above and the accounts that created them, with their generations."""
-        older = _Once(self._callers, key=self._since)
-        deleted = dict(self.deleted)
+        older = _Once(self._callers, key=_age)
 
         def parents(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
@@ -198,17 +171,13 @@ class _Family:
             if self.kin.has_policy and account is not None:
                 yield _Node(account, True), 1
             elif not self.kin.has_policy and node.name not in self.kin.of_formations:
-                yield from ((_Node(name), 1) for name in older.up_to(_age(one)))
-                for name in [name for name, parent in deleted.items() if parent.is_above(one)]:
-                    del deleted[name]
-                    yield _Node(name), 1
+                yield from ((_Node(name), 1) for name in older.up_to(one))
 
         return _reached(cell.metadata.name, parents)
 
     def rank(self, cell: Cell, ancestor: Cell) -> int:
         """Return the rank of a cell by age among all cells below an ancestor; the oldest has 1."""
         younger = _Once(self._free, key=_age, is_descending=True)
-        births = _Births(self._births)
 
         def children(node: _Node) -> Iterator[tuple[_Node, int]]:
             if node.is_account:
@@ -217,21 +186,13 @@ class _Family:
                 return
             one = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
-            if node.name in self.deleted:
-                yield from ((_Node(name), 1) for name in births.take(self.deleted[node.name]))
-            elif self.kin.has_policy:
+            if self.kin.has_policy:
                 yield _Node(cell_identity.account_name(one), True), 0
             elif one.spec.api_access:
-                yield from ((_Node(name), 1) for name in younger.up_to(self._since(one)))
+                yield from ((_Node(name), 1) for name in younger.up_to(one))
 
         below = _reached(ancestor.metadata.name, children).cells
-        present = (self.by_name[name] for name in below if name not in self.deleted)
-        return 1 + sum(_age(one) < _age(cell) for one in present)
-
-    def _since(self, cell: Cell) -> tuple[str, str]:
-        """Return the age of a cell as a parent, in the form of `_age`."""
-        since = None if self.kin.has_policy else spawn_records.since(cell, self.kin.records)
-        return _age(cell) if since is None else (since.isoformat(), cell.metadata.name)
+        return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
 
     @functools.cached_property
     def _by_parent(self) -> dict[str, list[str]]:
@@ -251,42 +212,10 @@ class _Family:
         return below
 
     @functools.cached_property
-    def _births(self) -> list[tuple[datetime, str]]:
-        """The creation times of the cells that no Formation lists, in order."""
-        metadata = [one.metadata for one in self._free]
-        return sorted(
-            (each.creation_timestamp, each.name) for each in metadata if each.creation_timestamp
-        )
-
-    @functools.cached_property
     def _free(self) -> list[Cell]:
         """The cells that no Formation lists."""
         cells = self.by_name.values()
         return [one for one in cells if one.metadata.name not in self.kin.of_formations]
-
-
-class _Births:
-    """Cells by creation time; each is returned once, for the first deleted parent above it."""
-
-    def __init__(self, births: Sequence[tuple[datetime, str]]) -> None:
-        self._births = list(births)
-
-    def take(self, parent: DeletedParent) -> list[str]:
-        """Remove and return the names of the remaining cells below a deleted parent."""
-        began = parent.cell.metadata.creation_timestamp
-        if began is None:
-            return []
-        first = bisect.bisect_right(self._births, began, key=_birth)
-        end = len(self._births)
-        if parent.until is not None:
-            end = bisect.bisect_right(self._births, parent.until, key=_birth)
-        names = [name for _, name in self._births[first:end]]
-        del self._births[first:end]
-        return names
-
-
-def _birth(entry: tuple[datetime, str]) -> datetime:
-    return entry[0]
 
 
 class _Once:
@@ -304,12 +233,12 @@ class _Once:
         self._is_descending = is_descending
         self._next = 0
 
-    def up_to(self, end: tuple[str, str]) -> Iterator[str]:
+    def up_to(self, end: Cell) -> Iterator[str]:
         """Yield the names of the remaining cells before `end`."""
         while self._next < len(self._cells):
             cell = self._cells[self._next]
-            key = self._key(cell)
-            if not (key > end if self._is_descending else key < end):
+            key, last = self._key(cell), self._key(end)
+            if not (key > last if self._is_descending else key < last):
                 return
             self._next += 1
             yield cell.metadata.name

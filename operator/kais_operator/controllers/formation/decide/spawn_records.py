@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from kais import labels, names, service_accounts
@@ -39,17 +38,12 @@ class Limits:
     Attributes:
         uid: the UID of the Cell, since others may have had its name.
         account: the ServiceAccount of its pods.
-        recursion: its spawn limits; None for a Cell of a Formation, whose spec the operator
-            restores.
-        created: when the first Cell of that name was created; None in records of earlier versions.
-        missing_since: when the operator first missed the Cell; None while it exists.
+        recursion: its spawn limits.
     """
 
     uid: str
-    account: str = ""
-    recursion: Recursion | None = None
-    created: datetime | None = None
-    missing_since: datetime | None = None
+    account: str
+    recursion: Recursion
 
 
 @dataclass(frozen=True)
@@ -90,36 +84,14 @@ def read(holder: Body | None) -> Records:
 
 
 def _limits(record: Mapping[str, Any]) -> Limits:
-    recursion = record.get("recursion")
-    return Limits(
-        str(record["uid"]),
-        str(record.get("account", "")),
-        None if recursion is None else Recursion.from_dict(recursion),
-        _time(record.get("created")),
-        _time(record.get("missingSince")),
-    )
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    recursion = Recursion.from_dict(record["recursion"])
+    return Limits(str(record["uid"]), str(record["account"]), recursion)
 
 
 def limits_of(cell: Cell, records: Records) -> Limits | None:
-    """Return the recorded limits of a Cell: the first of its name, however often it was recreated.
-
-    A record of an earlier version has no creation time and applies only to the Cell with its UID.
-    """
+    """Return the recorded limits of exactly this Cell, by UID."""
     limits = records.limits.get(cell.metadata.name)
-    if limits is None or limits.recursion is None:
-        return None
-    return None if limits.created is None and limits.uid != cell.metadata.uid else limits
-
-
-def since(cell: Cell, records: Records) -> datetime | None:
-    """Return since when a Cell is a parent: the creation time of the first Cell of its name."""
-    limits = records.limits.get(cell.metadata.name)
-    times = (cell.metadata.creation_timestamp, None if limits is None else limits.created)
-    return min((time for time in times if time is not None), default=None)
+    return limits if limits is not None and limits.uid == cell.metadata.uid else None
 
 
 def as_recorded(cell: Cell, records: Records) -> Cell:
@@ -140,7 +112,7 @@ def ignored_changes(cell: Cell, records: Records) -> str | None:
     limits = limits_of(cell, records)
     if limits is None:
         return None
-    changes: dict[str, bool] = {
+    changes = {
         "recursion": (cell.spec.recursion or Recursion()) != limits.recursion,
         "serviceAccountName": cell_identity.account_name(cell) != limits.account,
         "apiAccess": not cell.spec.api_access,
@@ -148,67 +120,29 @@ def ignored_changes(cell: Cell, records: Records) -> str | None:
     fields = [name for name, is_changed in changes.items() if is_changed]
     if not fields:
         return None
-    key = limits_key(cell.metadata.name)
+    key = _limits_key(cell.metadata.name)
     return (
         f"(spawn limits ignore the change of {', '.join(fields)}, since no admission policy is in "
         f"force; to accept it, remove the annotation {key} of ServiceAccount "
-        f"{holder_name(cell)})"
+        f"{cell.metadata.namespace}/{labels.USER_ACCOUNT})"
     )
 
 
-def record_limits(
-    cell: Cell,
-    records: Records,
-    cells: Sequence[Cell],
-    *,
-    of_formations: frozenset[str],
-    changes: Mapping[str, str | None],
-) -> tuple[Action, ...]:
-    """Record once the limits of a Cell with `apiAccess`, and the age of older callers.
-
-    The operator recreates Cells of Formations that a cell deletes; their age is recorded as long as
-    there is room. `changes` are written as well.
-    """
-    written = {**changes, **_first_limits(cell, records)}
-    with_ages = {**written, **_ages(cell, records, cells, of_formations)}
-    if size(_after(records, with_ages)) <= DROPPED_FROM:
-        written = with_ages
-    return write(cell, records, written)
-
-
-def _first_limits(cell: Cell, records: Records) -> dict[str, str | None]:
-    name, created = cell.metadata.name, cell.metadata.creation_timestamp
-    limits = limits_of(cell, records)
-    if limits is None and cell.spec.api_access:
-        account, recursion = cell_identity.account_name(cell), cell.spec.recursion or Recursion()
-        limits = Limits(cell.metadata.uid, account, recursion)
-    elif limits is None or limits.created is not None or created is None:
-        return {}
-    return annotation(name, replace(limits, created=since(cell, records)))
-
-
-def _ages(
-    cell: Cell, records: Records, cells: Iterable[Cell], of_formations: frozenset[str]
-) -> dict[str, str | None]:
-    created = cell.metadata.creation_timestamp
-    ages: dict[str, str | None] = {}
-    for one in cells:
-        name, age = one.metadata.name, one.metadata.creation_timestamp
-        is_caller = one.spec.api_access and name in of_formations
-        if is_caller and age and created and age < created and name not in records.limits:
-            ages |= annotation(name, Limits(one.metadata.uid, created=age))
-    return ages
-
-
-def annotation(name: str, limits: Limits, **changes: Any) -> dict[str, str | None]:
-    """Return the record of a Cell, with changes, by the key of its annotation."""
-    limits = replace(limits, **changes)
-    record: dict[str, Any] = {"cell": name, "uid": limits.uid}
-    if limits.recursion is not None:
-        record |= {"account": limits.account, "recursion": limits.recursion.to_dict()}
-    times = {"created": limits.created, "missingSince": limits.missing_since}
-    record |= {key: time.isoformat() for key, time in times.items() if time is not None}
-    return {limits_key(name): _text(record)}
+def record_limits(cell: Cell, records: Records, cells: Iterable[Cell]) -> tuple[Action, ...]:
+    """Record once the limits of a Cell with `apiAccess`, and drop records of deleted Cells."""
+    if not cell.spec.api_access or limits_of(cell, records) is not None:
+        return ()
+    uids = {one.metadata.name: one.metadata.uid for one in cells}
+    deleted = (name for name, limits in records.limits.items() if uids.get(name) != limits.uid)
+    recursion = cell.spec.recursion or Recursion()
+    record = {
+        "cell": cell.metadata.name,
+        "uid": cell.metadata.uid,
+        "account": cell_identity.account_name(cell),
+        "recursion": recursion.to_dict(),
+    }
+    dropped = dict.fromkeys(map(_limits_key, deleted))
+    return _write(cell, records, {**dropped, _limits_key(cell.metadata.name): _text(record)})
 
 
 def record_ancestors(
@@ -226,7 +160,7 @@ def record_ancestors(
     written: dict[str, str | None] = {_ancestors_key(account): _ancestors_text(account, merged)}
     if size(_after(records, written)) > DROPPED_FROM:
         written |= _without_unused({**records.ancestors, account: merged}, account, cells)
-    return write(cell, records, written)
+    return _write(cell, records, written)
 
 
 def _without_unused(
@@ -255,10 +189,10 @@ def full(cell: Cell, actions: Iterable[Action], records: Records) -> str | None:
     )
     if max(sizes, default=0) <= MAX_BYTES:
         return None
+    holder = f"{cell.metadata.namespace}/{labels.USER_ACCOUNT}"
     return (
-        f"the annotations of ServiceAccount {holder_name(cell)} have no room for the record that "
-        f"spawn limits need ({MAX_BYTES // 1024} KiB); delete Cells with apiAccess, or other "
-        "annotations"
+        f"the annotations of ServiceAccount {holder} have no room for the record that spawn limits "
+        f"need ({MAX_BYTES // 1024} KiB); delete Cells with apiAccess, or other annotations"
     )
 
 
@@ -281,12 +215,9 @@ def creator(cell: Cell) -> str | None:
     return user.removeprefix(prefix) if user.startswith(prefix) else None
 
 
-def write(
+def _write(
     cell: Cell, records: Records, annotations: Mapping[str, str | None]
 ) -> tuple[Action, ...]:
-    """Choose the write of records for the namespace of a Cell; none without changes."""
-    if not annotations:
-        return ()
     if records.holder is None:
         body = service_accounts.realm_account(cell.metadata.namespace)
         values = {key: value for key, value in annotations.items() if value is not None}
@@ -300,13 +231,7 @@ def holder_ref(cell: Cell) -> ObjectRef:
     return ObjectRef("ServiceAccount", cell.metadata.namespace, labels.USER_ACCOUNT)
 
 
-def holder_name(cell: Cell) -> str:
-    """Return namespace and name of that ServiceAccount for messages."""
-    return f"{cell.metadata.namespace}/{labels.USER_ACCOUNT}"
-
-
-def limits_key(cell: str) -> str:
-    """Return the annotation key of a Cell's record."""
+def _limits_key(cell: str) -> str:
     return labels.LIMITS_PREFIX + names.label_value(cell)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from tests.fakes import services, teams
 from tests.fakes.teams import condition
 from tests.fakes.world import FakeWorld, fake_world
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOLDER = ObjectRef("ServiceAccount", "demo", "kais-user")
 
 
@@ -127,7 +125,7 @@ def recorded(cells: list[Cell]) -> spawn_records.Records:
     for number, one in enumerate(cells):
         records = spawn_records.read(holder)
         kin = recursion_policy.Kin(cells[: number + 1], has_policy=True, records=records)
-        for action in recursion_policy.record(one, kin, NOW):
+        for action in recursion_policy.record(one, kin):
             assert isinstance(action, PatchMetadata)
             holder["metadata"]["annotations"] |= action.annotations
     return spawn_records.read(holder)
@@ -180,7 +178,9 @@ async def test_a_cell_that_is_being_deleted_counts_until_it_is_gone(
 
 
 @pytest.mark.parametrize("has_spawn_policy", [True, False])
-async def test_a_parent_that_is_being_deleted_limits_its_cells(has_spawn_policy: bool) -> None:
+async def test_a_parent_that_is_being_deleted_limits_its_cells_until_it_is_gone(
+    has_spawn_policy: bool,
+) -> None:
     root = lone("root", apiAccess=True, recursion={"maxDescendants": 1})
     fake = fake_world(root, has_spawn_policy=has_spawn_policy)
     fake.clock.advance(60)
@@ -194,8 +194,7 @@ async def test_a_parent_that_is_being_deleted_limits_its_cells(has_spawn_policy:
     assert applied(fake, "b")[1] == "SpawnRefused"
     fake.cluster.vanish(ref("root"))
     await settle(fake, "b")
-    is_free = has_spawn_policy  # which lets its creator alone delete it
-    assert applied(fake, "b")[0] == str(is_free)
+    assert applied(fake, "b")[0] == "True"
 
 
 async def test_the_record_of_a_cell_that_is_being_deleted_stays() -> None:
@@ -265,181 +264,27 @@ async def test_a_person_accepts_changed_limits_by_removing_their_record() -> Non
     assert "ignore" not in condition(fake, "Ready", ref("root"))[2]
 
 
-def replace_cell(fake: FakeWorld, name: str, **spec: Any) -> None:
-    """Delete a Cell and create another one of its name."""
-    fake.cluster.vanish(ref(name))
+async def test_a_cell_created_anew_has_the_limits_of_its_own_spec() -> None:
+    root = lone("root", apiAccess=True, recursion={"maxDescendants": 0})
+    fake = fake_world(root, has_spawn_policy=False)
+    await settle(fake, "root")
+    fake.cluster.vanish(ref("root"))
     fake.cluster.collect_garbage()
-    body = lone(name, **spec)
-    body["metadata"]["uid"] = f"{name}-again"
-    fake.cluster.put(body)
-
-
-def without_policy(*bodies: Body) -> FakeWorld:
-    return fake_world(*bodies, has_spawn_policy=False)
-
-
-async def add(fake: FakeWorld, *names: str, **spec: Any) -> None:
-    """Create Cells a minute apart, each with its first pass."""
-    for name in names:
-        fake.clock.advance(60)
-        fake.cluster.put(lone(name, **spec))
-        await settle(fake, name)
-
-
-def verdicts(fake: FakeWorld, *names: str) -> list[str]:
-    return [applied(fake, name)[1] for name in names]
-
-
-@pytest.mark.parametrize("evasion", EVASIONS.values(), ids=EVASIONS)
-async def test_a_cell_that_replaces_one_of_its_name_has_the_limits_of_the_first(
-    evasion: Body,
-) -> None:
-    fake = without_policy(lone("root", apiAccess=True, recursion={"maxDescendants": 1}))
+    replacement = lone("root", apiAccess=True, recursion={"maxDescendants": 3})
+    replacement["metadata"]["uid"] = "another"
+    fake.cluster.put(replacement)
     await settle(fake, "root")
-    await add(fake, "a", apiAccess=True)
-    fake.clock.advance(60)
-    again = {"apiAccess": True, "recursion": {"maxDescendants": 1}, **evasion}
-    if "serviceAccountName" in evasion:
-        other = account("other")
-        other["metadata"]["annotations"] = {labels.ALLOW_CELLS: "true"}
-        fake.cluster.put(other)
-    replace_cell(fake, "root", **again)
-    await settle(fake, "root")
-    await add(fake, "b")
-    await settle(fake, "a", "root")
-    assert verdicts(fake, "a", "b") == ["Applied", "SpawnRefused"]
-    assert "spawn limits ignore the change of" in condition(fake, "Ready", ref("root"))[2]
-
-
-async def test_a_cell_that_replaces_one_of_its_name_is_below_the_cells_that_are_older() -> None:
-    old = lone("old", apiAccess=True)
-    fake = without_policy(old)
-    await settle(fake, "old")
-    await add(fake, "root", apiAccess=True, recursion={"maxDescendants": 0})
-    fake.clock.advance(60)
-    replace_cell(fake, "old", apiAccess=True)
-    await settle(fake, "old")
-    assert verdicts(fake, "old") == ["SpawnRefused"]
-
-
-GONE = (
-    "Cell/demo/root allows 1 cells below it, and as many are older than this one "
-    "(Cell/demo/root is deleted; its limits hold for Cells created until an hour after. To end "
-    "them, remove the annotation limits.kais.io/root of ServiceAccount demo/kais-user)"
-)
-
-
-async def test_a_cell_that_deletes_its_parent_stays_below_it() -> None:
-    fake = without_policy(lone("root", apiAccess=True, recursion={"maxDescendants": 1}))
-    await settle(fake, "root")
-    await add(fake, "a", apiAccess=True)
-    fake.cluster.vanish(ref("root"))
-    fake.clock.advance(7 * 24 * 3600)
-    await add(fake, "b")
-    fake.clock.advance(7 * 24 * 3600)
-    await add(fake, "c")
-    await settle(fake, "a")
-    assert verdicts(fake, "a", "b", "c") == ["Applied", "SpawnRefused", "SpawnRefused"]
-    assert applied(fake, "c")[2] == GONE
-
-
-async def test_what_a_deleted_cell_creates_as_its_last_act_is_below_it() -> None:
-    fake = without_policy(lone("root", apiAccess=True, recursion={"maxDescendants": 1}))
-    await settle(fake, "root")
-    fake.cluster.vanish(ref("root"))
-    await add(fake, "a", "b")
-    assert verdicts(fake, "a", "b") == ["Applied", "SpawnRefused"]
-    assert applied(fake, "b")[2] == GONE
-
-
-async def test_a_chain_of_deleted_parents_frees_nobody() -> None:
-    fake = without_policy(lone("root", apiAccess=True, recursion={"maxDepth": 2}))
-    await settle(fake, "root")
-    for parent, child in (("root", "a"), ("a", "b"), ("b", "c"), ("c", "d")):
-        await add(fake, child, apiAccess=True)
-        fake.cluster.vanish(ref(parent))
-        fake.clock.advance(2 * 3600)
-    await add(fake, "e")
-    assert verdicts(fake, "d", "e") == ["Applied", "SpawnRefused"]
-    assert applied(fake, "e")[2].startswith(
-        "Cell/demo/root allows 2 generations of cells below it, and this is generation 3 ("
-    )
-
-
-async def test_a_cell_of_a_formation_that_is_made_anew_has_the_age_of_the_first() -> None:
-    spec = {**services.service(), "apiAccess": True, "recursion": {"maxDescendants": 1}}
-    fake = without_policy(teams.team(cells=[{"name": "lead", "spec": spec}]))
-    name = await formation_cell(fake)
-    await add(fake, "a")
-    fake.cluster.vanish(ref(name))
-    fake.clock.advance(60)
-    assert await formation_cell(fake) == name
-    await add(fake, "b")
-    await settle(fake, "a")
-    assert verdicts(fake, "a", "b") == ["Applied", "SpawnRefused"]
-
-
-async def test_a_person_ends_the_limits_of_a_deleted_cell_by_removing_their_record() -> None:
-    fake = without_policy(lone("root", apiAccess=True, recursion={"maxDescendants": 0}))
-    await settle(fake, "root")
-    fake.cluster.vanish(ref("root"))
-    await add(fake, "a")
-    assert verdicts(fake, "a") == ["SpawnRefused"]
-    fake.cluster.edit(HOLDER, {"metadata": {"annotations": {"limits.kais.io/root": None}}})
-    await settle(fake, "a")
-    assert verdicts(fake, "a") == ["Applied"]
-
-
-async def test_the_limits_of_a_deleted_cell_end_when_what_it_may_have_left_is_gone() -> None:
-    root = lone("root", apiAccess=True, recursion={"maxDescendants": 0, "maxDepth": 0})
-    fake = without_policy(root)
-    await settle(fake, "root")
-    fake.cluster.vanish(ref("root"))
-    await add(fake, "a")
-    fake.cluster.vanish(ref("a"))
-    fake.clock.advance(2 * 3600)
-    await add(fake, "b", apiAccess=True)
-    assert verdicts(fake, "b") == ["Applied"]
-    assert recorded_limits(fake) == {"limits.kais.io/b"}
-
-
-async def test_a_deleted_cell_whose_limits_an_older_cell_has_too_is_not_recorded_on() -> None:
-    fake = without_policy(lone("root", apiAccess=True))
-    await settle(fake, "root")
-    await add(fake, "job-1", apiAccess=True)
-    fake.cluster.vanish(ref("job-1"))
-    await add(fake, "job-2", apiAccess=True)
-    assert recorded_limits(fake) == {"limits.kais.io/root", "limits.kais.io/job-2"}
-
-
-async def test_a_record_without_a_time_is_of_one_cell_and_gets_the_time() -> None:
-    """Records of earlier versions have none."""
-    fake = without_policy(lone("root", apiAccess=True), lone("gone", apiAccess=True))
-    await settle(fake, "root", "gone")
     annotations = fake.cluster.read(HOLDER)["metadata"]["annotations"]
-    early = {key: json.loads(text) for key, text in annotations.items()}
-    assert {"created"} < early["limits.kais.io/root"].keys()
-    texts = {key: {**record, "created": None} for key, record in early.items()}
-    edited = {key: json.dumps(record) for key, record in texts.items()}
-    fake.cluster.edit(HOLDER, {"metadata": {"annotations": edited}})
-    fake.cluster.vanish(ref("gone"))
-    await settle(fake, "root")
-    left = fake.cluster.read(HOLDER)["metadata"]["annotations"]
-    assert {key: json.loads(text) for key, text in left.items()} == {
-        "limits.kais.io/root": early["limits.kais.io/root"]
-    }
+    assert json.loads(annotations["limits.kais.io/root"])["recursion"]["maxDescendants"] == 3
 
 
-def recorded_limits(fake: FakeWorld) -> set[str]:
-    return set(fake.cluster.read(HOLDER)["metadata"]["annotations"])
-
-
-async def formation_cell(fake: FakeWorld) -> str:
-    """Let the operator make the one cell of the Formation, and give its name."""
-    await teams.settle_team(fake)
-    (cell,) = [one for one in fake.cluster.refs("Cell") if one.name.startswith("team")]
-    await settle(fake, cell.name)
-    return cell.name
+async def test_records_of_deleted_cells_are_dropped_with_the_next_record() -> None:
+    fake = fake_world(lone("old", apiAccess=True), has_spawn_policy=False)
+    await settle(fake, "old")
+    fake.cluster.vanish(ref("old"))
+    fake.cluster.put(lone("new", apiAccess=True))
+    await settle(fake, "new")
+    assert set(fake.cluster.read(HOLDER)["metadata"]["annotations"]) == {"limits.kais.io/new"}
 
 
 def test_an_unreadable_record_is_written_anew() -> None:
@@ -449,9 +294,36 @@ def test_an_unreadable_record_is_written_anew() -> None:
             "metadata": {"resourceVersion": "1", "annotations": {"limits.kais.io/root": text}}
         }
         kin = recursion_policy.Kin([one], records=spawn_records.read(holder))
-        (action,) = recursion_policy.record(one, kin, NOW)
+        (action,) = recursion_policy.record(one, kin)
         assert isinstance(action, PatchMetadata)
         assert list(action.annotations) == ["limits.kais.io/root"]
+
+
+async def test_fields_of_a_version_that_recorded_deletions_are_ignored() -> None:
+    root = lone("root", apiAccess=True, recursion={"maxDescendants": 1})
+    fake = fake_world(root, has_spawn_policy=False)
+    await settle(fake, "root")
+    early = json.loads(fake.cluster.read(HOLDER)["metadata"]["annotations"]["limits.kais.io/root"])
+    times = {"created": "2026-01-01T00:00:00+00:00", "missingSince": "2026-01-02T00:00:00+00:00"}
+    records = {
+        "limits.kais.io/root": {**early, **times},
+        "limits.kais.io/gone": {**early, **times, "cell": "gone", "uid": "gone-uid"},
+        "limits.kais.io/lead": {"cell": "lead", "uid": "lead-uid", "created": times["created"]},
+    }
+    annotations = {key: json.dumps(record) for key, record in records.items()}
+    fake.cluster.edit(HOLDER, {"metadata": {"annotations": annotations}})
+    assert set(spawn_records.read(fake.cluster.read(HOLDER)).limits) == {"root", "gone"}
+    fake.cluster.edit(ref("root"), {"spec": {"recursion": {"maxDescendants": 9}}})
+    for name in ("a", "b"):
+        fake.clock.advance(60)
+        fake.cluster.put(lone(name, apiAccess=True))
+        await settle(fake, name)
+    assert applied(fake, "a")[0] == "True"
+    assert applied(fake, "b")[1:] == (
+        "SpawnRefused",
+        "Cell/demo/root allows 1 cells below it, and as many are older than this one",
+    )
+    assert "limits.kais.io/gone" not in fake.cluster.read(HOLDER)["metadata"]["annotations"]
 
 
 def long_name(number: int) -> str:

@@ -1,7 +1,6 @@
 """A look at one cell among a thousand that may have made it takes no quadratic time."""
 
 import time
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from kais import labels
 from kais.resources.cell import Cell
 from kais_operator.controllers.formation.decide import recursion_policy
-from kais_operator.controllers.formation.decide.deleted_parents import DeletedParent
 from tests.fakes import teams
 
 CELLS = 1000
@@ -35,26 +33,3 @@ def test_a_cell_below_a_thousand_is_judged_in_a_moment(
     )
     assert problem is None
     assert time.process_time() - began < 1
-
-
-@pytest.mark.parametrize("lasts", [None, timedelta(hours=1)])
-def test_a_cell_below_hundreds_that_are_deleted_is_judged_in_a_moment(
-    lasts: timedelta | None,
-) -> None:
-    """As many as the operator's records have room for, every other one of them deleted."""
-    began = datetime(2026, 1, 1, tzinfo=UTC)
-    cells = []
-    for number in range(1300):
-        body = teams.lone_cell(f"c{number:04d}", recursion=LIMITS, apiAccess=True)
-        created = began + timedelta(minutes=number)
-        body["metadata"]["creationTimestamp"] = created.isoformat()
-        cells.append(Cell.from_dict(body))
-    births = [began + timedelta(minutes=number) for number in range(0, 1300, 2)]
-    deleted = [
-        DeletedParent(cell, None if lasts is None else birth + lasts)
-        for cell, birth in zip(cells[::2], births, strict=True)
-    ]
-    kin = recursion_policy.Kin(cells[1::2], deleted=deleted)
-    start_s = time.process_time()
-    assert recursion_policy.problem(cells[-1], kin) is None
-    assert time.process_time() - start_s < 1
