@@ -4,7 +4,7 @@ The rule is the same for all kinds. A child is looked up by name, because anothe
 taken the name. The object with that name is
 
 - missing: it is created; if another client is faster, the next reconcile reads the owner;
-- being deleted: the operator waits, whoever owned it;
+- being deleted: the operator waits, whatever its owner is;
 - owned (its controller owner is the parent, by UID): it is applied when it differs;
 - orphaned (labelled as this parent's child but without a controller owner, as restored objects
   are): it is adopted;
@@ -124,7 +124,7 @@ def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecis
     """Choose the write for one child from the object with its name.
 
     `desired` is the whole child as `child_body` builds it. Use `decide_fixed_child` for kinds that
-    cannot change after their creation (Job, immutable ConfigMap). A ConfigMap that somebody made
+    cannot change after their creation (Job, immutable ConfigMap). A ConfigMap that someone made
     immutable is deleted, because the API server refuses every change of its data.
     """
     decision = decide_fixed_child(desired, live, parent)
@@ -227,7 +227,7 @@ def _is_frozen(desired: Body, live: Body) -> bool:
 
 
 def has_additions(desired: Body, live: Body) -> bool:
-    """Whether somebody added to the spec of a child of one of the kinds of kais.
+    """Whether someone added to the spec of a child of one of the kinds of kais.
 
     Only the parent decides such a spec, and the models know the defaults of the API server. For
     other kinds an addition cannot be distinguished from a default.

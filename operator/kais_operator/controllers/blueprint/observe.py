@@ -1,4 +1,4 @@
-"""Reads a Blueprint, its revisions, and who uses those that could be collected."""
+"""Read a Blueprint with its revisions, and which of those to collect are in use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
-    """Read what the decision needs; None when neither Blueprint nor revision is left."""
+    """Read the inputs of the decision; None when neither Blueprint nor revisions are left."""
     body = await world.cluster.get(ref)
     revisions = await _revisions(world, ref)
     if body is None:
@@ -76,9 +76,9 @@ async def _unnumbered(
 async def _numbered(
     world: World, blueprint: Blueprint, revisions: tuple[BlueprintRevision, ...]
 ) -> tuple[tuple[BlueprintRevision, ...], int, bool]:
-    """Give every revision, the present spec's number, and whether a stranger bears its name.
+    """Return all revisions, the present spec's number, and whether its name is taken.
 
-    A revision that lost its labels is not listed; it is met under the name that is to be given.
+    A revision that lost its labels is not listed, but is found when its number is to be used.
 
     Raises:
         KnowledgeError: Only the ledger knows the last number, and it does not answer.
@@ -115,7 +115,7 @@ async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, .
 async def _verdicts(
     world: World, blueprint: Blueprint, revisions: Sequence[BlueprintRevision], number: int
 ) -> dict[int, Verdict]:
-    """Compile the present spec, and older revisions only until one is good."""
+    """Compile the present spec, and then older revisions until one is good."""
     namespace = blueprint.metadata.namespace
     verdicts = {
         number: await template_checks.verdict_of(world, blueprint.spec, namespace=namespace)
@@ -132,10 +132,10 @@ async def _verdicts(
 
 
 async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> int:
-    """Ask for the highest number that the ledger has, 0 for none; only before a number is given.
+    """Return the highest number in the ledger, 0 without one; read only before numbering.
 
     Raises:
-        KnowledgeError: It does not answer, and it is needed.
+        KnowledgeError: The ledger does not answer, and it is needed.
     """
     name = models.BlueprintName(namespace=ref.namespace, name=ref.name)
     try:
@@ -149,7 +149,7 @@ async def _last_in_ledger(world: World, ref: ObjectRef, *, is_needed: bool) -> i
 
 
 async def _in_use(world: World, ref: ObjectRef) -> frozenset[int]:
-    """Read which numbers an instance, a mission or a running pod names."""
+    """Return the numbers to which an instance, a mission or a running pod refers."""
     selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
     instances = await world.cluster.list("BlueprintInstance", ref.namespace)
     missions = await world.cluster.list("Mission", ref.namespace, labels=selector)

@@ -1,4 +1,4 @@
-"""Reads one use of a Blueprint: its revision, what it renders to, and its children."""
+"""Read an instance of a Blueprint with its revision, its rendering, and its children."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kais_operator.ports import World
 from knowledge_client import errors
 
 _BETWEEN = 10
-"""Revisions before a breaking one that are looked at; as many as are kept unless told."""
+"""Number of revisions read before a breaking one: the default number of kept revisions."""
 _LOG = logging.getLogger(__name__)
 
 
 async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observation | None:
-    """Read what the decision needs; None for a use that is gone or going, as its children are."""
+    """Read the inputs of the decision; None when the instance is gone or being deleted."""
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
@@ -93,7 +93,7 @@ async def _choose_newer(world: World, instance: BlueprintInstance, mission: Body
 async def _between(
     world: World, instance: BlueprintInstance, newer: revision_selection.Newer
 ) -> tuple[BlueprintRevision, ...]:
-    """Read the revisions that a use may have missed while its mission ran, newest first."""
+    """Read the revisions that an instance may have missed during its mission, newest first."""
     first = (revision_selection.pinned_number(instance) or 0) + 1
     numbers = range(first, newer.served or 0)[-_BETWEEN:]
     revisions = [await _revision(world, instance, number) for number in reversed(numbers)]
@@ -129,10 +129,10 @@ async def _revision(
 async def _ledger_outcome(
     world: World, instance: BlueprintInstance, mission: Body | None
 ) -> str | None:
-    """Ask how a begun run ended whose Mission is missing: deleted by hand before it was noted.
+    """Return how a started run ended whose Mission was deleted before its outcome was recorded.
 
-    The run of another use, whose id a user wrote here, says nothing about this one. A store that
-    does not answer leaves the run as begun: knowledge never stops a mission.
+    The run of another instance, whose id a user wrote here, is ignored. If the knowledge service
+    does not answer, the run stays open, because knowledge never stops a mission.
     """
     run = instance_run.run_of(instance)
     is_session = instance_run.is_session(instance)
@@ -151,7 +151,7 @@ async def _ledger_outcome(
 
 
 def _is_run_recorded(world: World, instance: BlueprintInstance) -> bool:
-    """Whether the store was told of the run; what it refused for good is told an hour later."""
+    """Whether the knowledge service has the run; a rejected run is sent again after an hour."""
     ledger_value = instance.metadata.annotations.get(labels.RUN_ID)
     run_id = ledger_value or instance_run.first_run(instance).run_id
     namespace, memory = instance.metadata.namespace, world.sync_state

@@ -1,4 +1,4 @@
-"""Reads one revision, has it compiled, and what the ledger knows of its Blueprint."""
+"""Read a revision with the compiler's verdict and the statistics of its Blueprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kais_operator.ports import World
 
 
 async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observation | None:
-    """Read what the decision needs; None for a revision that is gone or going."""
+    """Read the inputs of the decision; None when the revision is gone or being deleted."""
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None

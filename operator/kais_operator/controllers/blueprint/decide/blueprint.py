@@ -1,8 +1,10 @@
-"""Decides a Blueprint: a revision for each new spec, the last good one serving, old ones collected.
+"""Decide about a Blueprint: create, serve and collect its revisions.
 
-The number of a new revision is written onto the Blueprint before the revision is made, so that no
-crash gives a number twice. Numbers go on after a restart, a restore, and a Blueprint made again
-under its name. A Blueprint that is gone leaves its revisions until nobody names them.
+Each new spec gets a revision. The latest one that compiles is served, and old ones are collected.
+The number of a new revision is recorded on the Blueprint before the revision is created, so that
+no crash leads to a second use of a number. Numbers continue after a restart, after a restore, and
+when a Blueprint of the same name is created again. The revisions of a deleted Blueprint stay until
+nothing refers to them.
 """
 
 from __future__ import annotations
@@ -39,25 +41,26 @@ _CHANGES_LIMIT = 900  # characters; an Event's message holds 1024
 _RETRY_COLLECT = timedelta(minutes=5)
 _RETRY_NUMBER = timedelta(seconds=5)
 _RETRY_STATISTICS = timedelta(seconds=30)
-"""Waits that no watch event ends; all arbitrary, and none of them writes anything by itself."""
+"""Delays that no watch event ends; all are arbitrary, and none causes a write by itself."""
 
 
 @dataclass(frozen=True)
 class BlueprintObserved:
-    """A Blueprint's name as one look found it.
+    """The observed state of a Blueprint's name.
 
     Attributes:
         blueprint: None when it is gone and only revisions are left.
         revisions: those that are not being deleted.
-        number: the present spec's revision, existing or next; 0 without a Blueprint, and while it
-            has no number.
+        number: number of the present spec's revision, existing or next; 0 without a Blueprint, and
+            while the spec has no number.
         unnumbered: why the present spec has no number yet; None when it has one.
-        verdicts: by number, as far as the choice of the served one needs them.
-        in_use: numbers that an instance, a mission or a running pod names; None when nothing
-            could be collected and nobody was asked.
-        stats: what the ledger last said; None before it and while the store is away.
-        store_problem: why the store does not answer, None when it does.
-        is_name_taken: something else bears the name of the revision that is to be made.
+        verdicts: verdicts by number, as far as the choice of the served revision needs them.
+        in_use: numbers to which an instance, a mission or a running pod refers; None if nothing
+            could be collected, so that they were not read.
+        stats: the last statistics from the ledger; None before the first, and while the knowledge
+            service does not answer.
+        store_problem: why the knowledge service does not answer; None when it does.
+        is_name_taken: whether another object has the name of the revision to create.
     """
 
     blueprint: Blueprint | None
@@ -72,7 +75,7 @@ class BlueprintObserved:
 
 
 def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
-    """Choose the writes that give a Blueprint its revision, and say how it stands."""
+    """Choose the writes for a Blueprint and its revisions, and compute its status."""
     blueprint = observed.blueprint
     if blueprint is None:
         return _collect_all(observed, now)
@@ -112,11 +115,12 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
 
 @dataclass(frozen=True)
 class _History:
-    """The history as it is after this pass.
+    """The revisions after this reconcile.
 
     Attributes:
-        actions: the creation that makes it so, with its Event.
-        verdict: why the present revision cannot be made, None when it can or is there.
+        history: the revisions.
+        actions: the creation of the present revision, with its Event.
+        verdict: why the present revision cannot be created; None when it can, or exists.
     """
 
     history: list[BlueprintRevision]
@@ -146,7 +150,7 @@ def _with_present_revision(
 def _creation_problem(
     observed: BlueprintObserved, blueprint: Blueprint, body: Body
 ) -> Verdict | None:
-    """Say why a revision is not stored: it is not wanted now, or it would be refused each time."""
+    """Return why a revision is not created now, or would be refused each time."""
     if status_and_events.is_suspended(blueprint):
         return Verdict(False, Reason.SUSPENDED, status_and_events.SUSPENDED, is_unmade=True)
     name = str(children.ref_of(body))
@@ -160,7 +164,10 @@ def _creation_problem(
 
 
 def _verdicts(observed: BlueprintObserved, outcome: _History, annotated: int) -> dict[int, Verdict]:
-    """Give the verdicts to choose from; what served goes on when the present one is not made."""
+    """Return the verdicts to choose from.
+
+    If the present revision cannot be created, the one that was served stays served.
+    """
     if outcome.verdict is None:
         return dict(observed.verdicts)
     numbers = [revision_history.number_of(revision) for revision in outcome.history]

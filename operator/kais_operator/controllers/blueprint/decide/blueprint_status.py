@@ -1,4 +1,4 @@
-"""What a Blueprint's status says: its revisions at a glance, its statistics, its conditions."""
+"""Compute a Blueprint's status: a summary of its revisions, its statistics, its conditions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
 
-_VERSIONS = 20  # the bound of the field
+_VERSIONS = 20  # maximum items of the field
 _CHANGES = 500  # characters; the revision itself has the whole text
 _NAMES = 60  # characters of the column
 
 
 @dataclass(frozen=True)
 class Present:
-    """The revision of the present spec, the one that serves, and what the compiler said.
+    """The revision of the present spec, the served revision, and the compiler's verdicts.
 
-    `unnumbered` says why the present spec has no number yet; `number` is 0 then. `note` follows the
-    word on what serves.
+    `unnumbered` is why the present spec has no number yet; `number` is 0 then. `note` is appended
+    to the message about the served revision.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Present:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the store last said of the Blueprint, and why it says nothing now."""
+    """The last statistics of the Blueprint, and why the knowledge service does not answer now."""
 
     stats: models.BlueprintStats | None
     problem: str | None
@@ -54,7 +54,7 @@ def status_of(
     ledger: Ledger,
     now: datetime,
 ) -> tuple[Body, tuple[EmitEvent, ...]]:
-    """Compute the whole status, and its news. Reads no clock; pass `now`."""
+    """Compute the whole status with its Events. Reads no clock: pass `now`."""
     fields = statistics.fields_of(ledger.stats, blueprint.status)
     claims = evidence.claims_message(blueprint.spec.evidence, ledger.stats)
     timed_conditions = _conditions(present, ledger, claims=claims).merge(

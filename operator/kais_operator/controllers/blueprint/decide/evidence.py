@@ -1,7 +1,7 @@
-"""What the author of a Blueprint claims, beside what was measured here.
+"""Compare the claims of a Blueprint's author with measurements.
 
-A claim steers nothing. An experiment without a finding points at something that nobody can look up
-here; that is said and is no error.
+A claim changes no behaviour. An experiment without a finding refers to something that cannot be
+looked up here; this is reported, but is no error.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from kais.resources.blueprint import Evidence
 from knowledge_client import models
 
-_MAX_SHOWN = 5  # experiments named in a sentence
+_MAX_SHOWN = 5  # experiments listed in a sentence
 
 
 def claimed(evidence: Evidence | None) -> str | None:
-    """Write the claims in a few characters, such as `90%, 284s, $1.20`; None without any."""
+    """Format the claims in short, such as `90%, 284s, $1.20`; None without any."""
     if evidence is None:
         return None
     time, cost = evidence.avg_completion_time, evidence.avg_cost
@@ -26,7 +26,7 @@ def claimed(evidence: Evidence | None) -> str | None:
 
 
 def claims_message(evidence: Evidence | None, stats: models.BlueprintStats | None) -> str:
-    """Say claims and measurement side by side, as a sentence's tail; empty without evidence."""
+    """Format claims and measurements as the end of a sentence; empty without evidence."""
     if evidence is None:
         return ""
     parts = []

@@ -1,8 +1,8 @@
-"""Takes revisions away that nobody names: marked first, deleted when the mark is due.
+"""Delete revisions that nothing refers to: mark them first, and delete them when the mark is due.
 
-A use chooses its revision and writes its name down a moment later. A revision that could go is
-therefore marked and left for a while; whoever names it until then keeps it. The mark is an
-annotation, so it outlives a restart.
+An instance chooses its revision and records its name a moment later. A revision that could be
+deleted is therefore marked first; a reference before the mark is due keeps it. The mark is an
+annotation, so it survives a restart.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kais.resources.field_types import rfc3339
 from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
 GRACE = timedelta(minutes=2)
-"""Longer than a pass takes and than a watch may be blind (90 s); otherwise arbitrary."""
+"""Longer than a reconcile and than the longest gap of a watch (90 s); otherwise arbitrary."""
 
 
 def decide(
     revisions: Sequence[BlueprintRevision], *, unnamed: Sequence[BlueprintRevision], now: datetime
 ) -> tuple[Action, ...]:
-    """Choose the writes: `unnamed` are those of `revisions` that nobody names and nobody needs."""
+    """Choose the writes; `unnamed` are the `revisions` without references that are not needed."""
     free = {revision.metadata.name for revision in unnamed}
     actions: list[Action] = []
     for revision in revisions:
@@ -37,7 +37,7 @@ def decide(
 
 
 def requeue_delay(unnamed: Sequence[BlueprintRevision], now: datetime) -> timedelta | None:
-    """Say when the next mark is due; None when nothing is to go."""
+    """Return the delay until the next mark is due; None when there is nothing to delete."""
     delays = [(_due(revision) or now + GRACE) - now for revision in unnamed]
     return max(min(delays), timedelta(seconds=1)) if delays else None
 
@@ -47,7 +47,7 @@ def _due(revision: BlueprintRevision) -> datetime | None:
     try:
         due = datetime.fromisoformat(text)
     except ValueError:
-        return None  # no mark, or one that somebody edited: it is written anew
+        return None  # the mark is missing or was edited, and is written again
     return due if due.tzinfo is not None else None
 
 

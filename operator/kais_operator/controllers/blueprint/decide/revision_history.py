@@ -1,7 +1,7 @@
-"""The revisions of one Blueprint: which is the present one, which serves, which may go.
+"""Rules about the revisions of one Blueprint: which is present, which is served, which may go.
 
-Pure rules over the kept revisions. Going back to an older spec makes no new revision: the one that
-has it becomes the present one again, whatever its number, and serves.
+The rules are pure. Returning to an older spec creates no revision: the one with that spec becomes
+the present one again, whatever its number, and is served.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
-_CHANGES_LIMIT, _BREAKING_LIMIT, _BREAKING_COUNT = 65_536, 1024, 200  # bounds of the fields
+_CHANGES_LIMIT, _BREAKING_LIMIT, _BREAKING_COUNT = 65_536, 1024, 200  # limits of the fields
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a template can be rendered, and what the condition says of it.
+    """Whether a template can be rendered, with the reason and message of the condition.
 
     Attributes:
-        retry_after: when it is compiled again, after a limit of time or a dead worker.
-        is_unmade: the revision itself could not be stored, whatever its template is worth.
+        is_good: whether it compiles.
+        reason: the reason of the condition.
+        message: the message of the condition.
+        retry_after: delay until it is compiled again, after a timeout or a dead worker.
+        is_unmade: whether the revision itself could not be created, whatever its template is like.
     """
 
     is_good: bool
@@ -41,17 +44,17 @@ class Verdict:
 def revision_of_spec(
     spec: BlueprintSpec, revisions: Sequence[BlueprintRevision]
 ) -> BlueprintRevision | None:
-    """Find the revision that keeps this spec, the newest of several; None when there is none."""
+    """Return the newest revision with this spec; None without one."""
     spec_hash = blueprint_revision.hash_of(spec)
     matches = [r for r in revisions if blueprint_revision.hash_of(r.spec) == spec_hash]
     return max(matches, key=number_of, default=None)
 
 
 def needs_ledger(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -> bool:
-    """Whether only the ledger can say which numbers were given to specs of this name before.
+    """Whether only the ledger knows which numbers specs of this name have had.
 
-    A Blueprint that is new, or was made again and of which no revision is left, has no memory of
-    its own. A number that is given twice would show the statistics of another spec.
+    This is so for a new Blueprint, and for one that was created again and has no revision left. A
+    number that is used twice would show the statistics of another spec.
     """
     return not revisions and not annotated(blueprint, labels.LAST_REVISION)
 
@@ -59,10 +62,11 @@ def needs_ledger(blueprint: Blueprint, revisions: Sequence[BlueprintRevision]) -
 def next_number(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, ledger: int | None
 ) -> int:
-    """Give a number that no other spec of this name ever had, as far as anybody remembers.
+    """Return a number that no other spec of this name has had, as far as this is recorded.
 
-    The last number is given again when its revision is missing and it was this very spec's: after
-    a crash before the revision was made, or a restore that brings the Blueprint first.
+    The last number is used again if it was recorded for this same spec and its revision is missing.
+    This happens after a crash before the revision was created, or a restore that starts with the
+    Blueprint.
     """
     last = annotated(blueprint, labels.LAST_REVISION)
     highest_used = max(max((number_of(r) for r in revisions), default=0), ledger or 0)
@@ -75,7 +79,7 @@ def next_number(
 
 
 def serving(verdicts: Mapping[int, Verdict], *, present: int, annotated: int) -> int | None:
-    """Choose the number that serves: the present one, else the last that did, else the newest."""
+    """Choose the served number: the present one, else the last served one, else the newest."""
     for number in (present, annotated, *sorted(verdicts, reverse=True)):
         if number in verdicts and verdicts[number].is_good:
             return number
@@ -85,7 +89,7 @@ def serving(verdicts: Mapping[int, Verdict], *, present: int, annotated: int) ->
 def order_to_compile(
     revisions: Sequence[BlueprintRevision], *, present: int | None, annotated: int
 ) -> list[BlueprintRevision]:
-    """List revisions in the order in which `serving` asks for them; the first good one ends it."""
+    """Return revisions as `serving` prefers them; compiling may end at the first good one."""
     by_number = {number_of(r): r for r in revisions}
     order = dict.fromkeys([present, annotated, *sorted(by_number, reverse=True)])
     return [by_number[number] for number in order if number in by_number]
@@ -94,7 +98,7 @@ def order_to_compile(
 def beyond_limit(
     revisions: Sequence[BlueprintRevision], *, limit: int, protected: Collection[int | None]
 ) -> list[BlueprintRevision]:
-    """List what is older than the newest `limit` and not in `protected`, oldest first."""
+    """Return revisions beyond the newest `limit` that are not `protected`, oldest first."""
     by_age = sorted(revisions, key=number_of)
     old = by_age[: max(0, len(by_age) - limit)]
     return [revision for revision in old if number_of(revision) not in protected]
@@ -103,9 +107,9 @@ def beyond_limit(
 def revision_body(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, number: int
 ) -> Body:
-    """Make the revision of a Blueprint's present spec, with what it changes in words.
+    """Build the revision of a Blueprint's present spec, with a description of its changes.
 
-    It has no owner: it outlives its Blueprint while anybody uses it.
+    It has no owner, because it outlives its Blueprint while it is in use.
     """
     previous = max(revisions, key=number_of, default=None)
     name = blueprint.metadata.name
@@ -133,7 +137,7 @@ def revision_body(
 
 
 def labels_of(revision: BlueprintRevision) -> dict[str, str]:
-    """Give the labels that a revision carries, by which it is found."""
+    """Return the labels of a revision, by which it is found."""
     return {
         labels.MANAGED_BY: labels.MANAGER,
         labels.BLUEPRINT: names.label_value(revision.spec.blueprint),
@@ -143,10 +147,10 @@ def labels_of(revision: BlueprintRevision) -> dict[str, str]:
 
 
 def annotated(blueprint: Blueprint, annotation: str) -> int:
-    """Read a number that the operator left on the Blueprint, 0 when there is none."""
+    """Return a number that the operator recorded on the Blueprint; 0 without the annotation."""
     return annotation_values.parse_digits(blueprint.metadata.annotations.get(annotation)) or 0
 
 
 def number_of(revision: BlueprintRevision) -> int:
-    """Give the number of a revision."""
+    """Return the number of a revision."""
     return revision.spec.revision

@@ -1,8 +1,8 @@
-"""Decides one use of a Blueprint: resolve, validate, render, apply, follow.
+"""Decide about an instance of a Blueprint: resolve, validate, render, apply, follow.
 
-Each step stands on the one before; what a failed step leaves unsaid is said to wait for it. The
-run is reported whatever the steps say: a use whose parameters were broken later still ends, and
-what its Blueprint does meanwhile reaches it only through its own spec.
+Each step depends on the one before; the conditions of steps that are not reached say what they
+wait for. The run is reported whatever the steps report. An instance whose parameters become invalid
+later still ends, and changes of its Blueprint reach it only through its own spec.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STEPS = (
 
 
 def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime) -> Plan:
-    """Choose the writes that bring a use to its Formation and Mission, and say how it stands."""
+    """Choose the writes for an instance's Formation and Mission, and compute its status."""
     desired = conditions.ConditionSet()
     rendered = _add_rendering_conditions(desired, observed)
     if rendered is not None:
@@ -74,7 +74,7 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
 def _add_rendering_conditions(
     desired: conditions.ConditionSet, observed: BlueprintInstanceObserved
 ) -> Rendered | None:
-    """Say the steps up to Rendered; gives what came out when all of them hold."""
+    """Add the conditions up to Rendered; return the rendering when all are True."""
     _add_condition(desired, observed.choice.problem or revision_selection.resolved(observed))
     rendering = observed.rendering
     if rendering is None:
@@ -98,7 +98,7 @@ def _add_rendering_conditions(
 
 
 def _rendering_problem(observed: BlueprintInstanceObserved, rendering: Rendering) -> str | None:
-    """Say why what was rendered cannot be written, None when it can."""
+    """Return why the rendering cannot be written; None when it can."""
     if isinstance(rendering, Violations):
         return rendering.message
     name = f"{observed.instance.metadata.namespace}/{observed.instance.metadata.name}"
@@ -125,7 +125,7 @@ def _add_condition(desired: conditions.ConditionSet, condition: DesiredCondition
 def _add_apply_conditions(
     desired: conditions.ConditionSet, observed: BlueprintInstanceObserved, applied: ApplyDecision
 ) -> None:
-    """Say what the children make of it; steps that were not reached name what they wait for."""
+    """Add the conditions about the children; steps that are not reached say what they wait for."""
     for condition in applied.conditions:
         _add_condition(desired, condition)
     reached = {condition.type: condition for condition in desired.desired()}
@@ -173,7 +173,7 @@ def _status(
 
 
 def _revision_in_use(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> int | None:
-    """Give the revision that the Formation is of; before there is one, the chosen one."""
+    """Return the revision of the Formation; before there is one, the chosen revision."""
     pinned = revision_selection.pinned_number(observed.instance)
     if pinned is not None and (applied.is_held or not applied.conditions):
         return pinned

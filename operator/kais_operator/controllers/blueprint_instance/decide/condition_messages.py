@@ -1,4 +1,4 @@
-"""What the conditions of a use say of its children."""
+"""Conditions of an instance about its children."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONCE_LIMIT = 40  # characters; enough to recognise it
 
 
 def suspended(observed: BlueprintInstanceObserved) -> DesiredCondition:
-    """Say that nothing begins until the use is released."""
+    """Return the condition of an instance that is suspended before its run starts."""
     metadata = observed.instance.metadata
     ref = f"{observed.instance.kind}/{metadata.namespace}/{metadata.name}"
     message = f"{ref} has spec.suspend; nothing was started, set it to false to begin"
@@ -26,7 +26,7 @@ def suspended(observed: BlueprintInstanceObserved) -> DesiredCondition:
 
 
 def rerun_note(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
-    """Say why a further run that is asked for does not begin, empty when none is."""
+    """Describe why a requested rerun does not start; empty when none is requested."""
     nonce = instance_reruns.requested_nonce(observed.instance)
     run = instance_run.run_of(observed.instance)
     if nonce is None or run is None or instance_reruns.next_run(observed.instance, rendered):
@@ -43,7 +43,7 @@ def rerun_note(observed: BlueprintInstanceObserved, rendered: Rendered) -> str:
 def applied(
     observed: BlueprintInstanceObserved, *, has_mission: bool, is_held: bool, note: str = ""
 ) -> DesiredCondition:
-    """Say that the children are stored, or that a change of them waits."""
+    """Return the condition that the children are stored, or that a change of them waits."""
     metadata = observed.instance.metadata
     name = f"{metadata.namespace}/{metadata.name}"
     if is_held:
@@ -56,7 +56,7 @@ def applied(
 
 
 def cells_ready(observed: BlueprintInstanceObserved) -> DesiredCondition:
-    """Repeat what the Formation says of its cells, as far as it speaks of its present spec."""
+    """Return the Formation's condition about its cells, if it is about its present spec."""
     metadata = observed.instance.metadata
     name = f"Formation/{metadata.namespace}/{metadata.name}"
     formation = observed.formation or {"metadata": {}}

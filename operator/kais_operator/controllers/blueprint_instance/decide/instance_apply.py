@@ -1,8 +1,8 @@
-"""Brings the children of one use to what was rendered, and begins its run at most once.
+"""Apply the rendered children of an instance, and start its run at most once.
 
-Order of the writes: the identity of the run (with the labels that keep the revision) goes onto the
-instance first, then the Formation, then the Mission, which carries the same identity. A crash
-between any two is mended by the next pass without a second run.
+The writes have this order: first the identity of the run on the instance, with the labels that pin
+the revision; then the Formation; then the Mission, which has the same identity. After a crash
+between any two, the next reconcile continues without a second run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kais_operator.planning.plan import Action, Apply, Delete, EmitEvent, Object
 
 @dataclass(frozen=True)
 class ApplyDecision:
-    """What is written of a use's children and run, and what the conditions say of it."""
+    """The writes for an instance's children and run, and the conditions about them."""
 
     actions: tuple[Action, ...] = ()
     conditions: tuple[DesiredCondition, ...] = ()
@@ -48,7 +48,7 @@ class ApplyDecision:
 
 @dataclass(frozen=True)
 class _DesiredRun:
-    """What stands under the children's names, held against what was rendered."""
+    """The desired run with the decisions about its children, as compared with the rendering."""
 
     run: Run
     outcome: Outcome | None
@@ -60,12 +60,12 @@ class _DesiredRun:
 
     @property
     def blocked(self) -> ChildDecision | None:
-        """The child that cannot be written; then nothing is, so that no half of a use begins."""
+        """The child that cannot be written. Then none is, so that no instance starts by half."""
         return next((d for d in (self.formation, self.mission) if d is not None and d.reason), None)
 
 
 def follow(observed: BlueprintInstanceObserved) -> ApplyDecision:
-    """Report a run although nothing can be rendered now; writes no child."""
+    """Report a run while nothing can be rendered; writes no child."""
     parent = instance_children.parent_of(observed.instance)
     run = instance_run.run_of(observed.instance)
     outcome = instance_run.outcome_of(run, observed.mission, observed.ledger_outcome)
@@ -81,7 +81,7 @@ def follow(observed: BlueprintInstanceObserved) -> ApplyDecision:
 
 
 def suspended(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> ApplyDecision:
-    """Report the run, and write nothing of what was decided; nothing of it is said as done."""
+    """Report the run without the decided writes, and with no condition that they are done."""
     followed = follow(observed)
     desired_conditions = (
         conditions.false(ConditionType.APPLIED, Reason.SUSPENDED, status_and_events.SUSPENDED),
@@ -97,7 +97,7 @@ def suspended(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> Ap
 
 
 def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> ApplyDecision:
-    """Choose the writes for a use that was rendered."""
+    """Choose the writes for an instance that was rendered."""
     revision = observed.revision
     if revision is None:
         raise AssertionError("what was rendered has a revision")
@@ -130,7 +130,7 @@ def _begin_run(
     rendered: Rendered,
     wish: _DesiredRun,
 ) -> ApplyDecision:
-    """Stamp a run before anything of it happens; the children of the first follow at once."""
+    """Stamp a run before its first side effect; the children of the first run follow at once."""
     is_first = instance_run.run_of(observed.instance) is None
     actions: list[Action] = [*_annotate_run(observed, revision, rendered, wish)]
     if is_first:
@@ -216,7 +216,7 @@ def _desired_run(
 
 
 def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool:
-    """Whether the run is one without a mission; one whose mission left the template is not."""
+    """Whether the run has no mission; a run whose mission left the template does not count."""
     if instance_run.is_session(observed.instance):
         return True
     parent = instance_children.parent_of(observed.instance)
@@ -227,7 +227,7 @@ def _is_session(observed: BlueprintInstanceObserved, rendered: Rendered) -> bool
 def _prune_mission(
     observed: BlueprintInstanceObserved, rendered: Rendered, wish: _DesiredRun
 ) -> tuple[Delete, ...]:
-    """Remove the Mission that left the template, when its run has ended and is stamped."""
+    """Delete the Mission that left the template, after its outcome is stamped."""
     run, live = instance_run.run_of(observed.instance), observed.mission
     if rendered.mission_spec is not None or live is None or run is None or run.outcome is None:
         return ()
@@ -243,7 +243,7 @@ def _opened(
     rendered: Rendered,
     wish: _DesiredRun,
 ) -> tuple[Action, ...]:
-    """Open the run of a use without a mission in the ledger, once."""
+    """Open the run of an instance without a mission in the ledger, once."""
     if not wish.is_session or observed.is_run_told:
         return ()
     return instance_run.open_actions(observed.instance, revision, rendered, run=wish.run)
@@ -255,7 +255,7 @@ def _annotate_run(
     rendered: Rendered,
     wish: _DesiredRun,
 ) -> tuple[PatchMetadata, ...]:
-    """Write the run's identity, its outcome and the kept revision, as far as they are missing."""
+    """Write the run's identity, its outcome and the pinned revision where they are missing."""
     metadata = observed.instance.metadata
     marks = instance_run.run_annotations(
         observed.instance,
@@ -285,7 +285,7 @@ def _annotate_run(
 def _record_outcome(
     observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
 ) -> tuple[Action, ...]:
-    """Write only the outcome, when nothing else of the use can be written now."""
+    """Write only the outcome, when nothing else of the instance can be written now."""
     if run is None or outcome is None or run.outcome is not None:
         return ()
     patch = PatchMetadata(
@@ -299,12 +299,12 @@ def _record_outcome(
 def _outcome_events(
     observed: BlueprintInstanceObserved, run: Run | None, outcome: Outcome | None
 ) -> tuple[EmitEvent, ...]:
-    """Tell the end of the run by an Event, in the pass that writes it down."""
+    """Return an Event about the end of the run, in the reconcile that records it."""
     if run is None or run.outcome is not None or outcome is None:
         return ()
     severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
     status = (observed.mission or {}).get("status") or {}
-    is_reported = status.get("outcome") == outcome  # else its words are still those of before
+    is_reported = status.get("outcome") == outcome  # else its message is an older one
     suffix = f": {instance_run.mission_message(observed.mission)}" if is_reported else ""
     return (EmitEvent(severity, "RunEnded", f"run {run.run_id} ended {outcome}{suffix}"),)
 

@@ -1,7 +1,7 @@
-"""The Formation and the Mission of one use: rendered specs, with what the use and its run add.
+"""Build the Formation and the Mission of an instance from their rendered specs.
 
-Both carry the instance's name. The Mission is made once and never changed; it is born with its
-run's identity and finalizer, so that nothing can happen before both are there.
+Both have the instance's name. The Mission is created once, with its run's identity and finalizer,
+so that nothing can happen before both exist. Its spec is never changed.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kais_operator.planning import children, run_stamps
 from kais_operator.planning.plan import Body
 
 SIZE_LIMIT_BYTES = 1_400_000
-"""Just under what etcd takes in one object (1.5 MiB), to leave room for status and metadata."""
+"""Below etcd's limit for one object (1.5 MiB), to leave room for status and metadata."""
 _VALUE_BYTES = 512
-"""Of one parameter's value that is told to the ledger; a hundred of them fit in annotations."""
+"""Maximum of a parameter's value in the ledger; a hundred of these fit in annotations."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The identity of a use's run, and its outcome once it has one."""
+    """The identity of an instance's run, and its outcome after its end."""
 
     run_id: str
     outcome: str | None = None
 
 
 def parent_of(instance: BlueprintInstance) -> children.Parent:
-    """Give the instance as the parent of its children."""
+    """Return the instance as the parent of its children."""
     metadata = instance.metadata
     return children.Parent(
         API_VERSION, instance.kind, metadata.namespace, metadata.name, metadata.uid
@@ -41,14 +41,14 @@ def parent_of(instance: BlueprintInstance) -> children.Parent:
 
 
 def formation_scope(instance: BlueprintInstance, formation: Body | None) -> str:
-    """Name the formation scope: the use's own, else the template's, else the Blueprint's name."""
+    """Return the formation's scope: the instance's, else the template's, else the Blueprint's."""
     knowledge = instance.spec.knowledge
     templated = ((formation or {}).get("knowledge") or {}).get("scope")
     return (knowledge.scope if knowledge else None) or templated or instance.spec.blueprint_ref.name
 
 
 def formation_body(instance: BlueprintInstance, revision: BlueprintRevision, spec: Body) -> Body:
-    """Make the Formation of a rendered spec."""
+    """Build the Formation from a rendered spec."""
     formation_spec = copy.deepcopy(spec)
     scope = formation_scope(instance, spec)
     formation_spec["knowledge"] = {**(formation_spec.get("knowledge") or {}), "scope": scope}
@@ -70,9 +70,16 @@ def mission_body(
     run: Run,
     values: Body | None = None,
 ) -> Body:
-    """Make the Mission of a rendered spec, for that run; one that ended is only told again.
+    """Build the Mission of a run from a rendered spec.
 
-    The rendering named the Formation in it already. `values` are those of the parameters.
+    A Mission whose run has ended only reports the outcome again.
+
+    Args:
+        instance: the owner.
+        revision: the revision that was rendered.
+        spec: the rendered spec, which already names the Formation.
+        run: the run of the Mission.
+        values: the values of the parameters.
     """
     mission_spec = dict(spec)
     arm = arm_of(instance, revision.spec.knowledge, spec, run_id=run.run_id)
@@ -103,7 +110,7 @@ def mission_body(
 
 
 def ledger_parameters(values: Body) -> Body:
-    """Give the values that runs are compared by: short ones, so that they fit an annotation."""
+    """Return the values by which runs are compared, but only short ones that fit an annotation."""
     return {
         name: value
         for name, value in values.items()
@@ -114,7 +121,7 @@ def ledger_parameters(values: Body) -> Body:
 def arm_of(
     instance: BlueprintInstance, policy: BlueprintKnowledge, mission: Body, *, run_id: str
 ) -> str:
-    """Say whether a run is given knowledge: `on`, `off`, or `holdout` by the lot of its run-id."""
+    """Return whether a run gets knowledge: `on`, `off`, or `holdout`, drawn by its run-id."""
     knowledge = instance.spec.knowledge
     templated = (mission.get("knowledge") or {}).get("inject")
     is_injecting = (
@@ -128,14 +135,14 @@ def arm_of(
 
 
 def hash_of(body: Body | None) -> str | None:
-    """Read the hash of what a child was made as; None without a child or its label."""
+    """Return the hash with which a child was created; None without a child or its label."""
     carried = ((body or {}).get("metadata") or {}).get("labels") or {}
     spec_hash: str | None = carried.get(labels.SPEC_HASH)
     return spec_hash
 
 
 def too_large(spec: Body, *, name: str) -> str | None:
-    """Say that etcd would refuse an object with that spec, and its size; None when it fits."""
+    """Return a message with the size if etcd would refuse an object with that spec, else None."""
     size = len(json.dumps(spec, ensure_ascii=False).encode())
     if size <= SIZE_LIMIT_BYTES:
         return None

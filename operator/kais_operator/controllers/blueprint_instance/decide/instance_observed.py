@@ -1,4 +1,4 @@
-"""What one look at a use of a Blueprint finds: the input of its decision."""
+"""The observed state of an instance: the inputs of its decision."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kais_operator.planning.plan import Body
 
 @dataclass(frozen=True)
 class Choice:
-    """The revision that a use wants.
+    """The choice of a revision for an instance.
 
     Attributes:
-        number: None when there is nothing to choose from.
-        problem: what the condition says then, None when there is a number.
-        requeue_after: when to look again then.
-        note: what else the condition says of the choice, such as an update that waits.
+        number: the chosen number; None when there is nothing to choose from.
+        problem: the condition if there is no number; None when there is one.
+        requeue_after: delay until the next reconcile if there is no number.
+        note: an addition to the condition, for example about an update that waits.
     """
 
     number: int | None = None
@@ -32,20 +32,22 @@ class Choice:
 
 @dataclass(frozen=True)
 class BlueprintInstanceObserved:
-    """A use as one look found it.
+    """The observed state of an instance.
 
     Attributes:
-        choice: the revision that it wants, or why there is none.
-        revision: that revision, None when it does not exist.
-        rendering: what the template gave, or every violation; None without a revision.
-        retry_after: when another try of a rendering that passed a limit is made, if it may help.
-        formation: what stands under the Formation's name, whoever made it.
-        mission: what stands under the Mission's name.
-        ledger_outcome: how the ledger says that the begun run ended; only asked when the Mission
-            is missing.
-        copied: annotations of the run of another object, which the use was copied from; `instance`
-            is without them.
-        is_run_told: whether the store was told of a run without a mission, or refused it for good.
+        instance: the object.
+        choice: the revision that it uses, or why there is none.
+        revision: that revision; None when it does not exist.
+        rendering: what the template renders to, or every violation; None without a revision.
+        retry_after: delay until a rendering that exceeded a limit is tried again; None if that
+            does not help.
+        formation: the object with the Formation's name, of any owner.
+        mission: the object with the Mission's name.
+        ledger_outcome: how the started run ended as recorded in the ledger; read only when the
+            Mission is missing.
+        is_run_told: whether the knowledge service has a run without a mission, or permanently
+            rejects it.
+        copied: run annotations that were copied from another object; `instance` is without them.
     """
 
     instance: BlueprintInstance

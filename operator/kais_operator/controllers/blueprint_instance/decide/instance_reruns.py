@@ -1,7 +1,8 @@
-"""Further runs of one use: asked for by an annotation, begun once for each nonce.
+"""Reruns of an instance: requested by an annotation, and started once for each nonce.
 
-The use stamps itself with the new run first; everything else follows from that. Its Mission is of
-another run then, and is told to run again, or is made anew when the template gives another one now.
+The instance is stamped with the new run first; everything else follows from that. Its Mission still
+has another run then. The Mission is requested to run again, or recreated if the template now
+renders another one.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from kais_operator.planning.plan import Action, Apply, Body, Delete, PatchMetada
 
 
 def requested_nonce(instance: BlueprintInstance) -> str | None:
-    """Give the nonce of a further run that is asked for and not begun yet."""
+    """Return the nonce of a requested rerun that has not started."""
     annotations = instance.metadata.annotations
     nonce = annotations.get(labels.RERUN, "")[: instance_run.NONCE_LIMIT]
     return nonce if nonce and nonce != annotations.get(labels.RERUN_TAKEN) else None
 
 
 def next_run(instance: BlueprintInstance, rendered: Rendered) -> Run | None:
-    """Name the further run that may begin now; None while there is none or it has to wait.
+    """Return the rerun that may start now; None without one, or while it has to wait.
 
-    The run before must have ended and be stamped so; one without a mission never ends and makes
-    room at once. A use that is suspended begins nothing.
+    The outcome of the previous run must be stamped. A run without a mission never ends and does not
+    delay a rerun. A suspended instance starts no run.
     """
     nonce, current_run = requested_nonce(instance), instance_run.run_of(instance)
     if (
@@ -46,9 +47,10 @@ def next_run(instance: BlueprintInstance, rendered: Rendered) -> Run | None:
 
 
 def mission_run(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
-    """Give the run, and its nonce, that the Mission began by itself after the use's own.
+    """Return the run, with its nonce, that the Mission started after the run of the instance.
 
-    Somebody asked the Mission for it and not the use. The Mission lists the runs before.
+    Such a rerun was requested on the Mission and not on the instance. The Mission lists its
+    previous runs.
     """
     live, current_run = observed.mission, instance_run.run_of(observed.instance)
     parent = instance_children.parent_of(observed.instance)
@@ -66,7 +68,7 @@ def mission_run(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
 
 
 def decide_mission(observed: BlueprintInstanceObserved, body: Body, *, run: Run) -> ChildDecision:
-    """Choose the write that brings the Mission to this run; `body` is what it would be made as."""
+    """Choose the write that brings the Mission to this run; `body` is the desired Mission."""
     decision = children.decide_fixed_child(
         body, observed.mission, instance_children.parent_of(observed.instance)
     )
@@ -95,9 +97,9 @@ def _rerun_actions(live: Body, *, nonce: str, is_same_hash: bool) -> tuple[Actio
 
 
 def _repair_actions(live: Body, body: Body, *, is_same_hash: bool) -> tuple[Action, ...]:
-    """Undo drift; a Mission that was made of another revision or other values is no drift.
+    """Revert drift; a Mission from another revision or other values is no drift.
 
-    Annotations and finalizers are its own controller's after its creation.
+    After its creation, annotations and finalizers belong to the controller of the Mission.
     """
     metadata = {k: v for k, v in body["metadata"].items() if k not in ("annotations", "finalizers")}
     desired = {**body, "metadata": metadata}

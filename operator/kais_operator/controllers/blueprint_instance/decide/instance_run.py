@@ -1,7 +1,8 @@
-"""The run of one use: its identity before anything happens, its outcome after, and its end.
+"""The run of an instance: its identity, its outcome, and its end.
 
-The identity and the outcome are annotations of the instance, because they must outlive status, the
-Mission and a restore: a use with an outcome never runs again.
+Identity and outcome are annotations of the instance, because they must survive the loss of the
+status, the Mission and a restore: an instance with an outcome never runs again. The identity is
+written before anything happens.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kais_operator.planning.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
 
 NONCE_LIMIT = 253
-"""Characters of `kais.io/rerun` that tell one nonce from another; arbitrary."""
+"""Characters of `kais.io/rerun` by which nonces are distinguished; arbitrary."""
 _NOT_SUCCEEDED = {
     Outcome.FAILED: Reason.TASK_FAILED,
     Outcome.TIMED_OUT: Reason.TIMED_OUT,
@@ -35,25 +36,25 @@ _NOT_SUCCEEDED = {
 
 
 def run_of(instance: BlueprintInstance) -> Run | None:
-    """Read the run that a use has begun; None before it."""
+    """Return the run that an instance has started; None before that."""
     annotations = instance.metadata.annotations
     run_id = annotation_values.run_id(annotations)
     return Run(run_id, annotations.get(labels.OUTCOME)) if run_id else None
 
 
 def is_session(instance: BlueprintInstance) -> bool:
-    """Whether the run that a use has begun is one without a mission."""
+    """Whether an instance has started a run without a mission."""
     kind = instance.metadata.annotations.get(labels.RUN_KIND)
     return kind == labels.RUN_KIND_SESSION and labels.RUN_ID in instance.metadata.annotations
 
 
 def fixed_parameters(instance: BlueprintInstance) -> Body:
-    """Read what the immutable parameters were when the run began; empty before it."""
+    """Return the immutable parameters as they were when the run started; empty before that."""
     text = instance.metadata.annotations.get(labels.FIXED_PARAMETERS, "{}")
     try:
         read = annotation_values.parse(text)
     except ValueError:
-        return {}  # somebody edited it: nothing is remembered then
+        return {}  # the annotation was edited, so no values are known
     items = read.items() if isinstance(read, dict) else ()
     return {name: value for name, value in items if _is_fixed(value)}
 
@@ -63,7 +64,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str | None) -> bool:
-    """Whether a mission of the use is under way, so that its Formation must not change."""
+    """Whether a mission of the instance is running, so that its Formation must not change."""
     is_mission_run = labels.RUN_ID in instance.metadata.annotations and not is_session(instance)
     return is_mission_run and mission is not None and outcome is None
 
@@ -71,17 +72,17 @@ def is_running(instance: BlueprintInstance, mission: Body | None, outcome: str |
 def run_annotations(
     instance: BlueprintInstance, *, run: Run, is_session: bool, mission_nonce: str | None = None
 ) -> dict[str, str | None]:
-    """Give the annotations that a use carries for a run, with None for those that must go.
+    """Return the annotations of an instance for a run, with None for those to remove.
 
-    `mission_nonce` is the nonce of a run that its Mission began by itself; else the use's own
-    counts.
+    `mission_nonce` is the nonce of a run that its Mission started; without it, the nonce of the
+    instance applies.
     """
     carried = instance.metadata.annotations
     annotations: dict[str, str | None] = {labels.RUN_ID: run.run_id}
     if run.outcome is not None:
         annotations[labels.OUTCOME] = run.outcome
     is_new = carried.get(labels.RUN_ID) != run.run_id
-    if is_new or run.outcome is None:  # what an older version stamped and ended stays as it is
+    if is_new or run.outcome is None:  # ended runs of older versions keep their stamp
         metadata = instance.metadata
         annotations |= run_stamps.object_annotation(
             instance.kind, metadata.namespace, metadata.name
@@ -91,7 +92,7 @@ def run_annotations(
         nonce = mission_nonce or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
         annotations |= {labels.RERUN_TAKEN: nonce} if nonce else {}
     if mission_nonce is not None and carried.get(labels.RERUN) == carried.get(labels.RERUN_TAKEN):
-        annotations[labels.RERUN] = mission_nonce  # else the nonce before would count as a new one
+        annotations[labels.RERUN] = mission_nonce  # else the previous nonce would count as new
     if is_session:
         annotations[labels.RUN_KIND] = labels.RUN_KIND_SESSION
     return annotations
@@ -100,7 +101,7 @@ def run_annotations(
 def fixed_annotation(
     instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered
 ) -> dict[str, str | None]:
-    """Give the annotation of the immutable values: what is remembered stays, new ones are added."""
+    """Return the annotation of the immutable values; recorded values stay, new ones are added."""
     previous = fixed_parameters(instance)
     now = parameters.immutable_values(revision.spec.parameters, rendered.values)
     if not now.keys() - previous.keys():
@@ -109,14 +110,14 @@ def fixed_annotation(
 
 
 def first_run(instance: BlueprintInstance) -> Run:
-    """Name the run that a use without one is to begin."""
+    """Return the first run of an instance."""
     return Run(names.run_id(instance.metadata.uid))
 
 
 def outcome_of(run: Run | None, mission: Body | None, ledger: str | None) -> Outcome | None:
-    """Find how the run ended: the use knows, else its Mission does, else the ledger.
+    """Return how the run ended: from the instance, else its Mission, else the ledger.
 
-    A Mission of another run, made by hand or before a rerun, says nothing about this one.
+    A Mission of another run, started by hand or before a rerun, is ignored.
     """
     if run is None:
         return None
@@ -131,7 +132,7 @@ def outcome_of(run: Run | None, mission: Body | None, ledger: str | None) -> Out
 def open_actions(
     instance: BlueprintInstance, revision: BlueprintRevision, rendered: Rendered, *, run: Run
 ) -> tuple[Action, ...]:
-    """Open the run of a use without a mission: a use that never gets an outcome."""
+    """Open the run of an instance without a mission, which never gets an outcome."""
     scope = scopes.Scope(
         realm=instance.metadata.namespace,
         formation=instance_children.formation_scope(instance, rendered.formation_spec),
@@ -154,7 +155,7 @@ def open_actions(
 
 
 def phase_of(run: Run | None, outcome: Outcome | None) -> InstancePhase:
-    """Say for people where a use stands."""
+    """Return the phase of an instance, which is for people."""
     if outcome is not None:
         is_good = outcome is Outcome.SUCCEEDED
         return InstancePhase.SUCCEEDED if is_good else InstancePhase.FAILED
@@ -162,7 +163,7 @@ def phase_of(run: Run | None, outcome: Outcome | None) -> InstancePhase:
 
 
 def mission_message(mission: Body | None) -> str:
-    """Say where a Mission stands, in its own words as far as it has said any."""
+    """Return the message of a Mission's status, else its phase."""
     status: Mapping[str, Any] = (mission or {}).get("status") or {}
     return str(status.get("message") or status.get("phase") or "it has not reported yet")
 
@@ -174,7 +175,7 @@ def add_mission_finished(
     outcome: Outcome | None,
     message: str,
 ) -> None:
-    """Say whether the mission has ended, with its result or what it waits for."""
+    """Add the condition whether the mission has ended, with its result or what it waits for."""
     name = f"Mission/{instance.metadata.namespace}/{instance.metadata.name}"
     if outcome is None:
         desired.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {message}")
@@ -185,7 +186,7 @@ def add_mission_finished(
 
 
 def add_ready(desired: conditions.ConditionSet, outcome: Outcome | None) -> None:
-    """Add the summary: a use whose mission ended otherwise than Succeeded is not ready."""
+    """Add the summary; an instance is not ready if its mission ended other than Succeeded."""
     desired.summarise(
         "the mission succeeded"
         if outcome is not None
@@ -199,10 +200,10 @@ def add_ready(desired: conditions.ConditionSet, outcome: Outcome | None) -> None
 def expires_at(
     instance: BlueprintInstance, mission: Body | None, timed_conditions: list[conditions.Condition]
 ) -> datetime | None:
-    """Say when a finished use is to delete itself; None for never or not finished.
+    """Return when a finished instance is deleted; None for never, or when it has not finished.
 
-    The Mission's own end counts; a Mission made anew has none, then it is when the use was found
-    finished. A use without a mission never finishes.
+    The time counts from the end of the Mission. A Mission that was created again has none; then it
+    counts from when the instance was found finished. An instance without a mission never finishes.
     """
     ttl_s = instance.spec.ttl_seconds_after_finished
     finished = next((c for c in timed_conditions if c.type == ConditionType.MISSION_FINISHED), None)

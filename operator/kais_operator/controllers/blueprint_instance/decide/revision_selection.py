@@ -1,8 +1,8 @@
-"""Which revision a use stands on: chosen once, when its run begins, and kept in its labels.
+"""Select the revision of an instance: chosen when its run starts, and pinned by its labels.
 
-Until the run begins the use follows the served revision, so that a Blueprint mended meanwhile is
-the one that is used. From then on only the use's own spec moves it, or with `updatePolicy:
-Automatic` the Blueprint, while no mission runs and as long as no revision breaks callers.
+Before its run the instance follows the served revision, so that it uses a Blueprint that is fixed
+in the meantime. Afterwards only its own spec changes the revision. With `updatePolicy: Automatic`
+the Blueprint does so too, while no mission runs and as long as no revision may break callers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kais_operator.planning import annotation_values
 
 _SHORT_DELAY = timedelta(seconds=1)
 _LONG_DELAY = timedelta(seconds=10)
-"""Waits for another object; both are arbitrary, no watch event of it names the instances."""
+"""Delays for another object, whose watch events do not name the instances; both arbitrary."""
 
 
 def is_pinned(instance: BlueprintInstance) -> bool:
-    """Whether the spec or the begun run says the revision, so that no Blueprint is needed."""
+    """Whether the spec or the started run sets the revision, so that no Blueprint is needed."""
     return instance.spec.blueprint_ref.revision is not None or pinned_number(instance) is not None
 
 
 def follows(instance: BlueprintInstance) -> bool:
-    """Whether a begun use moves to newer revisions by itself."""
+    """Whether an instance moves to newer revisions automatically after its run has started."""
     is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
     is_revision_named = instance.spec.blueprint_ref.revision is not None
     return is_automatic and not is_revision_named and pinned_number(instance) is not None
@@ -40,14 +40,14 @@ def follows(instance: BlueprintInstance) -> bool:
 
 @dataclass(frozen=True)
 class Newer:
-    """What a use that follows its Blueprint may move to.
+    """The revisions to which an instance that follows its Blueprint may move.
 
     Attributes:
         served: the number that the Blueprint serves; None when it is gone or serves none.
-        present: the revision that the use stands on; None when it does not exist any more.
+        present: the pinned revision; None when it does not exist any more.
         target: the served revision; None when it does not exist yet.
-        between: the revisions between the two that compile, newest first; only looked for when
-            callers may break on the target.
+        between: the revisions between the two that compile, newest first; read only when the
+            target may break callers.
     """
 
     served: int | None = None
@@ -57,15 +57,15 @@ class Newer:
 
 
 def may_break(instance: BlueprintInstance, newer: Newer) -> bool:
-    """Whether the served revision is one that a use must not move to by itself."""
+    """Whether an instance must not move to the served revision automatically."""
     is_allowed = instance.metadata.annotations.get(labels.ALLOW_BREAKING_CHANGES) == "true"
     return newer.target is not None and not is_allowed and bool(_breaking(newer))
 
 
 def choose_newer(instance: BlueprintInstance, newer: Newer, *, is_running: bool) -> Choice:
-    """Choose for a use that follows: the served revision, unless callers may break on it.
+    """Choose the served revision for an instance that follows, unless it may break callers.
 
-    It waits until no mission runs.
+    The choice waits until no mission runs.
     """
     number = pinned_number(instance)
     if newer.served in (None, number) or newer.target is None:
@@ -91,7 +91,7 @@ def _breaking(newer: Newer) -> str:
 
 
 def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
-    """Choose by the spec, else what the run began with, else what the Blueprint serves."""
+    """Choose the revision in the spec, else the pinned one, else the served one."""
     number = instance.spec.blueprint_ref.revision or pinned_number(instance)
     if number is not None:
         return Choice(number)
@@ -112,26 +112,26 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
 
 
 def unreadable(instance: BlueprintInstance, problem: str) -> Choice:
-    """Say that the Blueprint breaks rules, so that nothing of it can be chosen."""
+    """Return the choice for a Blueprint that is not valid: no revision, with the problem."""
     name = f"Blueprint/{instance.metadata.namespace}/{instance.spec.blueprint_ref.name}"
     return _none(Reason.NO_GOOD_REVISION, f"{name} is invalid: {problem}", _LONG_DELAY)
 
 
 def served_number(blueprint: Blueprint) -> int | None:
-    """Read which revision a Blueprint serves, from the annotation that outlives its status."""
+    """Return the number that a Blueprint serves, from the annotation that outlives its status."""
     return annotation_values.parse_digits(
         blueprint.metadata.annotations.get(labels.SERVED_REVISION)
     )
 
 
 def resolved(observed: BlueprintInstanceObserved) -> DesiredCondition:
-    """Say whether the chosen revision is there."""
+    """Return the condition whether the chosen revision exists."""
     instance, revision = observed.instance, observed.revision
     reference = instance.spec.blueprint_ref
     if revision is None:
         name = names.revision_name(reference.name, observed.choice.number or 0)
         ref = f"BlueprintRevision/{instance.metadata.namespace}/{name}"
-        if not is_pinned(instance):  # a number is given before its revision is made
+        if not is_pinned(instance):  # the number exists before its revision
             return conditions.unknown(
                 ConditionType.BLUEPRINT_RESOLVED, Reason.RECONCILING, f"{ref} is being made"
             )
@@ -148,7 +148,7 @@ def resolved(observed: BlueprintInstanceObserved) -> DesiredCondition:
 
 
 def pin_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
-    """Give the labels by which a begun use keeps its revision, from being collected too."""
+    """Return the labels that pin the revision of a started instance and keep it from collection."""
     return {
         labels.BLUEPRINT: names.label_value(instance.spec.blueprint_ref.name),
         labels.REVISION: str(number),
@@ -156,7 +156,7 @@ def pin_labels(instance: BlueprintInstance, number: int) -> dict[str, str]:
 
 
 def pinned_number(instance: BlueprintInstance) -> int | None:
-    """Read which revision a begun use stands on; None before it has begun."""
+    """Return the pinned revision of a started instance; None before its run starts."""
     carried = instance.metadata.labels
     number = annotation_values.parse_digits(carried.get(labels.REVISION))
     blueprint = names.label_value(instance.spec.blueprint_ref.name)

@@ -1,8 +1,8 @@
-"""Lets the Service cells of a use rest when its mission has ended (`afterMission: ScaleDown`).
+"""Scale down the Service cells of an instance when its mission has ended.
 
-The Formation is told by an annotation, because its spec is the template's word. The annotation goes
-before another run begins. Task cells have no pods between missions, so a Formation of them alone is
-told nothing.
+This is `afterMission: ScaleDown`. An annotation of the Formation requests it, because its spec
+comes only from the template. The annotation is removed before another run starts. Task cells have
+no pods between missions, so a Formation with only Task cells gets no annotation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kais_operator.planning.plan import Action, Body, PatchMetadata
 
 
 def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action, ...]:
-    """Choose the write that lets the cells rest, or wakes them; `run` has its outcome if any."""
+    """Choose the write that scales the cells down or up; `run` has its outcome if it ended."""
     live = observed.formation
     parent = instance_children.parent_of(observed.instance)
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
@@ -46,7 +46,7 @@ def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action
 
 
 def is_scaled_down(formation: Body | None) -> bool:
-    """Whether the Formation is told to run no pods of Service cells."""
+    """Whether the Formation's annotation requests no pods of Service cells."""
     carried = ((formation or {}).get("metadata") or {}).get("annotations") or {}
     return bool(carried.get(labels.SCALED_DOWN) == labels.SCALED_DOWN_YES)
 
@@ -55,5 +55,5 @@ def _has_services(formation: Body) -> bool:
     try:
         spec = FormationSpec.from_dict(formation["spec"])
     except InvalidResource:
-        return False  # its own controller says so
+        return False  # the controller of the Formation reports it
     return any(cell.spec.effective_mode is CellMode.SERVICE for cell in spec.cells)

@@ -1,8 +1,8 @@
-"""Decides what a revision's status says; the revision itself never changes.
+"""Compute the status of a revision; the revision itself never changes.
 
-`Compatible` tells whether callers of the revision before may break on this one; what breaks them
-was found when it was made, and stands in its spec. A breaking revision is ready all the same: new
-uses may take it.
+`Compatible` reports whether the revision may break callers of the previous one. The breaking
+changes were determined when the revision was created, and are in its spec. A breaking revision is
+still ready: new instances may use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class BlueprintRevisionObserved:
-    """A revision as one look found it; `stats` are those of its whole Blueprint."""
+    """The observed state of a revision; `stats` are those of its whole Blueprint."""
 
     revision: BlueprintRevision
     verdict: Verdict
@@ -35,7 +35,7 @@ class BlueprintRevisionObserved:
 
 
 def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime) -> Plan:
-    """Say how a revision stands."""
+    """Compute the status of a revision, and restore its labels."""
     revision, verdict = observed.revision, observed.verdict
     add_condition = conditions.true if verdict.is_good else conditions.false
     compiled = add_condition(ConditionType.COMPILED, verdict.reason, verdict.message)
@@ -68,7 +68,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
 
 
 def _relabelled(revision: BlueprintRevision) -> tuple[PatchMetadata, ...]:
-    """Give back the labels by which the revision is found, when somebody took or changed them."""
+    """Restore the labels by which the revision is found, if they were removed or changed."""
     if status_and_events.is_suspended(revision):
         return ()
     metadata = revision.metadata

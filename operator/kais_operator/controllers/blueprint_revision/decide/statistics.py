@@ -1,7 +1,7 @@
-"""The ledger's counts as status fields and as texts for columns.
+"""Convert the ledger's counts to status fields and to texts for columns.
 
-Derived, never counted here: what the store last said is shown, and while it says nothing the
-numbers that status already has stay.
+Nothing is counted here. The status shows the last answer of the knowledge service; before an answer
+the numbers in the status stay.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FIELDS = (
     "median_duration_seconds",
     "avg_cost",
 )
-_DIGITS = 4  # of rates: enough for people, and equal wherever they were computed
+_DIGITS = 4  # digits of rates: enough for people, and the same on every machine
 
 
 def fields_of(counts: models.Counts | None, previous: Statistics) -> dict[str, Any]:
-    """Give the statistics of a status: the ledger's, or the previous ones while it is silent."""
+    """Return the statistics of a status: from the ledger, else the previous ones."""
     if counts is None:
         return {name: getattr(previous, name) for name in _FIELDS}
     interval = counts.interval
@@ -50,7 +50,7 @@ def fields_of(counts: models.Counts | None, previous: Statistics) -> dict[str, A
 
 
 def of_revision(stats: models.BlueprintStats | None, number: int) -> models.RevisionStats | None:
-    """Find a revision's counts, zeros when the ledger never saw it, None while it is silent."""
+    """Return a revision's counts: zeros if the ledger has none, None before its answer."""
     if stats is None:
         return None
     counts = next((counts for counts in stats.revisions if counts.revision == number), None)
@@ -58,12 +58,12 @@ def of_revision(stats: models.BlueprintStats | None, number: int) -> models.Revi
 
 
 def percent(share: float | None) -> str | None:
-    """Write a rate for a column, such as `87%`."""
+    """Format a rate for a column, such as `87%`."""
     return None if share is None else f"{round(share * 100)}%"
 
 
 def percent_range(fields: dict[str, Any]) -> str | None:
-    """Write the interval of a rate for a column, such as `62-97%`."""
+    """Format the interval of a rate for a column, such as `62-97%`."""
     interval = fields.get("success_interval")
     if interval is None:
         return None

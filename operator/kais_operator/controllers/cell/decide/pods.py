@@ -1,7 +1,7 @@
 """The parts that all pods of a cell share: labels, security context, tolerations and resources.
 
 An attempt's Job and a service cell's Deployment are built from these parts. All of them are part of
-pod templates, so a change restarts the team of everybody who upgrades.
+pod templates, so a change restarts the teams of everyone who upgrades.
 """
 
 from __future__ import annotations

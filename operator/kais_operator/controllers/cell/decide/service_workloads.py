@@ -92,7 +92,7 @@ def selector_of(cell: Cell) -> dict[str, str]:
 
 
 def own_pods(cell: Cell, candidates: Sequence[Body]) -> list[Body]:
-    """Filter for the pods that the cell's Deployment created, because anybody can set labels.
+    """Filter for the pods that the cell's Deployment created, because anyone can set labels.
 
     The name of a Deployment's ReplicaSet is its name with a hash. Kubernetes deletes a pod whose
     owner does not exist.
@@ -118,7 +118,7 @@ def keep_rendered_template(
 ) -> Body:
     """Return the desired Deployment, with the running template if no input has changed.
 
-    A template in which somebody edited fields that the Cell declares is not kept but restored.
+    A template in which someone edited fields that the Cell declares is not kept but restored.
     """
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return desired

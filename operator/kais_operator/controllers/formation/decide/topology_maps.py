@@ -1,7 +1,7 @@
 """The ConfigMap that a formation's pods mount: which cells may talk, as a rule and as lists.
 
 The lists are left out when they would not fit. If the API server refused the ConfigMap, the
-operator would repeat the write for ever, and no cell would have peers.
+operator would repeat the write forever, and no cell would have peers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decide about a Mission that cannot be read, and about a run that it may have started.
 
 Such a Mission breaks rules that the API server could not check, for example because another version
-stored it. On deletion its run is closed before the finalizer is removed: a run that nobody closes
-would count as running for ever.
+stored it. On deletion its run is closed before the finalizer is removed: a run that is never
+closed would count as running forever.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _run_object_annotation(mission: Mission) -> dict[str, str]:
 
 
 def _add_finalizer(mission: Mission) -> tuple[PatchMetadata, ...]:
-    """Add the finalizer and the run-object annotation to a mission whose run goes on.
+    """Add the finalizer and the run-object annotation to a mission whose run continues.
 
     A restored mission, or one of an older version, may lack them.
     """
@@ -322,7 +322,7 @@ def _finish_run(
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(
             tuple(actions), requeue_after=_SHORT_DELAY
-        )  # nobody reads the status of a deleted object
+        )  # no one reads the status of a deleted object
     return _plan(view, actions, now, requeue_after=_poll_delay(observed, ending, now))
 
 

@@ -228,7 +228,7 @@ def _failure(ending: RunOutcome) -> Reason:
 
 
 def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
-    """Describe the state of the latest attempt while the run goes on."""
+    """Describe the state of the latest attempt while the run continues."""
     count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
         message = f"attempt {count} failed: {attempt_summary.summarise(last).sentence()}; "

@@ -21,7 +21,7 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of the run in the knowledge service.
+    """The known state of the run in the knowledge service.
 
     Attributes:
         run: the run in the ledger; None when the ledger has none or was not read.
@@ -124,7 +124,7 @@ def exec_key(mission: Mission, attempt: int, check: str) -> str:
     """Return the key of one command of a series of checks.
 
     It contains the UID of the object, because the run-id comes from an annotation: with the run-id
-    of another mission somebody could read its results, or be evaluated in its place.
+    of another mission someone could read its results, or be evaluated in its place.
     """
     return f"{mission.metadata.uid}/{run_id_of(mission)}/{attempt}/{check}"
 

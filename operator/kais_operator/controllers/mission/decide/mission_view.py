@@ -25,7 +25,7 @@ class MissionView:
         observed: the observed state.
         run_id: the run-id; None before the run starts.
         attempts: the attempts, oldest first.
-        ending: how the run ended; None while it goes on.
+        ending: how the run ended; None while it continues.
         obstacle: why the next attempt cannot start now.
     """
 

@@ -39,7 +39,7 @@ def decide_outcome(
     obstacle: NotReady | None,
     now: datetime,
 ) -> RunOutcome | None:
-    """Return how the run ended; None while it goes on.
+    """Return how the run ended; None while it continues.
 
     `obstacle` is why the mission cannot start now. It applies only before the first attempt.
     """

@@ -38,7 +38,7 @@ class RunOutcome:
 
 
 def read(mission: Mission, ledger: models.Run | None) -> RunOutcome | None:
-    """Read how a mission's run ended; None while it goes on.
+    """Read how a mission's run ended; None while it continues.
 
     A Mission that was created again has only the outcome; its times come from the ledger. If the
     ledger has the run with another outcome, that one takes precedence.

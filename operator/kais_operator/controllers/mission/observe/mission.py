@@ -227,7 +227,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
     """Read the run from the knowledge service if the decision depends on it.
 
     This is so at the end, and before the first Job if this process opened no run: the object may
-    have been saved while its run went on, and the run may have ended since.
+    have been saved while its run continued, and the run may have ended since.
     """
     run_id, memory = run_id_of(mission), world.sync_state
     namespace, knowledge = mission.metadata.namespace, world.knowledge

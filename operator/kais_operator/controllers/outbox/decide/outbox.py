@@ -45,6 +45,9 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
     """Choose the missed calls, in order, and delete the outbox after the last one.
 
     An outbox with a permanently rejected call is kept and skipped until its annotation is removed.
+
+    Raises:
+        ValueError: The outbox contains an unknown call.
     """
     del now  # the decision does not depend on time; all have the same signature
     metadata = observed.outbox["metadata"]
