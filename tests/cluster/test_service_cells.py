@@ -167,6 +167,7 @@ def test_scaling_a_team_leaves_the_pod_templates_of_the_others_as_they_are(
     cluster.apply(team("team", scouts=2))
     wait_condition(cluster, "formations", "team", "Applied", ("True", "Applied"))
     pods = {name: pod_of(cluster, name)["metadata"]["uid"] for name in ("team-lead-0",)}
+    wait_for(lambda: len(templates(cluster)) == 3, what="a Deployment for each cell")
     before = templates(cluster)
     cluster.apply(team("team", scouts=4))
     wait_for(lambda: len(templates(cluster)) == 5, what="two more Deployments")
