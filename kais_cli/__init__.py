@@ -1,1 +1,1 @@
-"""The command line: a person's way to blueprints, missions and knowledge."""
+"""The command line for working with blueprints, missions and knowledge."""

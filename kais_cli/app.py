@@ -47,7 +47,7 @@ def build() -> typer.Typer:
             ),
         ] = False,
     ) -> None:
-        del version  # its callback has answered
+        del version  # its callback has printed the version
 
     return app
 

@@ -1,4 +1,4 @@
-"""Parse arguments about facts into what the service accepts: ids, choices, texts, pages."""
+"""Parse command-line arguments about facts: ids, choices, texts, pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fact_id(argument: str) -> str:
     """Validate the id or alias of a fact.
 
     Raises:
-        UsageError: It is neither; the service could not say more.
+        UsageError: The argument is neither; the service could not explain more.
     """
     text = argument.strip()
     if _UUID.fullmatch(text):
@@ -55,7 +55,11 @@ def parse_choice(value: str | None, choices: Sequence[str], *, option: str) -> s
 
 
 def read_text(session: Session, argument: str | None) -> str | None:
-    """Return a text, or for `-` standard input without its last line break."""
+    """Return a text; for `-`, standard input without its last line breaks.
+
+    Raises:
+        UsageError: Standard input is not UTF-8.
+    """
     if argument != "-":
         return argument
     stdin = session.environment.stdin
@@ -73,10 +77,10 @@ def fetch_pages(
     cursor: str | None,
     limit: int | None,
 ) -> Iterator[FactPage | ReviewPage]:
-    """Fetch pages until there are no more or there are `limit` facts.
+    """Fetch pages until there are no more, or until they contain `limit` facts.
 
-    `fetch` gets the cursor of the previous page and the number of facts to return. The last page
-    that comes has a cursor when there is more than was asked for.
+    `fetch` is called with the cursor of the previous page and the number of facts to return. The
+    last page has a cursor if more facts exist.
     """
     remaining = limit
     while True:

@@ -1,4 +1,4 @@
-"""The one reader of the clock in this package."""
+"""The only module of this package that reads the clock."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the present time, aware."""
+    """Return the current time, with a time zone."""
     return datetime.now(UTC)

@@ -1,7 +1,7 @@
-"""The world of a command: streams, clock, dice, and how to reach cluster and service.
+"""The environment of a command: streams, clock, random names, and access to cluster and service.
 
-`app.main` builds the real one; a test builds one of string streams and a fake cluster. Clients are
-imported when they are first needed, because `kais --help` needs none of them.
+`app.main` creates the real one; a test creates one from string streams and a fake cluster. Clients
+are imported on first use, because `kais --help` needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_PROSE_COLUMNS = 110
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Which cluster is meant: what the options say, None for what kubectl would take."""
+    """Selects a cluster; None for kubectl's default."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -59,10 +59,10 @@ def _suffix() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything outside of a command that it may touch.
+    """Everything outside of the process that a command may access.
 
-    `columns` is the terminal's width and `width` how long lines of prose may be; both are None
-    where lines stay whole.
+    `columns` is the width of the terminal and `width` the maximum width of prose; both are None if
+    lines are not wrapped.
     """
 
     stdin: TextIO = field(default_factory=lambda: sys.stdin or io.StringIO())
@@ -79,11 +79,11 @@ class Environment:
     knowledge_transport: httpx.BaseTransport | None = None
 
     def write(self, text: str = "") -> None:
-        """Write to stdout; without a text, have everything written that waits to be.
+        """Write to stdout; without a text, flush it.
 
         Raises:
             BrokenOutputPipe: The reader closed the pipe.
-            CliError: the disk, or whatever it is, does not take it.
+            CliError: The output cannot be written, for example because the disk is full.
         """
         try:
             if text:
@@ -99,7 +99,7 @@ class Environment:
 
 
 def from_process() -> Environment:
-    """Describe the terminal, or the pipe, that this process has."""
+    """Return the environment of this process, with its terminal or pipe."""
     stdout, stderr = _encodable_stream(sys.stdout), _encodable_stream(sys.stderr)
     is_terminal = stdout.isatty()
     columns = shutil.get_terminal_size().columns if is_terminal else None
@@ -114,7 +114,7 @@ def from_process() -> Environment:
 
 
 def discard_output(stream: TextIO) -> None:
-    """Let what a stream still holds go nowhere: Python would try to write it at the very end."""
+    """Discard what a stream still buffers: Python would try to write it at exit."""
     try:
         null_device = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null_device, stream.fileno())
@@ -124,7 +124,7 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _encodable_stream(stream: TextIO | None) -> TextIO:
-    """Return a stream that takes every text: a closed one is none, a narrow one gets escapes."""
+    """Return a stream that accepts all text: null if closed, with escapes if not UTF-8."""
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - until the end
     if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
@@ -134,7 +134,7 @@ def _encodable_stream(stream: TextIO | None) -> TextIO:
 
 
 def _escape(failure: UnicodeError) -> tuple[str, int]:
-    """Write what an encoding lacks in JSON's escapes, so that JSON stays what it was."""
+    """Replace what an encoding lacks with JSON's escapes, so that JSON output stays equal."""
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
     return text_layout.json_escape(failure.object[failure.start : failure.end]), failure.end

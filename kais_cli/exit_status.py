@@ -1,4 +1,4 @@
-"""How a command ended, for scripts; docs/reference/cli.md lists the same numbers."""
+"""The exit statuses of commands, for scripts; docs/reference/cli.md lists the same numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kais.outcomes import Outcome
 
 
 class ExitStatus(IntEnum):
-    """The exit status of every command; the outcomes are those of a run that was followed."""
+    """The exit status of every command; outcomes are those of a followed run."""
 
     SUCCEEDED = 0
     FAILED = 1
@@ -33,5 +33,5 @@ _OF_OUTCOME = {
 
 
 def of_outcome(outcome: Outcome) -> ExitStatus:
-    """Choose the exit status of a run's outcome; each outcome has its own."""
+    """Return the exit status of a run's outcome; each outcome has a different one."""
     return _OF_OUTCOME[outcome]

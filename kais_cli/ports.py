@@ -1,4 +1,4 @@
-"""What the commands need of a cluster; `cluster.client` has the real one, the tests a fake."""
+"""The ports of the commands; `cluster.client` implements the cluster, and tests use a fake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """One object to watch, whether it exists already or not."""
+    """One object to watch, whether it exists or not."""
 
     kind: str
     namespace: str
@@ -25,17 +25,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Change:
-    """A target as it is now; `body` is None when it was deleted."""
+    """The current state of a target; `body` is None after its deletion."""
 
     target: Target
     body: Body | None
 
 
 class Cluster(Protocol):
-    """One cluster, as the kubeconfig's user may see it.
+    """One cluster, with the permissions of the kubeconfig's user.
 
-    Every method raises `errors.Unreachable` when the API server does not answer and
-    `errors.Refused` with its words when it says no.
+    Every method raises `errors.Unreachable` if the API server does not answer, and
+    `errors.Refused` with the server's message if it rejects the request.
     """
 
     @property
@@ -44,7 +44,7 @@ class Cluster(Protocol):
         ...
 
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
-        """Read one object, None when there is none."""
+        """Read one object; None if it does not exist."""
         ...
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
@@ -52,9 +52,12 @@ class Cluster(Protocol):
         ...
 
     def create(self, body: Body, *, dry_run: bool = ...) -> Body:
-        """Make an object and return it as stored; `errors.Refused` when the name is taken.
+        """Create an object and return the stored object.
 
-        With `dry_run` the API server checks everything and stores nothing.
+        With `dry_run` the API server validates the object without storing it.
+
+        Raises:
+            Refused: An object of that name exists, or the API server rejects the request.
         """
         ...
 
@@ -67,20 +70,20 @@ class Cluster(Protocol):
         *,
         dry_run: bool = ...,
     ) -> Body:
-        """Change an object and return it as stored.
+        """Patch an object and return the stored object.
 
         A mapping is a JSON merge patch (RFC 7386), a sequence a JSON patch (RFC 6902).
         """
         ...
 
     def delete(self, kind: str, namespace: str | None, name: str) -> None:
-        """Delete an object with its children in the background; one that is gone is no error."""
+        """Delete an object and its children in the background; ignores a missing object."""
         ...
 
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
     ) -> Iterator[str]:
-        """Yield what a container wrote, piece by piece; nothing while it has not started."""
+        """Yield the log of a container in pieces; yields nothing before it starts."""
         ...
 
     def is_allowed(
@@ -92,37 +95,37 @@ class Cluster(Protocol):
         group: str = ...,
         name: str = ...,
     ) -> bool:
-        """Ask whether the kubeconfig's user may do something; a subresource is `pods/log`.
+        """Return whether the user has a permission; a subresource is written `pods/log`.
 
-        Without a `name` the right must hold for all objects of the resource.
+        Without `name`, the permission must apply to all objects of the resource.
         """
         ...
 
     def version(self) -> str:
-        """Ask for the API server's version, `v1.36.3`."""
+        """Return the version of the API server, such as `v1.36.3`."""
         ...
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second.
 
-        Goes on over lost connections until the caller stops.
+        Continues after lost connections until the caller stops.
         """
         ...
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
-        """Ask for a short-lived token of a ServiceAccount, None when there is no such account."""
+        """Request a short-lived token of a ServiceAccount; None if there is no such account."""
         ...
 
     def forward(self, namespace: str, pod: str, port: int) -> AbstractContextManager[str]:
-        """Open a local address, `http://127.0.0.1:…`, that leads to a pod's port.
+        """Open a local address, `http://127.0.0.1:…`, that forwards to a port of a pod.
 
-        A refusal is raised at once, before anything is sent.
+        A rejected connection raises an error immediately, before any data is sent.
         """
         ...
 
 
 class Clusters(Protocol):
-    """Clusters on this machine; the module `kais_cluster.operations` is one.
+    """The clusters on this machine; implemented by the module `kais_cluster.operations`.
 
     Raises `kais_cluster.errors.ClusterError` with a message for the user.
     """

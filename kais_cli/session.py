@@ -1,7 +1,7 @@
-"""One command's session: the environment with the options that every command has.
+"""The session of a command: its environment and the options that all commands share.
 
-`command` registers a function `f(session, ...) -> ExitStatus` and gives it the common options, so
-that they are declared once and stand in every command's help.
+`command` registers a function `f(session, ...) -> ExitStatus` and adds the common options, so that
+they are declared once and appear in the help of every command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with; the cluster is opened when it is first needed."""
+    """The context of a command; the cluster is opened on first use."""
 
     environment: Environment
     cluster_options: ClusterOptions
@@ -45,12 +45,12 @@ class Session:
 
     @functools.cached_property
     def cluster(self) -> Cluster:
-        """The cluster that the options mean."""
+        """The cluster that the options select."""
         return self.environment.open_cluster(self.cluster_options)
 
     @functools.cached_property
     def namespace(self) -> str:
-        """The namespace that the options mean, else that of the context."""
+        """The namespace that the options select, otherwise that of the context."""
         return self.chosen_namespace or self.cluster.namespace
 
     def write(self, text: str) -> None:
@@ -58,12 +58,12 @@ class Session:
         self.environment.write(text_layout.escape_control_characters(text))
 
     def note(self, text: str) -> None:
-        """Write a line to stderr, beside the output."""
+        """Write a line to stderr, separate from the output."""
         self.environment.stderr.write(text_layout.escape_control_characters(text) + "\n")
 
 
 def group(name: str, help_text: str) -> typer.Typer:
-    """Make a group of commands; one that gets a single command is that command."""
+    """Create a group of commands; a group with a single command is that command."""
     return typer.Typer(
         name=name,
         help=help_text,
@@ -77,7 +77,7 @@ def group(name: str, help_text: str) -> typer.Typer:
 def command(
     app: typer.Typer, name: str, *, needs_cluster: bool = True
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
-    """Register a command; its first parameter is the session, the others are its own options."""
+    """Register a command; the parameters after the session are its specific options."""
 
     def register(function: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         def run(ctx: typer.Context, **options: Any) -> ExitStatus:

@@ -1,4 +1,4 @@
-"""What the process's environment says to the commands: the one reader of os.environ here."""
+"""The settings from environment variables; only this module of the package reads os.environ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """The variables that change what commands do; KUBECONFIG is an option's default instead."""
+    """The variables that configure commands; KUBECONFIG is the default of an option instead."""
 
     knowledge_url: str | None = None
     release: str | None = None
@@ -17,7 +17,7 @@ class Settings:
 
 
 def from_environment(variables: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings; NO_COLOR with any value, and TERM=dumb, mean no colour."""
+    """Read the settings; NO_COLOR with any value, and TERM=dumb, disable colour."""
     values = os.environ if variables is None else variables
     return Settings(
         knowledge_url=values.get("KAIS_KNOWLEDGE_URL") or None,

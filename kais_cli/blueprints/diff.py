@@ -1,4 +1,4 @@
-"""What changes between two templates, and in the objects of each live instance."""
+"""Compare two templates, and the objects that each live instance would have with them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class InstanceDiff:
     """What a new template changes in the objects of one instance.
 
     Attributes:
-        lines: A unified diff of the objects; empty when nothing changes.
+        lines: A unified diff of the objects; empty if nothing changes.
         problems: Why the new template cannot be rendered with the parameters of the instance.
-        note: What stays although the template says otherwise, or why nothing can be compared.
+        note: What stays although the template differs, or why nothing can be compared.
     """
 
     name: str
@@ -46,7 +46,7 @@ class InstanceDiff:
 
 @dataclass(frozen=True)
 class BlueprintDiff:
-    """What changes from one template to another."""
+    """The changes from one template to another."""
 
     before: str
     after: str
@@ -56,7 +56,7 @@ class BlueprintDiff:
     uses: tuple[InstanceDiff, ...] | None = None
 
     def format_text(self) -> str:
-        """Format it for people."""
+        """Format the changes for people."""
         if not self.changes and not self.lines:
             parts = [f"{self.before} and {self.after} have the same template\n"]
         else:
@@ -69,7 +69,7 @@ class BlueprintDiff:
         return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same for programs."""
+        """Return the changes as a JSON tree."""
         tree: dict[str, Any] = {
             "before": self.before,
             "after": self.after,
@@ -94,12 +94,12 @@ class BlueprintDiff:
 def diff_revisions(
     session: Session, name: str, *, older: int | None, newer: int | None
 ) -> BlueprintDiff:
-    """Compare two kept revisions; by default the one that serves and the newest one.
+    """Compare two kept revisions; by default the served one and the newest one.
 
-    With the newest one serving, it is compared to the one before.
+    If the newest one is served, it is compared to the one before.
 
     Raises:
-        Refused: one of them does not exist.
+        Refused: One of them does not exist.
     """
     blueprint, revision_list = revisions.list_revisions(session, name)
     latest = newer or (revision_list[0].spec.revision if revision_list else 1)
@@ -114,11 +114,11 @@ def diff_revisions(
 
 
 def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> BlueprintDiff:
-    """Compare what serves with a file, and render both for every live instance.
+    """Compare the served revision with a file, and render both for every live instance.
 
     Raises:
-        Refused: there is no such blueprint or revision.
-        UsageError: the file has no such Blueprint, or one that does not compile.
+        Refused: There is no such blueprint or revision.
+        UsageError: The file has no such Blueprint, or one that does not compile.
     """
     revision = lookup.revision(session, name, number=older)
     try:
@@ -140,7 +140,7 @@ def diff_file(session: Session, name: str, *, file: Path, older: int | None) -> 
 def _diff_instances(
     session: Session, name: str, new_template: TemplateSpec, subject: str
 ) -> Iterator[InstanceDiff]:
-    """Compare every instance; those with a revision are rendered, in one process."""
+    """Compare every instance; those with a revision are rendered in one process."""
     bodies = session.cluster.list("BlueprintInstance", session.namespace)
     instances = [BlueprintInstance.from_dict(body) for body in bodies]
     blueprint_instances = [
@@ -220,7 +220,7 @@ def _unified_diff(
 
 
 def _template_tree(template: TemplateSpec) -> dict[str, Any]:
-    """Return a template as a person would write it: without defaults, bounds as plain numbers."""
+    """Return a template as a person would write it: no defaults, and limits as plain numbers."""
     tree = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     for parameter in tree.get("parameters", []):
         for bound in ("min", "max"):

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 _COMPILE_TIMEOUT = timedelta(
     seconds=15
-)  # for the operator to process a blueprint that was just applied
+)  # how long the operator may take to process a blueprint that was just applied
 
 
 def get(session: Session, name: str) -> Blueprint:
-    """Read a Blueprint of the session's namespace.
+    """Read a Blueprint in the session's namespace.
 
     Raises:
-        Refused: there is none of that name.
+        Refused: There is no Blueprint of that name.
     """
     return Blueprint.from_dict(resource_access.get(session, "Blueprint", name))
 
 
 def revision(session: Session, name: str, *, number: int | None = None) -> BlueprintRevision:
-    """Read the revision for a new instance: the given one, else the served one.
+    """Read the revision for a new instance: the given one, otherwise the served one.
 
-    Waits for the operator when the blueprint was applied a moment ago.
+    Waits for the operator if the blueprint was just applied.
 
     Raises:
-        Refused: there is no such blueprint or revision, or none that compiles.
+        Refused: There is no such blueprint or revision, or none that compiles.
     """
     blueprint = get(session, name)
     if number is None:

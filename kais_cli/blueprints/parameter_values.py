@@ -1,4 +1,4 @@
-"""The values of a blueprint's parameters from `--set` and `--values`, checked all at once."""
+"""Read the values of a blueprint's parameters from `--set` and `--values`, and validate them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kais_cli.blueprints import render_requests
 def read(
     parameters: Sequence[Parameter], *, sets: Sequence[str], file: Path | None, subject: str
 ) -> dict[str, Any]:
-    """Collect what the user gives, `--set` before the file, and check it against the rules.
+    """Collect the user's values and validate them; `--set` takes precedence over the file.
 
-    Defaults are not filled in: those of the revision hold when the operator renders.
+    Defaults are not filled in: the operator uses those of the revision when it renders.
 
     Raises:
-        UsageError: with every violation on a line of its own.
+        UsageError: The values are invalid; each violation is on a separate line.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     values = _from_file(file) if file else {}
@@ -44,7 +44,7 @@ def read(
 def _check(
     parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str
 ) -> tuple[Violation, ...]:
-    """Check the values; a Blueprint's patterns are untrusted and may never end."""
+    """Validate the values in a worker: a Blueprint's patterns are untrusted and may never end."""
     if any(parameter.pattern is not None for parameter in parameters):
         return render_requests.violations_of(parameters, values, subject=subject)
     return rules.resolve(parameters, values).violations

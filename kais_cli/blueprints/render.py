@@ -19,10 +19,10 @@ def render(
 ) -> list[Body]:
     """Return the Formation and, if the blueprint has one, the Mission of an instance.
 
-    What the operator adds, such as labels and the owner, is left out.
+    Labels, owners and other additions of the operator are omitted.
 
     Raises:
-        UsageError: with everything that is wrong with parameters or template.
+        UsageError: The parameters or the template are invalid; contains all violations.
     """
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 

@@ -1,7 +1,7 @@
-"""What commands ask a render worker for; a limit that was passed is an error of usage.
+"""Run the requests of commands in a render worker; an exceeded limit becomes a usage error.
 
 Files, patterns and templates are untrusted: a pattern may never end, and content may exhaust the
-memory. So they are read, matched, compiled and rendered in a process of `kais_rendering`.
+memory. They are therefore read, matched, compiled and rendered in a process of `kais_rendering`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def compile_spec(spec: Mapping[str, Any], *, subject: str) -> CompileReport:
     """Compile a blueprint's spec.
 
     Raises:
-        UsageError: it took too long or too much memory; the message names the leaf.
+        UsageError: It took too long or too much memory; the message names the leaf.
     """
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
@@ -43,7 +43,7 @@ def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -
     """Render a spec; `names` are the arguments of `kais.blueprints.render_blueprint`.
 
     Raises:
-        UsageError: it took too long or too much memory; the message names the leaf.
+        UsageError: It took too long or too much memory; the message names the leaf.
     """
     from kais import blueprints  # noqa: PLC0415 (loads jinja2)
 
@@ -55,12 +55,13 @@ def impacts(
     spec: Mapping[str, Any], instances: Sequence[Body], *, revisions: Mapping[str, Body],
     subject: str,
 ) -> Iterator[ChangePreview]:  # fmt: skip
-    """Say what a spec would change in each instance, one after the other, all in one process.
+    """Yield the changes of a spec to each instance, all rendered in one process.
 
-    `revisions` are those that the instances stand on, by the instance's name.
+    `revisions` are the current revisions of the instances, by the name of the instance.
 
     Raises:
-        UsageError: one took too long or too much memory; the message names it and the leaf.
+        UsageError: An instance took too long or too much memory; the message names it and the
+            leaf.
     """
     from kais.change_preview import ChangePreview  # noqa: PLC0415 (loads jinja2)
 
@@ -81,10 +82,10 @@ def impacts(
 def violations_of(
     parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str
 ) -> tuple[Violation, ...]:
-    """Check the values for parameters, their patterns included.
+    """Validate values against parameters, including their patterns.
 
     Raises:
-        UsageError: a pattern took too long; the message names the parameter.
+        UsageError: A pattern took too long; the message names the parameter.
     """
     declared = [parameter.to_dict() for parameter in parameters]
     request = {"op": "violations", "parameters": declared, "values": dict(values)}
@@ -96,8 +97,8 @@ def read_yaml(file: Path, *, subject: str) -> list[Any]:
     """Read all documents of a YAML or JSON file.
 
     Raises:
-        UsageError: it cannot be read, is no YAML, or takes too long, too much memory or too many
-            values; the message names it and the limit.
+        UsageError: The file cannot be read, is not YAML, or takes too long, too much memory or too
+            many values; the message names the file and the limit.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -123,7 +124,7 @@ def _ask(
 
 @contextlib.contextmanager
 def _usage_errors(subject: str, advice: str = "make that leaf simpler") -> Iterator[None]:
-    """Turn a failure into words for the user: what took too much, where, and what to do."""
+    """Convert a failure to a usage error with the exceeded limit, the location and a remedy."""
     try:
         yield
     except RenderingFailed as exc:

@@ -1,4 +1,4 @@
-"""The revisions of a blueprint: reading them, listing them, going back to one."""
+"""List and read the revisions of a blueprint, and roll back to one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def list_revisions(session: Session, name: str) -> tuple[Blueprint, list[BlueprintRevision]]:
-    """Read a blueprint with its kept revisions, newest first.
+    """Read a blueprint and its kept revisions, newest first.
 
     Raises:
-        Refused: there is no such blueprint.
+        Refused: There is no such blueprint.
     """
     blueprint = lookup.get(session, name)
     bodies = session.cluster.list("BlueprintRevision", session.namespace)
@@ -36,7 +36,7 @@ def list_revisions(session: Session, name: str) -> tuple[Blueprint, list[Bluepri
 def format_list(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, now: datetime
 ) -> str:
-    """List revisions; an asterisk marks the one that serves."""
+    """Format a list of revisions; an asterisk marks the served one."""
     served = blueprint.status.served_revision
     rows = [_row(revision, served, now) for revision in revisions]
     headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")
@@ -65,7 +65,7 @@ def get(session: Session, name: str, number: int) -> BlueprintRevision:
     """Read one revision.
 
     Raises:
-        Refused: it is not kept (any more).
+        Refused: The revision does not exist, or no longer.
     """
     body = session.cluster.get(
         "BlueprintRevision", session.namespace, names.revision_name(name, number)
@@ -82,10 +82,10 @@ def get(session: Session, name: str, number: int) -> BlueprintRevision:
 def roll_back(
     session: Session, name: str, *, target: int | None, dry_run: bool
 ) -> tuple[Body, int, str]:
-    """Return a blueprint an earlier template; return it, the revision, and what that changes.
+    """Restore an earlier template; return the blueprint, the revision and the changes.
 
     Raises:
-        Refused: there is no such revision, or none before the one that serves.
+        Refused: There is no such revision, or none before the served one.
     """
     blueprint, revisions = list_revisions(session, name)
     number = target if target is not None else _previous_revision(blueprint, revisions)
@@ -93,7 +93,7 @@ def roll_back(
     target_fields = blueprint_revision.template_of(template)
     current_fields = blueprint_revision.template_of(blueprint.spec)
     changes = compatibility.compare(_template(current_fields), template).changes
-    # The whole of each field is replaced: a merge would leave what the old template has not.
+    # Each field is replaced completely: a merge would keep what the old template does not have.
     operations: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": blueprint.metadata.uid}
     ]

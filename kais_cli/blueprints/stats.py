@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def fetch_stats(session: Session, name: str) -> BlueprintStats:
-    """Ask the ledger; a blueprint that was deleted has statistics still.
+    """Fetch the statistics from the ledger, which keeps those of deleted blueprints.
 
     Raises:
-        Refused: neither the cluster nor the ledger knows such a blueprint.
-        Unreachable: the service does not answer.
+        Refused: Neither the cluster nor the ledger knows the blueprint.
+        Unreachable: The service does not answer.
     """
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
 
@@ -26,12 +26,12 @@ def fetch_stats(session: Session, name: str) -> BlueprintStats:
     ) as client:
         stats = client.blueprint_stats(session.namespace, name)
     if not stats.uses:
-        lookup.get(session, name)  # says so when there is no such blueprint
+        lookup.get(session, name)  # raises if there is no such blueprint
     return stats
 
 
 def format_stats(stats: BlueprintStats, *, name: str, namespace: str) -> str:
-    """Write a page: the whole, each revision, each value of each parameter."""
+    """Format the statistics: total, per revision, and per value of each parameter."""
     headers = (
         "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
     )  # fmt: skip

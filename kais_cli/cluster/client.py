@@ -24,7 +24,7 @@ from kais_cli.ports import Body, Change, Target
 
 _Result = TypeVar("_Result")
 _TIMEOUT_S = 30.0
-_TOKEN_LIFE_S = 600  # the API server's least
+_TOKEN_LIFE_S = 600  # the minimum of the API server
 _BUILTIN_KINDS = {
     "ConfigMap": ("v1", "configmaps"),
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),

@@ -13,8 +13,8 @@ from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Change, Target
 
 _POLL_S = 1.0
-_WATCH_S = 300  # after which the API server ends a watch, and it is begun again
-_RECONNECT_DELAY_S = 1.0  # between a lost connection and the next try
+_WATCH_S = 300  # seconds after which the API server ends a watch, and a new one starts
+_RECONNECT_DELAY_S = 1.0  # seconds between a lost connection and the next try
 
 
 async def next_change(queue: asyncio.Queue[Change]) -> Change | None:

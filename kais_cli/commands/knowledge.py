@@ -107,7 +107,7 @@ def recall(  # noqa: PLR0913 (one argument per option)
 def _format_answer(
     session: Session, answer: Recalled, form: Listing, *, question: str | None
 ) -> str:
-    """Write an answer in the form that was asked for; nothing for people when there is nothing."""
+    """Format an answer in the requested form; empty for people if there are no results."""
     if form is Listing.NAME:
         return "".join(f"{fact.id}\n" for fact in answer.facts)
     if form in (Listing.JSON, Listing.YAML):
@@ -190,7 +190,7 @@ def add(  # noqa: PLR0913 (one argument per option)
 
 
 def _read_back(client: KnowledgeClient, remembered: Remembered) -> Fact | None:
-    """Read a new fact as the service keeps it; who may write need not be one who may read."""
+    """Read a new fact as the service stored it; None if the caller may write but not read."""
     from knowledge_client import errors as refused  # noqa: PLC0415 (loads httpx)
 
     if remembered.status != "created":
@@ -201,7 +201,7 @@ def _read_back(client: KnowledgeClient, remembered: Remembered) -> Fact | None:
 
 
 def _note_related_facts(session: Session, remembered: Remembered) -> None:
-    """Say what became of what was known before."""
+    """Report the changes to related facts."""
     if remembered.status == "confirmed":
         session.note("an equal fact exists already and was confirmed")
     for superseded_id in remembered.superseded:
@@ -264,9 +264,9 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
 def write_pages(
     session: Session, pages: Iterable[FactPage | ReviewPage], writer: output_formats.Writer
 ) -> int:
-    """Write facts page by page, so that no more than one is held; return how many there were.
+    """Write facts page by page, with one page in memory at a time; return their number.
 
-    Says how to get more when there is more.
+    If there are more facts, notes how to get them.
     """
     count, cursor = 0, None
     for page in pages:

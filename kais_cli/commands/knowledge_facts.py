@@ -152,7 +152,7 @@ def undo(
 def run_fact_action(
     session: Session, reason: str, action: Callable[[KnowledgeClient, models.ReasonIn], Result]
 ) -> Result:
-    """Have the service do something to a fact for a reason."""
+    """Run an action of the service on facts, with a reason."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     body = models.ReasonIn(reason=require_reason(reason))
@@ -161,10 +161,10 @@ def run_fact_action(
 
 
 def require_reason(reason: str) -> str:
-    """Take a reason.
+    """Validate a reason.
 
     Raises:
-        UsageError: it is none.
+        UsageError: The reason is empty.
     """
     if not reason.strip():
         raise errors.UsageError("--reason is empty; it is stored with the fact")
@@ -172,7 +172,7 @@ def require_reason(reason: str) -> str:
 
 
 def write_result(session: Session, answer: WireModel, form: Format, *, page: str) -> ExitStatus:
-    """Write an answer in the form that was asked for; the table is a page in words."""
+    """Write an answer in the requested form; for people it is a page of text."""
     tree: dict[str, Any] = answer.model_dump(mode="json", by_alias=True)
     if form is Format.TABLE:
         session.write(page)

@@ -67,7 +67,7 @@ def stats(session: Session, scope: StatsScope = None, output_: Output = Format.T
 
 
 def _all_scopes(client: KnowledgeClient) -> Iterator[ScopeStats]:
-    """Go through every scope that may be seen."""
+    """Yield every visible scope."""
     cursor = None
     while True:
         page = client.list_scopes(cursor=cursor, limit=100)

@@ -1,7 +1,7 @@
-"""The groups of commands, loaded when one of them is asked for.
+"""The groups of commands, each loaded on first use.
 
-`kais --help` names them all and loads none: the models of the kinds take longer to load than a
-person waits for a list of words.
+`kais --help` lists all groups without loading any: the models of the kinds load too slowly for a
+help text.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typer.core import TyperGroup
 
 @dataclass(frozen=True)
 class CommandGroup:
-    """Where a group of commands is.
+    """The location of a group of commands.
 
     Attributes:
-        modules: The first has `app`, the others add commands to it when they are loaded.
-        help: What `kais --help` says of it.
+        modules: The first one has `app`; the others add commands to it when they are loaded.
+        help: The description in `kais --help`.
     """
 
     modules: tuple[str, ...]
@@ -44,15 +44,15 @@ COMMAND_GROUPS = {
 
 
 class LazyCommandGroups(TyperGroup):
-    """The whole command, with its groups behind doors."""
+    """The root command, which loads its groups on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Name the groups."""
+        """Return the names of the groups."""
         del ctx
         return list(COMMAND_GROUPS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load one group; None when there is no such one."""
+        """Load one group; None if there is no such group."""
         del ctx
         group = COMMAND_GROUPS.get(cmd_name)
         if group is None:
@@ -66,7 +66,7 @@ class LazyCommandGroups(TyperGroup):
         return command
 
     def _main_shell_completion(self, *arguments: Any, **options: Any) -> None:
-        """Answer a shell that asks what may come next; typer's classes know how to."""
+        """Answer a completion request of a shell, which typer's classes support."""
         completion.completion_init()  # type: ignore[attr-defined]
         super()._main_shell_completion(*arguments, **options)
 

@@ -45,7 +45,7 @@ def retry(
         raise errors.Refused(
             f"{mission.ref} has not ended; wait for it, or end it with `kais mission abort {name}`"
         )
-    # The instance owns the run of its mission: it begins the next one, and passes it on.
+    # The instance owns the run of its mission: it starts the next one and passes it on.
     owner = next((o.name for o in mission.metadata.owner_references if o.kind == _OWNER), None)
     kind, target = (_OWNER, owner) if owner else ("Mission", name)
     nonce = session.environment.suffix()

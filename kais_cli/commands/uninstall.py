@@ -58,13 +58,13 @@ def _runs(session: Session) -> int:
 
 
 def _stop(session: Session, release: Release) -> None:
-    """Delete the operator's Deployment: to scale it would leave a field that Helm refuses.
+    """Delete the operator's Deployment: scaling it would leave a field that Helm rejects.
 
-    One that crashes does not lead, and puts its finalizers back as soon as it does.
+    A crashing operator does not lead, and restores its finalizers when it leads again.
     """
     name = release.operator
     if session.cluster.get("Deployment", release.namespace, name) is None:
-        return  # it runs elsewhere, such as on a laptop
+        return  # it runs outside the cluster, for example on a laptop
     session.cluster.delete("Deployment", release.namespace, name)
     session.write(f"Deployment/{release.namespace}/{name}: deleted\n")
     selector = f"{install_defaults.OPERATOR},{install_defaults.INSTANCE}={release.name}"
@@ -109,7 +109,7 @@ def _delete_crds(session: Session) -> None:
 
 
 def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
-    """Write a patch; False for an object that is gone or was written meanwhile."""
+    """Apply a patch; False if the object is gone or was changed meanwhile."""
     metadata = body["metadata"]
     try:
         session.cluster.patch(kind, metadata["namespace"], metadata["name"], patch)
@@ -117,13 +117,13 @@ def _patch(session: Session, kind: str, body: Body, patch: Body) -> bool:
         current = session.cluster.get(kind, metadata["namespace"], metadata["name"])
         version = (current or {"metadata": {}})["metadata"].get("resourceVersion")
         if version == metadata.get("resourceVersion"):
-            raise  # no conflict: the refusal concerns this user or this patch
+            raise  # not a conflict: this user may not write, or the patch is invalid
         return False
     return True
 
 
 def _wait(session: Session, count: Callable[[], int], description: str) -> None:
-    """Look at once and each second until nothing is left, for a minute."""
+    """Poll immediately and then each second until nothing is left, for up to a minute."""
     if not count():
         return
     started_at = session.environment.now()

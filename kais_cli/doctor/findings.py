@@ -1,4 +1,4 @@
-"""What a check of `kais doctor` found."""
+"""The results of the checks of `kais doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One answer; `advice` says what to do next, empty where nothing is to do."""
+    """One result; `advice` is the next step, empty if there is nothing to do."""
 
     level: Level
     subject: str
@@ -26,27 +26,27 @@ class Finding:
     advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the finding as a JSON tree."""
         return asdict(self) | {"level": str(self.level)}
 
 
 def ok(subject: str, message: str) -> Finding:
-    """Say that something is as it should be."""
+    """Return a finding that everything works."""
     return Finding(Level.OK, subject, message)
 
 
 def warning(subject: str, message: str, advice: str) -> Finding:
-    """Say that something works and should be seen to."""
+    """Return a finding that something works but needs attention."""
     return Finding(Level.WARNING, subject, message, advice)
 
 
 def failed(subject: str, message: str, advice: str) -> Finding:
-    """Say that something does not work."""
+    """Return a finding that something does not work."""
     return Finding(Level.FAILED, subject, message, advice)
 
 
 def format_findings(findings: Sequence[Finding]) -> str:
-    """Write them for people, and a last line that sums up."""
+    """Format findings for people, with a summary in the last line."""
     width = max(len(finding.subject) for finding in findings)
     lines = []
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Whether the kinds, the operator and the service are installed, ready, and of one version."""
+"""Check whether kinds, operator and service are installed, ready, and of the same version."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
 """Adds missing kinds and fields to a cluster."""
 
 _VERSION = "app.kubernetes.io/version"
-_LEASE_TIMEOUT = timedelta(seconds=30)  # twice what a Lease holds
+_LEASE_TIMEOUT = timedelta(seconds=30)  # twice the duration of a Lease
 _MAX_LISTED = 5
 
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
-    """Say whether each kind is served with all the fields that this version writes."""
+    """Check whether each kind is served with all fields that this version writes."""
     installed_crds = {
         body["metadata"]["name"]: body for body in cluster.list("CustomResourceDefinition")
     }
@@ -49,7 +49,7 @@ def crds(cluster: Cluster) -> Iterator[Finding]:
 def operator(
     cluster: Cluster, release: Release, *, version: str, now: datetime
 ) -> Iterator[Finding]:
-    """Say whether the operator is ready, of this version, and leads."""
+    """Check whether the operator is ready, has this version, and leads."""
     body = cluster.get("Deployment", release.namespace, release.operator)
     if body is None:
         yield _missing(cluster, release, "operator", "Deployment", install_defaults.OPERATOR)
@@ -60,7 +60,7 @@ def operator(
 
 
 def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Finding]:
-    """Say whether the knowledge service is ready and of this version."""
+    """Check whether the knowledge service is ready and has this version."""
     body = cluster.get("StatefulSet", release.namespace, release.knowledge)
     if body is None:
         yield _missing(cluster, release, "service", "StatefulSet", install_defaults.KNOWLEDGE)
@@ -70,7 +70,7 @@ def service(cluster: Cluster, release: Release, *, version: str) -> Iterator[Fin
 
 
 def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
-    """Name the pods elsewhere that bear the labels of the knowledge service."""
+    """Find pods of others with the labels of the knowledge service."""
     pods = _listed(cluster, "Pod", install_defaults.KNOWLEDGE)
     names = [
         f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -88,7 +88,7 @@ def lookalikes(cluster: Cluster, release: Release) -> Iterator[Finding]:
 
 
 def _missing(cluster: Cluster, release: Release, subject: str, kind: str, selector: str) -> Finding:
-    """Say that the release has no such workload, and where workloads with its labels are."""
+    """Report that the release lacks a workload, and where workloads with its labels are."""
     other_releases = [
         f"{body['metadata']['namespace']}/{body['metadata']['labels'].get(install_defaults.INSTANCE)}"
         for body in _listed(cluster, kind, selector)
@@ -110,7 +110,7 @@ def _missing(cluster: Cluster, release: Release, subject: str, kind: str, select
 
 
 def _listed(cluster: Cluster, kind: str, selector: str) -> list[Body]:
-    """List a kind in all namespaces; nothing for a user who may not."""
+    """List a kind in all namespaces; empty if the user may not."""
     try:
         return cluster.list(kind, labels=selector)
     except errors.Refused:
@@ -118,7 +118,7 @@ def _listed(cluster: Cluster, kind: str, selector: str) -> list[Body]:
 
 
 def outbox(cluster: Cluster, namespace: str) -> Finding:
-    """Say whether calls to the service wait because it was away."""
+    """Check whether calls to an unreachable service are pending."""
     waiting = cluster.list("ConfigMap", namespace, labels=f"{labels.ROLE}={labels.ROLE_OUTBOX}")
     if not waiting:
         return ok("outbox", "empty: nothing waits for the service")

@@ -1,4 +1,4 @@
-"""Whether the knowledge service answers to this user."""
+"""Check whether the knowledge service accepts this user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check(session: Session) -> Finding:
-    """Ask the service who we are to it, over the way that every command takes."""
+    """Ask the service for the identity of the user, over the connection that all commands use."""
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
 
     try:

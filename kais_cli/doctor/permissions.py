@@ -1,4 +1,4 @@
-"""What the kubeconfig's user may do in a namespace, as far as the commands need it."""
+"""Check the permissions that the commands need in a namespace."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ IN_NAMESPACE = (
 
 
 def of_release(release: Release) -> tuple[Permission, ...]:
-    """List what commands do in the release's namespace: one pod is read and forwarded to.
+    """Return the permissions needed in the release's namespace: read and forward to one pod.
 
-    A port-forward over a WebSocket is a GET, for which the API server asks the verb get; from
-    Kubernetes 1.35 on it asks the verb create as well.
+    A port-forward over a WebSocket is a GET, so the API server requires the verb get. From
+    Kubernetes 1.35 on it also requires the verb create.
     """
     role, pod = f"the Role {release.people} of {release.namespace}", release.knowledge_pod
     purpose = f"reach the knowledge service in {release.namespace}"
@@ -63,7 +63,7 @@ def of_release(release: Release) -> tuple[Permission, ...]:
 
 
 def check(cluster: Cluster, namespace: str, release: Release) -> Iterator[Finding]:
-    """Say what the user may not do, and which role would allow it."""
+    """Report the missing permissions, and the role that would grant them."""
     missing: dict[tuple[str, str], list[str]] = {}
     for checked_namespace, rights in (
         (namespace, IN_NAMESPACE),

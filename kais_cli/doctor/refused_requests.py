@@ -1,4 +1,4 @@
-"""What the API server refuses the operator, as its Events tell."""
+"""Report the operator's requests that the API server denied, according to its Events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_LISTED = 3
 
 
 def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
-    """Report the objects of a namespace on which the operator met a 403."""
+    """Report the objects of a namespace for which the operator got a 403."""
     messages: dict[str, str] = {}
     for event in sorted(cluster.list("Event", namespace), key=_time):
         involved_object, reason = event["involvedObject"], event.get("reason")

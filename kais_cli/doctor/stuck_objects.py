@@ -1,4 +1,4 @@
-"""Objects of a namespace that somebody has to look at."""
+"""Find objects of a namespace that need attention."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MESSAGE_LIMIT = 200  # arbitrary; a message may have 4,096 characters, and doct
 
 @dataclass(frozen=True)
 class _Failure:
-    """An object that fails, or does not go on by itself."""
+    """An object that fails, or that does not progress without help."""
 
     kind: str
     name: str
@@ -101,10 +101,10 @@ def _failure(body: Body) -> _Failure | None:
 
 
 def _needs_attention(kind: str, condition: Body) -> bool:
-    """Whether a summary is False, or says that a mission is held up.
+    """Whether a summary is False, or reports that a mission is blocked.
 
-    The summary of a mission is Unknown until it ends. A use is not ready while its mission runs,
-    and the mission says what holds it up.
+    The summary of a mission is Unknown until it ends. An instance is not ready while its mission
+    runs, and the mission reports what blocks it.
     """
     status, reason = condition["status"], condition["reason"]
     if kind == "BlueprintInstance" and reason == Reason.RUNNING:

@@ -1,1 +1,1 @@
-"""Errors into messages and exit statuses: the one room that turns what failed into words."""
+"""Convert errors to messages and exit statuses; only this package writes error messages."""

@@ -24,7 +24,7 @@ def explain(failure: Exception) -> errors.CliError:
         return errors.Refused(format_violations(failure))
     if isinstance(failure, ClusterError):
         return local_cluster.translate(failure)
-    if isinstance(failure, pydantic.ValidationError):  # of a request body made of arguments
+    if isinstance(failure, pydantic.ValidationError):  # of a request body built from arguments
         return errors.UsageError(format_validation_error(failure))
     if isinstance(failure, typer.Abort):
         return errors.UsageError("aborted")

@@ -1,7 +1,7 @@
-"""What the knowledge service, or the way to it, said no with: in words for a person, with advice.
+"""Convert errors of the knowledge service, or of the connection to it, to messages with advice.
 
-The client's errors name method and path, which help whoever writes a program; here it is told what
-happened, the stable code, and what to do next.
+The client's errors name method and path, for programmers. These messages describe what happened,
+with the stable code and the next step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from knowledge_client.error_codes import ErrorCode
 def translate(
     failure: knowledge.KnowledgeError, *, namespace: str, url: str | None
 ) -> errors.CliError:
-    """Choose the words and the exit status; `url` is that of KAIS_KNOWLEDGE_URL, if it is set."""
+    """Return the message and exit status of an error; `url` is KAIS_KNOWLEDGE_URL, if set."""
     if failure.problem is not None:
         return _from_problem(failure, namespace=namespace, is_direct=url is not None)
     return _from_transport_failure(failure, url)
@@ -49,7 +49,7 @@ _ERROR_CLASSES: tuple[tuple[type[knowledge.KnowledgeError], type[errors.CliError
 
 
 def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None:
-    """Say what to do next, where the service's own words do not."""
+    """Return the next step, if the service's message does not contain one."""
     if isinstance(failure, knowledge.ReadTimeout):
         return "ask for less at once"
     if isinstance(failure, knowledge.KnowledgeUnavailable | knowledge.QuotaExceeded):
@@ -68,7 +68,7 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
 
 
 def _problem_detail(failure: knowledge.KnowledgeError) -> str:
-    """Return the service's own account: what, every violation, and the code."""
+    """Return the service's description: the problem, all violations, and the code."""
     problem = failure.problem
     detail = problem.detail if problem else str(failure)
     violations = "; ".join(

@@ -33,7 +33,7 @@ _LOGIN_REJECTED = "the login is not accepted; renew it, then try again"
 
 
 def translate(failure: Exception, operation: str) -> errors.CliError:
-    """Say what failed during `operation` (`get Mission/demo/x`) and what to do next."""
+    """Describe the failure of `operation`, such as `get Mission/demo/x`, and the next step."""
     if isinstance(failure, kr8s.ServerError):
         return _from_response(failure, operation)
     if isinstance(failure, httpx_ws.WebSocketUpgradeError):

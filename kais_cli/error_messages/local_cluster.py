@@ -1,4 +1,4 @@
-"""Translates the errors of `kais_cluster`, whose messages are written for users already."""
+"""Translates the errors of `kais_cluster`, whose messages are already written for users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kais_cluster.errors import ClusterError, InvalidSetting, NotRunning
 
 
 def translate(failure: ClusterError) -> errors.CliError:
-    """Return the error with the exit status for what a local cluster could not do."""
+    """Return the error, with its exit status, for a failure of a local cluster."""
     if isinstance(failure, NotRunning):
         return errors.Unreachable(str(failure))
     if isinstance(failure, InvalidSetting):

@@ -24,8 +24,8 @@ def write_file(client: KnowledgeClient, file: Path, *, scope: str | None) -> int
     """Export all visible live facts to a file; return their number.
 
     Raises:
-        UsageError: the file exists.
-        CliError: it cannot be written; nothing is left of it.
+        UsageError: The file exists.
+        CliError: The file cannot be written; no part of it remains.
     """
     if file.exists():
         raise errors.UsageError(f"{file} exists already; choose another name")
@@ -53,7 +53,7 @@ def write_stream(
     """Export all visible live facts to a stream; return their number.
 
     Raises:
-        CliError: there is no room to turn their order round.
+        CliError: There is no space for the temporary file that reverses their order.
     """
     try:
         with tempfile.TemporaryFile() as lines:

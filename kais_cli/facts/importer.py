@@ -57,7 +57,7 @@ class Import:
         """Store the facts of a file.
 
         Raises:
-            UsageError: a line is not a fact or is refused; what stands before it is stored.
+            UsageError: A line is not a fact or is rejected; the lines before it are stored.
         """
         for number, data in enumerate(lines, start=1):
             if not data.strip():

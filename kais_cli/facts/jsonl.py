@@ -57,19 +57,20 @@ class Ineligible(Exception):
 class ScopeMapping:
     """Maps the scopes of a file to target scopes.
 
-    `scope` takes them all. Else a fact goes to the scope of its line, or with `realm` to the same
-    place below that realm; facts of the platform are nobody's to copy into a realm.
+    `scope` is the target of all facts. Without it, a fact goes to the scope of its line, or with
+    `realm` to the same place below that realm. Facts of the platform cannot be copied into a
+    realm.
     """
 
     scope: str | None = None
     realm: str | None = None
 
     def scope_of(self, tree: dict[str, Any]) -> str | None:
-        """Name the scope for a line; None is where the caller is at home.
+        """Return the target scope of a line; None for the caller's home.
 
         Raises:
-            InvalidScope: the line names none.
-            Ineligible: a fact of the platform cannot be copied into a realm.
+            InvalidScope: The scope of the line is invalid.
+            Ineligible: The fact belongs to the platform, which cannot be copied into a realm.
         """
         if self.scope:
             return self.scope
@@ -86,10 +87,7 @@ class ScopeMapping:
 
 @dataclass
 class Reader:
-    """Reads lines in order.
-
-    `referenced_ids` are the ids in the `about` of any line; None if unknown.
-    """
+    """Reads lines in order; `referenced_ids` are the ids that lines refer to, None if unknown."""
 
     scope_mapping: ScopeMapping
     referenced_ids: frozenset[str] | None = None
@@ -97,7 +95,7 @@ class Reader:
     _dropped_fields: Counter[str] = field(default_factory=Counter)
 
     def depends_on_pending(self, tree: dict[str, Any]) -> bool:
-        """Return whether a line is about a fact of a line before that is not stored yet."""
+        """Return whether a line is about a fact of an earlier line that is not stored yet."""
         reference = tree.get("about")
         if not isinstance(reference, str):
             return False
@@ -109,9 +107,9 @@ class Reader:
         """Convert a line to a fact.
 
         Raises:
-            Ineligible: it is not to be stored.
-            InvalidScope: it names no scope.
-            ValidationError: it is not a fact.
+            Ineligible: The fact is not to be stored.
+            InvalidScope: The scope of the line is invalid.
+            ValidationError: The line is not a fact.
         """
         scope = self.scope_mapping.scope_of(tree)
         if tree.get("lifecycle", "live") != "live" or tree.get("review") == "rejected":
@@ -167,7 +165,7 @@ class Reader:
 
 
 def referenced_fact_ids(lines: Iterable[bytes]) -> frozenset[str]:
-    """Collect what facts of some lines are about: what becomes of these alone is kept in mind."""
+    """Return the ids that facts of some lines are about; only these have to be remembered."""
     ids = set()
     for data in lines:
         if b'"about"' in data:

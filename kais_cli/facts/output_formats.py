@@ -46,7 +46,7 @@ class _Names:
 
 
 class _Json:
-    """The text is what `output.dump` would make of all of them."""
+    """Writes the same text as `output.dump` for all facts together."""
 
     def __init__(self) -> None:
         self._has_items = False

@@ -24,7 +24,7 @@ _INDENT = "   "
 class Table:
     """A table of facts, formatted page by page; the last column is the content.
 
-    `columns` is the terminal's width, None for a pipe; `is_uncut` keeps the whole content.
+    `columns` is the width of the terminal, None for a pipe; with `whole` the content is not cut.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ _WIDE = (
 def format_recall(
     facts: Sequence[RecalledFact], *, width: int | None, question: str | None = None
 ) -> str:
-    """List what was recalled, best first: a line each, on a terminal a paragraph each.
+    """Format recalled facts, best first: one line each, or on a terminal one paragraph each.
 
-    With the question, what each score is made of stands below its fact.
+    With `question`, the explanation of each score is shown below its fact.
     """
     if width is None and question is None:
         rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in facts]

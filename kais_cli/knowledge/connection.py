@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
 
 PORT = 8000
-# A person waits: for an account that was made a moment ago half a minute, for nobody a few seconds.
+# A person is waiting: half a minute for an account that was just created, otherwise a few seconds.
 _RETRY_POLICY = RetryPolicy(unavailable_s=5)
 
 
@@ -38,15 +38,15 @@ def connect(
     namespace: str,
     creates_account: bool = True,
 ) -> Iterator[KnowledgeClient]:
-    """Open a client that speaks for the realm of a namespace.
+    """Open a client that acts for the realm of a namespace.
 
-    `cluster` may be None when KAIS_KNOWLEDGE_URL is set. With `creates_account` a missing
+    `cluster` may be None if KAIS_KNOWLEDGE_URL is set. With `creates_account`, a missing
     ServiceAccount of the realm is created.
 
     Raises:
-        NoAccount: there is no account and none is to be created.
-        Unreachable: no service is ready, or it does not answer.
-        Refused: the service or the cluster says no.
+        NoAccount: There is no account, and none may be created.
+        Unreachable: The service is not ready, or does not answer.
+        Refused: The service or the cluster rejects the request.
     """
     url = environment.settings.knowledge_url
     try:
@@ -72,7 +72,7 @@ def _open_client(
             yield client
         return
     release = install_defaults.release(environment.settings)
-    _require_pod(cluster, release)  # first: without a service no account is made
+    _require_pod(cluster, release)  # first: without a service no account is created
     token = _account_token(cluster, namespace, creates_account=creates_account)
     with (
         cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
@@ -103,17 +103,17 @@ def _create_account(cluster: Cluster, namespace: str) -> None:
     try:
         cluster.create(service_accounts.realm_account(namespace))
     except errors.Refused:
-        # The operator may have made it a moment ago; anything else is worth the refusal's words.
+        # The operator may just have created it; any other error is raised.
         if cluster.get("ServiceAccount", namespace, labels.USER_ACCOUNT) is None:
             raise
 
 
 def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
-    """Require that the release's own pod is ready: it is shown a token of the realm.
+    """Require that the pod of the release is ready, because it receives a token of the realm.
 
     Raises:
-        Refused: the pod of that name does not belong to the release.
-        Unreachable: there is no such pod, or it is not ready.
+        Refused: The pod of that name does not belong to the release.
+        Unreachable: There is no such pod, or it is not ready.
     """
     pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
     pod_reference = f"Pod/{release.namespace}/{release.knowledge_pod}"
@@ -139,7 +139,7 @@ def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
 
 
 def _release_mismatch(pod: Body, release: install_defaults.Release) -> str | None:
-    """Say in what a pod differs from one that the release's StatefulSet makes."""
+    """Describe how a pod differs from one of the release's StatefulSet; None if it does not."""
     references = pod["metadata"].get("ownerReferences") or []
     owner = next((each for each in references if each.get("controller")), None)
     if owner is None:

@@ -1,4 +1,4 @@
-"""The knowledge service as the commands of a namespace speak to it; scopes as people write them."""
+"""The knowledge client and the scopes of commands that work in a namespace."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
     from knowledge_client import KnowledgeClient
 
-_MAX_SUGGESTION_PAGES = 10  # of a hundred scopes, among which a misspelt one is looked for
+_MAX_SUGGESTION_PAGES = 10  # of a hundred scopes each, which are searched for a misspelt scope
 
 
 @contextmanager
 def client(session: Session) -> Iterator[KnowledgeClient]:
-    """Open a client that speaks for the namespace's realm.
+    """Open a client that acts for the namespace's realm.
 
     Raises:
-        Unreachable: the service does not answer.
-        Refused: the service or the cluster says no.
+        Unreachable: The service does not answer.
+        Refused: The service or the cluster rejects the request.
     """
     from kais_cli.knowledge import connection  # noqa: PLC0415 (loads httpx)
 
@@ -32,39 +32,39 @@ def client(session: Session) -> Iterator[KnowledgeClient]:
 
 
 def namespace(session: Session) -> str:
-    """Name the realm; where the service's address is told, no cluster is asked for it."""
+    """Return the namespace of the realm; a configured service address needs no cluster for it."""
     return session.chosen_namespace or "default" if _is_direct(session) else session.namespace
 
 
 def path(session: Session, scope: str) -> str:
-    """Write a scope as a path; a bare name is a formation of the namespace.
+    """Convert a scope to a path; a bare name is a formation of the namespace.
 
     Raises:
-        UsageError: it is no scope.
+        UsageError: The text is not a scope.
     """
     is_path = ":" in scope or scope == "platform"
     return scope_parsing.parse_scope(scope, namespace="default" if is_path else namespace(session))
 
 
 def default_scope(session: Session) -> str | None:
-    """Return the realm that `--namespace` names where the caller is at home elsewhere.
+    """Return the realm of `--namespace` if the caller's home is another scope.
 
-    In a cluster the account of the namespace is at home in its realm. Where the service's address
-    is told, the token says where its owner is at home.
+    In a cluster, the home of the namespace's account is its realm. With a configured service
+    address, the token determines the home.
     """
     chosen = session.chosen_namespace
     return f"realm:{chosen}" if chosen and _is_direct(session) else None
 
 
 def import_realm(session: Session) -> str | None:
-    """Name the realm that facts of a file go to; None leaves them in the scopes of their lines."""
+    """Return the target realm of imported facts; None keeps the scopes of their lines."""
     return session.chosen_namespace if _is_direct(session) else session.namespace
 
 
 def suggest_scope(session: Session, client: KnowledgeClient, scope: str | None) -> str:
-    """Say that a scope which gave nothing is none that the caller sees, and which one is like it.
+    """Return a hint that a scope without results is not visible, with the most similar one.
 
-    Empty where there is such a scope, and without a scope.
+    Empty if the scope is visible, or if there is no scope.
     """
     if scope is None:
         return ""
@@ -79,7 +79,7 @@ def suggest_scope(session: Session, client: KnowledgeClient, scope: str | None) 
 
 
 def _visible_paths(client: KnowledgeClient) -> set[str] | None:
-    """Name all scopes that may be seen; None when there are very many or they cannot be told."""
+    """Return all visible scopes; None if there are very many or the service does not list them."""
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
     paths, cursor = set[str](), None
@@ -87,7 +87,7 @@ def _visible_paths(client: KnowledgeClient) -> set[str] | None:
         try:
             page = client.list_scopes(cursor=cursor, limit=100)
         except KnowledgeError:
-            return None  # it was asked for advice only; the answer itself has been given
+            return None  # only a hint is missing; the answer itself was printed
         paths |= {scope.path for scope in page.scopes}
         cursor = page.cursor
         if cursor is None:

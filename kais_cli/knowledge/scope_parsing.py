@@ -1,4 +1,4 @@
-"""Scopes as people write them, and what they may have meant. Pure."""
+"""Parse scopes as people write them, and suggest corrections. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LEVEL_SYNONYMS = {
 
 
 def parse_scope(text: str, *, namespace: str) -> str:
-    """Write a scope as a path; a bare name is a formation of the namespace.
+    """Convert a scope to a path; a bare name is a formation of the namespace.
 
     Raises:
-        UsageError: it is no scope; the message says what may have been meant.
+        UsageError: The text is not a scope; the message suggests a correction.
     """
     scope_text = text.strip()
     if not scope_text:
@@ -37,9 +37,9 @@ def parse_scope(text: str, *, namespace: str) -> str:
 
 
 def closest_path(path: str, paths: Iterable[str]) -> str | None:
-    """Return the known scope that a path was most likely to be, None when none is like it.
+    """Return the known scope that is most similar to a path; None if none is similar.
 
-    Names are compared without the words for levels, which all scopes share.
+    Names are compared without the level prefixes, which all scopes share.
     """
     by_names = {_level_names(candidate): candidate for candidate in paths}
     matches = difflib.get_close_matches(_level_names(path), list(by_names), n=1, cutoff=0.7)
@@ -51,7 +51,7 @@ def _level_names(path: str) -> str:
 
 
 def _corrected_path(scope_text: str, namespace: str) -> str | None:
-    """Mend spelling: levels by other words, capitals, a slash for a colon, the realm left out."""
+    """Correct the spelling: other names of levels, capitals, `/` for `:`, a missing realm."""
     parts = [part for part in re.split(r"[/\\]+", scope_text.casefold()) if part]
     if parts == ["platform"]:
         return "platform"

@@ -1,4 +1,4 @@
-"""Days and times as people type them. Pure: the clock's reading is an argument."""
+"""Parse dates and times as people type them. Pure: the current time is an argument."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DAY_FIRST = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 
 def parse(argument: str | None, *, option: str, now: datetime) -> datetime | None:
-    """Read a moment; a day is its beginning, and what has no zone is in UTC.
+    """Parse a time; a date is its first moment, and UTC is the default time zone.
 
     Raises:
-        UsageError: it is none, or lies outside of the years that can be told; `option` is named.
+        UsageError: The text is not a time, or outside of the supported years; names `option`.
     """
     if argument is None:
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KNOWLEDGE_TIMEOUT = timedelta(
     seconds=20
 )  # for the facts of an ended run; they come within seconds
-_IDLE_WARNING = timedelta(seconds=30)  # after which it is worth saying that nothing happens
+_IDLE_WARNING = timedelta(seconds=30)  # after which a message about the inactivity is useful
 
 
 def follow(
@@ -32,8 +32,8 @@ def follow(
 ) -> RunState:
     """Display the changes of the targets until their run has ended.
 
-    What still tells of the run `after_run` is passed over. So is the deletion of its mission when
-    the instance is a target too: an updated use recreates its mission for the next run.
+    Objects that still describe the run `after_run` are ignored. So is the deletion of the mission
+    if the instance is a target too: an updated instance recreates its mission for the next run.
 
     Raises:
         TimedOut: The timeout passed first; the run continues.

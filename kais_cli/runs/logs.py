@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_ATTEMPTS = 100  # the most that the API takes
+_ATTEMPTS = 100  # the maximum of the API
 
 
 def write(session: Session, mission: str, *, attempt: int | None, tail: int, follow: bool) -> None:
-    """Write what every container of an attempt's pods wrote.
+    """Write the logs of all containers of an attempt's pods.
 
     Raises:
-        Refused: no pod of that attempt is there (any more).
+        Refused: There are no pods of that attempt, or no longer.
     """
     pods = _pods(session, mission, attempt)
     if not pods:

@@ -76,7 +76,7 @@ class RunState:
         phase = self.mission.status.phase if self.mission else None
         if phase and phase != "Pending":
             return str(phase)
-        # The instance runs from when its cells are made; a mission that still waits is later.
+        # The instance runs as soon as its cells are created, while its mission may still wait.
         if self.instance and self.instance.status.phase:
             return str(self.instance.status.phase)
         return "Pending"
@@ -90,7 +90,7 @@ class RunState:
 
     @property
     def attempt(self) -> str | None:
-        """The attempt and the most there may be, `1/3`; None before the first."""
+        """The current and the maximum number of attempts, such as `1/3`; None before the first."""
         if self.mission is None or not self.mission.status.attempt:
             return None
         return f"{self.mission.status.attempt}/{self.mission.spec.completion.max_attempts}"
@@ -103,7 +103,7 @@ class RunState:
         return waiting_reasons.of_run(self.instance, self.formation, self.mission)
 
     def failures(self) -> dict[str, str]:
-        """The messages of conditions that are not on the good way, by message: each once."""
+        """The failing conditions that a healthy run does not have, by message, each once."""
         objects = [o for o in (self.instance, self.formation, self.mission) if o is not None]
         return {
             c.message: _describe_condition(resource, c)
@@ -123,9 +123,10 @@ def _describe_condition(resource: Resource, condition: Condition) -> str:
 
 
 def progress_lines(previous: RunState, now: RunState) -> list[str]:
-    """Say what changed, a line each: attempts, troubles, and what the run waits for.
+    """Describe the changes, one line each: attempts, failures, and what the run waits for.
 
-    The report tells the outcome. What is printed as a trouble is not repeated as a reason to wait.
+    The outcome is part of the report. A message that is printed as a failure is not repeated as a
+    reason to wait.
     """
     lines = []
     if _has_new_attempt(previous, now):
@@ -145,9 +146,9 @@ def _has_new_attempt(previous: RunState, now: RunState) -> bool:
 
 
 def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
-    """Return the reason to wait if it is news.
+    """Return the reason to wait if it is new.
 
-    Every attempt waits for its pod at first: the line about the attempt covers that.
+    Every attempt first waits for its pod; the line about the attempt covers that.
     """
     wait = now.wait
     if wait is None or wait.is_similar(previous.wait):
@@ -157,9 +158,9 @@ def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
 
 
 def exit_status_of(state: RunState) -> ExitStatus | None:
-    """Say how the run ended, None while it goes on.
+    """Return the exit status of a run; None while it continues.
 
-    A run without a mission ends well when its cells are ready.
+    A run without a mission succeeds when its cells are ready.
     """
     if state.outcome is not None:
         return of_outcome(state.outcome)
@@ -195,7 +196,7 @@ def has_final_knowledge(state: RunState) -> bool:
 
 
 def duration(state: RunState) -> str | None:
-    """Say how long the mission took, None before its end."""
+    """Return how long the mission took; None before its end."""
     if state.mission is None:
         return None
     status = state.mission.status

@@ -1,4 +1,4 @@
-"""How progress is shown: lines where output is piped, a live line below them on a terminal."""
+"""Displays of a run's progress: lines for pipes, and an additional live line on terminals."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Display(Protocol):
-    """Where a followed run is shown."""
+    """Displays a followed run."""
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the display."""
         ...
 
     def __exit__(
@@ -27,20 +27,20 @@ class Display(Protocol):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End showing; what was written stays."""
+        """End the display; written lines stay."""
         ...
 
     def line(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         ...
 
     def tick(self, state: RunState, elapsed: timedelta) -> None:
-        """Show where the run stands now."""
+        """Show the current state of the run."""
         ...
 
 
 class PlainDisplay:
-    """Lines only."""
+    """Displays lines only."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -57,16 +57,16 @@ class PlainDisplay:
         self._stream.flush()
 
     def line(self, text: str) -> None:
-        """Write a line at once, for who reads through a pipe."""
+        """Write a line and flush it, for readers of a pipe."""
         self._stream.write(text_layout.escape_control_characters(text) + "\n")
         self._stream.flush()
 
     def tick(self, state: RunState, elapsed: timedelta) -> None:
-        """Show nothing: a pipe would keep every step."""
+        """Do nothing: a pipe would keep every update."""
 
 
 class LiveDisplay:
-    """Lines, and below them one that says where the run stands and how long it has gone on."""
+    """Displays lines, and below them a live line with the state of the run and the elapsed time."""
 
     def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
         from rich.console import Console  # noqa: PLC0415 (a tenth of a second)
@@ -109,7 +109,7 @@ class LiveDisplay:
 
 
 def open_display(environment: Environment, *, form: output.Format) -> Display:
-    """Choose the display: stdout for people, stderr when stdout is for programs."""
+    """Return the display: on stdout for people, on stderr if stdout is for programs."""
     if form is not output.Format.TABLE:
         return PlainDisplay(environment.stderr)
     if environment.is_terminal:

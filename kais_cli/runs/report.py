@@ -28,10 +28,10 @@ def generate_instance_name(session: Session, blueprint: str) -> str:
 
 
 def parse_timeout(timeout: str) -> timedelta:
-    """Read `--timeout`.
+    """Parse `--timeout`.
 
     Raises:
-        UsageError: it is no duration.
+        UsageError: The text is not a duration.
     """
     try:
         return durations.parse(timeout)
@@ -64,8 +64,8 @@ def follow_mission(
 ) -> ExitStatus:
     """Follow an existing mission and report it; the exit status reflects the outcome.
 
-    What the mission says of the run `after_run`, which has ended, is passed over. `instance` names
-    the instance that owns the mission, and that recreates it after an update.
+    The status of the ended run `after_run` is ignored. `instance` is the instance that owns the
+    mission and recreates it after an update.
     """
     display = progress_display.open_display(session.environment, form=form)
     targets = [Target("Mission", session.namespace, name)]

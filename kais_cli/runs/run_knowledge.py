@@ -40,7 +40,7 @@ def _fact_summary(fact: Fact) -> dict[str, Any]:
 
 
 def fetch_run_knowledge(client: KnowledgeClient, mission: Mission) -> RunKnowledge:
-    """Ask for the facts of a mission's run; a fact that is gone or hidden is left out."""
+    """Fetch the facts of a mission's run; missing and hidden facts are omitted."""
     mission_knowledge = mission.status.knowledge
     receipt = mission_knowledge.receipt if mission_knowledge else None
     recalled = client.get_receipt(receipt).facts if receipt else ()
@@ -54,7 +54,7 @@ def _stored_by_run(client: KnowledgeClient, mission: Mission) -> tuple[Fact, ...
     namespace = mission.metadata.namespace
     run_references = {("run", run_id), ("mission", f"{namespace}/{mission.metadata.name}")}
     recent = client.list_facts(source="explicit_remember", limit=_RECENT_FACTS).facts
-    # Another realm may have a run of this id.
+    # The run id may also exist in another realm.
     roots = ("platform/", f"realm:{namespace}/")
     visible_facts = [fact for fact in recent if f"{fact.scope}/".startswith(roots)]
     remembered = [

@@ -1,4 +1,4 @@
-"""Why a followed run does not go on, or has not begun. Pure."""
+"""Find out why a followed run does not progress, or has not started. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PENDING = frozenset({Reason.RECORDING_PENDING, Reason.RUN_OPEN})
 
 @dataclass(frozen=True)
 class WaitReason:
-    """What an object waits for, in the words of its condition."""
+    """What an object waits for, with the message of its condition."""
 
     kind: str
     reason: str
@@ -31,26 +31,26 @@ class WaitReason:
 
     @property
     def line(self) -> str:
-        """Write it for a person."""
+        """The reason as a line for people."""
         return f"{self.kind} waits: {self.reason}: {self.message}"
 
     def is_similar(self, reason: WaitReason | None) -> bool:
-        """Whether only numbers differ: a count or another cell of a template is not news."""
+        """Whether only numbers differ, such as a count or another cell of a template."""
         return reason is not None and self.pattern == reason.pattern
 
     @property
     def pattern(self) -> tuple[str, str]:
-        """Reason and message, with a mark for each number."""
+        """Reason and message, with each number replaced by a placeholder."""
         return self.reason, re.sub("[0-9]+", "#", self.message)
 
 
 def of_run(
     instance: BlueprintInstance | None, formation: Formation | None, mission: Mission | None
 ) -> WaitReason | None:
-    """Return what a run waits for, from the object that is nearest to the work.
+    """Return what a run waits for, from the object that is closest to the work.
 
-    A mission's summary repeats what its start, its checks or its review wait for. Without a
-    mission the cells are what an instance waits for.
+    A mission's summary includes what its start, its checks or its review wait for. Without a
+    mission, an instance waits for its cells.
     """
     resource: Resource | None = mission or formation or instance
     if resource is None:
@@ -66,7 +66,7 @@ def of_run(
 
 
 def of_next_run(body: dict[str, Any]) -> Iterator[WaitReason]:
-    """Return what holds back a run that was requested, from an object that shows the run before."""
+    """Yield what blocks a requested run, from an object that still describes the previous run."""
     kind, metadata = body["kind"], body["metadata"]
     annotations = metadata.get("annotations") or {}
     if annotations.get(labels.RERUN) == annotations.get(labels.RERUN_TAKEN):

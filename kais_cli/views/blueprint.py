@@ -1,4 +1,4 @@
-"""One object as a page for people: what it is, how it went, and what holds."""
+"""Format a blueprint or a mission as a page for people, with status and conditions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kais_cli.views.tables import format_success_interval, mark_required
 
 
 def format_blueprint(blueprint: Blueprint) -> str:
-    """Show one blueprint: its description, parameters, statistics and conditions."""
+    """Format one blueprint: its description, parameters, statistics and conditions."""
     parts = [f"{blueprint.metadata.name} in {blueprint.metadata.namespace}\n"]
     if blueprint.spec.description:
         parts.append(output.indent(blueprint.spec.description))
@@ -100,7 +100,7 @@ def _uses(blueprint: Blueprint) -> str:
 
 
 def format_conditions(resource: Resource) -> str:
-    """List an object's conditions with their words."""
+    """Format the conditions of an object with their messages."""
     rows = [(c.type, c.status, c.reason, c.message) for c in resource.status.conditions]
     if not rows:
         return "  none yet: the operator has not looked at it\n"
@@ -108,7 +108,7 @@ def format_conditions(resource: Resource) -> str:
 
 
 def format_mission(mission: Mission, *, width: int | None = None) -> str:
-    """Show one mission: the work, its attempts and checks, its result, what holds."""
+    """Format one mission: the work, its attempts and checks, its result and conditions."""
     return "".join(_mission_sections(mission, width))
 
 

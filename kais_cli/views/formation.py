@@ -1,4 +1,4 @@
-"""Teams for people: one line each, and a page of one."""
+"""Format formations for people: one line each, or a page of one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kais_cli.views import blueprint, output, topology
 
 
 def format_list(formations: Iterable[Formation], *, now: datetime) -> str:
-    """List formations."""
+    """Format a list of formations."""
     headers = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
     return output.format_table(headers, [_row(formation, now) for formation in formations])
 
 
 def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
-    """Show one formation: what it is of, its cells, who may talk to whom, what holds."""
+    """Format one formation: its origin, cells, topology and conditions."""
     parts = [f"{formation.metadata.name} in {formation.metadata.namespace}\n"]
     owner = next(iter(formation.metadata.owner_references), None)
     if owner is not None:

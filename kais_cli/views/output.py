@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 class Listing(StrEnum):
-    """The forms that `-o` of a list takes that has more columns than a terminal holds."""
+    """The values of `-o` for lists with more columns than fit a terminal."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -58,10 +58,10 @@ def format_names(bodies: Iterable[Body], *, kind: str) -> str:
 
 
 class Columns:
-    """Left-aligned columns, two spaces between; an absent cell is `-`.
+    """Left-aligned columns with two spaces between; an absent cell is `-`.
 
-    Rows may come a page at a time: the header stands before the first, and columns only grow.
-    Never cut to a terminal's width: what is cut cannot be searched for.
+    Rows may be added a page at a time: the header is written before the first, and columns only
+    grow. Cells are never cut to the width of a terminal: a search would not find what is cut.
     """
 
     def __init__(self, headers: Sequence[str]) -> None:
@@ -138,5 +138,5 @@ def format_result(text: str, *, width: int | None) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Write a value on one line, as JSON."""
+    """Format a value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False)

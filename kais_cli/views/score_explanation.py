@@ -22,7 +22,7 @@ _COMPONENTS = {
     "links": "facts that it is linked with",
     "meaning": "nearness in meaning",
 }
-# The words when a factor raises a score, and when it lowers one.
+# The texts for a factor that raises a score, and for one that lowers it.
 _FACTORS = {
     "x_recency": ("is recent", "is old"),
     "x_validity": ("is valid", "is not valid any more"),
@@ -102,9 +102,10 @@ def _describe_component(name: str, parts: Mapping[str, float], query_terms: Sequ
 
 
 def _original_spelling(terms: Sequence[str], query_terms: Sequence[str]) -> dict[str, str]:
-    """Return words as they were typed; the index knows their stems, and dates as `d:2023-05`.
+    """Return terms as they were typed; the index has stems, and dates such as `d:2023-05`.
 
-    A typed word is that of the longest term that it begins with: others were brought along.
+    A typed word belongs to the longest term that it starts with; the other terms were added by
+    query expansion.
     """
     spelling = {
         term: f"the date {term.removeprefix(_DATE_PREFIX)}"

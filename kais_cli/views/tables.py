@@ -1,4 +1,4 @@
-"""Lists for people; the columns are those of `kubectl get`."""
+"""Format lists for people, with the columns of `kubectl get`."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _blueprint_row(blueprint: Blueprint, now: datetime) -> tuple[object, ...]:
 
 
 def mark_required(parameter: Parameter) -> str:
-    """Name a parameter, with an asterisk when it is required."""
+    """Return the name of a parameter, with an asterisk if it is required."""
     return parameter.name + ("*" if parameter.is_required else "")
 
 
 def format_success_interval(blueprint: Blueprint) -> str | None:
-    """Write the 95 % interval of the success rate, `62-97%`; None while nothing counted."""
+    """Format the 95 % interval of the success rate, such as `62-97%`; None if no run counts."""
     success_interval = blueprint.status.success_interval
     return (
         output.format_interval(success_interval.low, success_interval.high)
@@ -76,7 +76,7 @@ def _mission_row(mission: Mission, now: datetime) -> tuple[object, ...]:
 
 
 def dump_object(body: Body, form: output.Format) -> str:
-    """Write one object in a form for programs."""
+    """Format one object for programs."""
     if form is output.Format.NAME:
         return output.format_names([body], kind=body["kind"])
     return output.dump(output.without_managed_fields(body), form)

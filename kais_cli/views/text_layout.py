@@ -1,6 +1,6 @@
-"""Text for people: wrapped to a width, JSON as an outline, nothing that steers a terminal. Pure.
+"""Lay out text: wrapping, outlines of JSON, and escaping of terminal control characters. Pure.
 
-A width of None, as of a pipe, leaves every line whole, so that it can be searched for.
+A width of None, used for pipes, keeps every line whole, so that it can be searched.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from kais_cli.views import text_width
 
-# Control characters but tab and line feed, the marks that turn the direction of text, what some
-# terminals take as a line's end, and letters that nobody sees but a model reads.
+# Control characters except tab and line feed, marks that change the direction of text, characters
+# that some terminals treat as line ends, and characters that are invisible to people but not to
+# models.
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
@@ -22,7 +23,7 @@ _INDENT = "  "
 
 
 def escape_control_characters(text: str) -> str:
-    """Write what would steer a terminal in JSON's escapes; facts come from anybody."""
+    """Escape characters that control a terminal, as in JSON; facts can come from anyone."""
     return _CONTROL_CHARACTERS.sub(lambda match: json_escape(match[0]), text)
 
 
@@ -32,19 +33,19 @@ def is_printable(text: str) -> bool:
 
 
 def json_escape(text: str) -> str:
-    """Write characters in JSON's escapes."""
+    """Escape characters as in JSON."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def wrap_text(text: str, *, width: int | None, indent: str = "") -> str:
-    """Lay out a text whose own line breaks stay."""
+    """Wrap a text; keeps its line breaks."""
     lines = (_wrap_line(line, width, indent, indent) for line in text.splitlines())
     return "".join(lines)
 
 
 def format_outline(value: Any, *, width: int | None = None, indent: str = "") -> str:
-    """Lay out a JSON tree: a key a line, an entry of a list behind a hyphen."""
+    """Format a JSON tree as an outline: one line per key, and hyphens before list items."""
     if _fits_one_line(value):
         return _wrap_line(_inline(value), width, indent, indent + _INDENT)
     return "".join(
@@ -54,7 +55,7 @@ def format_outline(value: Any, *, width: int | None = None, indent: str = "") ->
 
 
 def _outline_lines(value: Any) -> Iterator[tuple[str, str, str]]:
-    """Return lines: what stands before the first and the further ones, and the words."""
+    """Yield lines as the prefix of the first line, the prefix of further lines, and the text."""
     if isinstance(value, dict):
         for key, item in value.items():
             if _fits_one_line(item):

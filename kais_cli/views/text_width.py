@@ -1,6 +1,6 @@
-"""How wide text stands on a terminal: CJK and emoji take two columns, combining marks none. Pure.
+"""The width of text on a terminal: CJK and emoji take two columns, combining marks none. Pure.
 
-Nothing is loaded for ASCII, which most tables are.
+The width tables are not loaded for ASCII, which most tables are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ ELLIPSIS = "…"
 
 
 def column_count(text: str) -> int:
-    """Count the columns that a line of text takes."""
+    """Return the number of columns of a line of text."""
     if text.isascii():
         return len(text)
     from rich import cells  # noqa: PLC0415 (only for such text)
@@ -18,12 +18,12 @@ def column_count(text: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """Fill a text with spaces up to a width; a longer one stays as it is."""
+    """Pad a text with spaces to a width; a longer one is unchanged."""
     return text + " " * (width - column_count(text))
 
 
 def truncate(text: str, width: int) -> str:
-    """Shorten a text to a width, with a mark where it was cut and no character torn."""
+    """Shorten a text to a width, with a mark at the cut; never splits a character."""
     if column_count(text) <= width:
         return text
     head, _ = split(text, max(width - 1, 0))
@@ -31,7 +31,7 @@ def truncate(text: str, width: int) -> str:
 
 
 def split(text: str, width: int) -> tuple[str, str]:
-    """Split a text behind the last whole character that fits in a width."""
+    """Split a text after the last whole character that fits in a width."""
     if text.isascii():
         return text[:width], text[width:]
     from rich import cells  # noqa: PLC0415 (only for such text)
@@ -45,10 +45,10 @@ def split(text: str, width: int) -> tuple[str, str]:
 
 
 def wrap(text: str, *, width: int, first: str, further: str) -> list[str]:
-    """Break a text into lines; `first` and `further` stand before them.
+    """Wrap a text; `first` and `further` are the prefixes of the lines.
 
-    A word wider than a line is broken where it has wide characters, as in languages that write no
-    spaces, and stays whole where it has none: ids and addresses are copied.
+    A word that is wider than a line is split if it has wide characters, as in languages without
+    spaces. Otherwise it stays whole: ids and addresses are copied.
     """
     lines, line, is_bare = [], first, True
     for token in text.split():
@@ -65,7 +65,7 @@ def wrap(text: str, *, width: int, first: str, further: str) -> list[str]:
 
 
 def _split_token(token: str, available: int, *, is_bare: bool) -> tuple[str, str]:
-    """Split a word into what goes onto a line with so much room, and what is left."""
+    """Split a word into the part that fits on a line, and the rest."""
     width = column_count(token)
     if width <= available:
         return token, ""

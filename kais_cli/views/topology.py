@@ -1,4 +1,4 @@
-"""A formation's topology as a drawing: a tree where it is one, and always who may talk to whom."""
+"""Draw a formation's topology: a tree if it is one, and always a list of routes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kais import names
 from kais import topology as topologies
 from kais.resources.formation import Formation, FormationSpec, TopologyType
 
-_MATRIX = 12  # cells; a wider matrix is no drawing any more
+_MATRIX = 12  # cells; a wider matrix is unreadable
 
 
 def topology(formation: Formation) -> str:
-    """Draw it; problems such as a hub that no cell bears are said first."""
+    """Draw the topology; problems, such as a hub that is not a cell, come first."""
     computed = _routes(formation.spec)
     lines = [f"{problem}" for problem in computed.problems]
     lines += [_headline(formation.spec), ""]
@@ -22,7 +22,7 @@ def topology(formation: Formation) -> str:
 
 
 def routes(formation: Formation) -> dict[str, Any]:
-    """Return the same for programs: every cell with its allowed targets."""
+    """Return the topology as a JSON tree: every cell with its allowed targets."""
     computed = _routes(formation.spec)
     return {
         "type": str(formation.spec.topology.type),
@@ -32,7 +32,7 @@ def routes(formation: Formation) -> dict[str, Any]:
 
 
 def _routes(spec: FormationSpec) -> topologies.Routes:
-    """Work out who may talk to whom, unless the team is too large to be made at all."""
+    """Return the routes, unless the formation has too many cells."""
     excess = spec.too_many_cells()
     return topologies.routes(spec) if excess is None else topologies.Routes({}, (excess,))
 
@@ -72,11 +72,11 @@ def _diagram(spec: FormationSpec, allowed: Mapping[str, Sequence[str]]) -> Itera
 
 
 def _tree(roots: Sequence[str], allowed: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Draw each cell once, below the first one that reaches it."""
+    """Yield the lines of a tree with each cell once, below the first cell that reaches it."""
     drawn = set(roots)
     children: dict[str, list[str]] = {}
     queue = list(roots)
-    for cell in queue:  # grows while it is read: breadth first, so that levels stay levels
+    for cell in queue:  # grows during the iteration: breadth first, so that levels stay levels
         children[cell] = [target for target in allowed.get(cell, ()) if target not in drawn]
         drawn.update(children[cell])
         queue += children[cell]

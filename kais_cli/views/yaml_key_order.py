@@ -1,6 +1,6 @@
-"""The order of keys, which says nothing: the API server sorts them, people do not. Pure.
+"""Order the keys of a tree: their order has no meaning, and the API server sorts them. Pure.
 
-A difference is read as lines, so both sides are written in one order: that of the newer one.
+A difference is shown by lines, so both sides get the same order: that of the newer one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def order_keys_like(tree: Any, model: Any) -> Any:
-    """Return an equal tree whose mappings have their keys in the order of the model's.
+    """Return an equal tree whose mappings have the key order of `model`.
 
-    Keys that the model does not have come last. Items of a list are held against the model's item
-    of their name, or of their place when they have none.
+    Keys that `model` does not have come last. Items of a list are matched by name, or by position
+    if they have no name.
     """
     if isinstance(tree, Mapping) and isinstance(model, Mapping):
         keys = [key for key in model if key in tree] + [key for key in tree if key not in model]
