@@ -1,4 +1,4 @@
-"""The reference of the commands in docs/reference/cli.md, made from the commands themselves.
+"""Generate the reference of the commands in docs/reference/cli.md from the commands.
 
 `python -m scripts.cli_reference` writes it between the two marks of that file; a test fails on
 drift.
@@ -24,7 +24,7 @@ _COMMON = frozenset({*session.COMMON, "traceback", "help"})
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command as a person types it, with what typer knows of it."""
+    """Yield every command as a person types it, with typer's command object."""
     root = typer.main.get_command(app.build())
     for name in lazy_groups.COMMAND_GROUPS:
         found = root.get_command(None, name)  # type: ignore[attr-defined]
@@ -37,7 +37,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def page(text: str) -> str:
-    """Put the commands between the marks of the page."""
+    """Return the page with the commands between its marks."""
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{''.join(_sections())}\n{END}{tail}"

@@ -34,7 +34,7 @@ class Different(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compare two commits; 1 when their trees differ by more than the map and the prose."""
+    """Compare two commits; return 1 if their trees differ by more than the map and the prose."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old")
     parser.add_argument("new")
@@ -77,7 +77,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Rules:
-    """Which identifier may turn into which."""
+    """Which identifiers may be renamed, and to what."""
 
     map: RenameMap
     public: frozenset[tuple[str, str]]  # allowed wherever the name is used
@@ -209,7 +209,7 @@ class _Comparison:
             self._compare(old_item, new_item)
 
     def _without_prose(self, nodes: list[object]) -> list[object]:
-        """Leave out docstrings: strings that stand alone as statements."""
+        """Remove docstrings: strings that are statements."""
         return [each for each in nodes if not (self.rules.prose and _is_docstring(each))]
 
     def _imports(self, old: Sequence[ast.AST], new: Sequence[ast.AST]) -> None:
@@ -243,7 +243,7 @@ class _Comparison:
         return f"{home}.{new}" if home else new
 
     def _re_exported(self, package: str, name: str) -> str:
-        """Return the new name of what a package has from one of its modules."""
+        """Return the new name of what a package re-exports from one of its modules."""
         if f"{package}.{name}" in self.rules.modules:
             return name
         for key, new in self.rules.map.names.items():
@@ -265,7 +265,7 @@ class _Comparison:
             self._fail(old_text, new_text)
 
     def _in_text(self, text: str) -> str:
-        """Return a text with the moved modules that it names, such as an entry point."""
+        """Return a text with the names of moved modules replaced, such as in an entry point."""
         for old, new in sorted(self.rules.map.modules.items(), reverse=True):
             text = text.replace(old, new)
         return text
@@ -292,7 +292,7 @@ def _functions(tree: ast.AST, owner: str = "") -> Iterator[str]:
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the dotted name of each thing that a statement imports, and the name it binds."""
+    """Yield the dotted name of each imported object, and the name that it is bound to."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.name, alias.asname or alias.name
@@ -310,7 +310,7 @@ def _is_docstring(node: object) -> bool:
 
 
 def _formatted(node: ast.AST) -> Counter[str]:
-    """Count the expressions that a text formats."""
+    """Count the expressions that an f-string formats."""
     values = node.values if isinstance(node, ast.JoinedStr) else []
     return Counter(ast.dump(each) for each in values if isinstance(each, ast.FormattedValue))
 

@@ -1,10 +1,10 @@
-"""Report how many variables and parameters are everyday words, package by package.
+"""Report the share of everyday words among variables and parameters, by package.
 
 Usage: python -m scripts.everyday_words [--list] [FOLDER...]
 
-A name counts when all its parts are everyday words (`told`, `is_known`, `_what_was_said`): it does
-not say what it holds, so that a reader has to read the body. Each name of a function counts once.
-With --list the names are printed with their file and function.
+A name counts if all its parts are everyday words (`told`, `is_known`, `_what_was_said`). Such a
+name does not describe its value, so a reader has to read the body. Each name counts once per
+function. With --list the names are printed with their file and function.
 """
 
 import argparse
@@ -57,13 +57,13 @@ def is_everyday(name: str) -> bool:
 
 
 def bound_names(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield file, function and name of each variable and parameter, once a function."""
+    """Yield file, function and name of each variable and parameter, once per function."""
     for path in rename_map.source_paths(root, folders):
         yield from ((str(path), *each) for each in names_of(ast.parse((root / path).read_text())))
 
 
 def names_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield function and name of each variable and parameter of a module, once a function."""
+    """Yield function and name of each variable and parameter of a module, once per function."""
     yield from dict.fromkeys(_bindings(tree, ""))
 
 

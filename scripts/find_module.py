@@ -39,7 +39,7 @@ class Module:
 
 @dataclass(frozen=True)
 class GlossaryEntry:
-    """A row of the glossary; a path that ends in `/` names all modules below it."""
+    """A row of the glossary; a path that ends in `/` refers to all modules below it."""
 
     term: str
     meaning: str
@@ -50,7 +50,7 @@ class GlossaryEntry:
 
 @dataclass(frozen=True)
 class Match:
-    """A path that was found, and why: a row of the glossary or the module's own summary."""
+    """A matching path and the reason: a row of the glossary, or the summary of the module."""
 
     path: str
     reason: str
@@ -74,9 +74,9 @@ def glossary(text: str) -> Iterator[GlossaryEntry]:
 
 
 def find(term: str, all_modules: Sequence[Module], entries: Sequence[GlossaryEntry]) -> list[Match]:
-    """Return what matches a term, best first: glossary terms, replaced words, paths, the rest.
+    """Return the matches of a term, best first: glossary terms, replaced words, paths, the rest.
 
-    A row whose term has no module gives one match without a path.
+    A row whose term has no module yields one match without a path.
     """
     query = stems(term)
     ranked: list[tuple[int, Match]] = []
@@ -93,7 +93,7 @@ def find(term: str, all_modules: Sequence[Module], entries: Sequence[GlossaryEnt
 
 
 def _rank(query: frozenset[str], fields: Mapping[int, str]) -> int:
-    """Return the lowest rank whose text has all words of the query."""
+    """Return the lowest rank whose text contains all words of the query."""
     return min((rank for rank, text in fields.items() if query <= stems(text)), default=_NO_MATCH)
 
 
@@ -117,7 +117,7 @@ def _stemmer() -> "Stemmer.Stemmer":
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what matches the words of a term, or every module; 1 when nothing matches."""
+    """Print the matches of a term, or every module; return 1 if nothing matches."""
     all_modules = list(modules())
     if not arguments:
         for module in all_modules:

@@ -45,7 +45,7 @@ _DOCSTRINGS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the sync client, or compare it with --check; 1 when it is stale."""
+    """Write the sync client, or compare it with --check; return 1 if it is outdated."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     options = parser.parse_args(arguments)
@@ -76,7 +76,7 @@ def generate(source: str) -> str:
 
 
 def _replaced(source: str) -> Iterator[str]:
-    """Yield the source with its names replaced, and the space after a dropped keyword dropped."""
+    """Yield the source with its names replaced, without the space after a removed keyword."""
     lines = source.splitlines(keepends=True)
     row, column = 1, 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

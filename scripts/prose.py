@@ -49,7 +49,7 @@ _EXPRESSION = re.compile(r"\(\?|\\[bswd]")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of prose, and where it is."""
+    """One line of prose and its location."""
 
     path: str
     number: int
@@ -65,7 +65,7 @@ class Problem:
     check: str
 
     def __str__(self) -> str:
-        """Write it as compilers do, so that editors jump to it."""
+        """Format the problem as compilers do, so that editors can jump to it."""
         return f"{self.line.path}:{self.line.number}: {self.message} [{self.check}]"
 
 
@@ -129,7 +129,7 @@ def check_lines(lines: Sequence[Line], config: Config) -> Iterator[Problem]:
 
 
 def load_style() -> Config:
-    """Register proselint's checks and ours, and return the configuration that selects them."""
+    """Register proselint's checks and ours, and return the configuration that enables them."""
     style: dict[str, Any] = tomllib.loads(_STYLE.read_text(encoding="utf-8"))
     registry = CheckRegistry()
     if not registry.checks:
@@ -169,14 +169,14 @@ def sources(paths: Iterable[Path], *, docstrings: bool = False) -> Iterator[list
 
 
 def default_paths() -> list[Path]:
-    """List every file whose prose users read."""
+    """Return every file whose prose users read."""
     documents = [path for pattern in (*_DOCUMENTS, *_COMMENTED) for path in ROOT.glob(pattern)]
     code = [path for folder in _PACKAGES for path in (ROOT / folder).rglob("*.py")]
     return sorted(documents) + sorted(code)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print each problem; 1 if there is any."""
+    """Print each problem; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m scripts.prose")
     parser.add_argument("--docstrings", action="store_true", help="check docstrings as well")
     parser.add_argument("paths", nargs="*", type=Path, help="files to check (default: all)")
@@ -209,13 +209,13 @@ def _is_sentence(text: str) -> bool:
 
 
 def _without_code(text: str) -> str:
-    """Put a word in the place of each piece of code, never the same twice in a row."""
+    """Replace each piece of code by a placeholder, never the same twice in a row."""
     count = itertools.count()
     return _CODE.sub(lambda match: f"X{next(count)}{_line_breaks(match[0])}", text)
 
 
 def _line_breaks(text: str) -> str:
-    """Keep the line breaks of what is left out, so that lines keep their numbers."""
+    """Return the line breaks of removed text, so that line numbers stay correct."""
     return "\n" * text.count("\n")
 
 

@@ -31,11 +31,11 @@ _KEYWORD = re.compile(rb"(\w+)=")
 
 
 class RenameFailed(Exception):
-    """A map that cannot be applied: a name is missing, or a new name is taken."""
+    """A map that cannot be applied: a name does not exist, or a new name is already used."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Apply a map to the working tree; 1 when it cannot be applied, or not everywhere."""
+    """Apply a map to the working tree; return 1 if it cannot be applied completely."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("map", type=Path)
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass
 class Renamer:
-    """Works out the new text of each file that a map changes."""
+    """Computes the new text of each file that a map changes."""
 
     root: Path
     map: RenameMap
@@ -64,7 +64,7 @@ class Renamer:
     unresolved: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """List the modules and set up what jedi needs."""
+        """List the modules and configure jedi."""
         paths = rename_map.source_paths(self.root, self.folders)
         self._paths = {rename_map.module_name(path): path for path in paths}
         self._project = jedi.Project(self.root, added_sys_path=[str(self.root / "operator")])
@@ -90,7 +90,7 @@ class Renamer:
         ]
         for file_edits in files:
             file_edits.collect_bound()
-        if problems:  # before types are inferred, which takes minutes
+        if problems:  # before the type inference, which takes minutes
             raise RenameFailed("\n".join(problems))
         changed = {}
         for file_edits in files:
@@ -128,7 +128,7 @@ class Renamer:
         return self._files[path]
 
     def _candidates(self) -> Iterator[Path]:
-        """Yield each file that has a renamed word and can see a package of the map."""
+        """Yield each file that contains a renamed word and can import a package of the map."""
         modules = [*self.map.modules, *(key.partition(":")[0] for key in self.map.names)]
         packages = {module.partition(".")[0].encode() for module in modules}
         defining = {key.partition(":")[0] for key in self.map.names}
@@ -146,7 +146,7 @@ class Renamer:
                 yield path
 
     def _locate(self) -> None:
-        """Find the definition of each name of the map, and what else the classes define so."""
+        """Find the definitions of all names of the map, and other attributes of those names."""
         missing = [old for old in self.map.modules if old not in self._paths]
         defined: set[str] = set()
         functions: set[str] = set()
@@ -171,7 +171,7 @@ class Renamer:
             }
 
     def _locate_in(self, file: rename_syntax.SourceFile) -> set[str]:
-        """Note positions of attributes and fixtures; return the keys of all that is defined."""
+        """Record positions of attributes and fixtures; return the keys of all definitions."""
         keys = set()
         positions = file.wrapper.resolve(metadata.PositionProvider)
         for _, assignment in rename_syntax.assignments(file):
@@ -196,7 +196,7 @@ class Renamer:
         return keys
 
     def key_of_definition(self, path: Path | None, line: int | None, column: int | None) -> str:
-        """Return the key of what is defined at a position, or an empty string."""
+        """Return the key of the definition at a position, or an empty string."""
         return self._keys.get((str(path), line or 0, column or 0), "")
 
     def is_attribute(self, name: str) -> bool:
@@ -243,7 +243,7 @@ class Renamer:
         return None
 
     def definitions(self, path: Path, line: int, column: int) -> Iterator[str]:
-        """Yield the keys of what jedi takes the name at a position to be."""
+        """Yield the keys of the definitions that jedi infers for the name at a position."""
         script = self._script(path)
         for name in script.goto(line, column, follow_imports=True):
             yield self.key_of_definition(name.module_path, name.line, name.column)

@@ -45,7 +45,7 @@ class FileEdits:
             self.file.wrapper.module.visit(_ImportStatements(self))
 
     def replace(self, node: cst.CSTNode, new: str) -> None:
-        """Note the new text of a node."""
+        """Record the new text of a node."""
         span = self.spans[node]
         self.edits[span.start, span.length] = new
 
@@ -73,7 +73,7 @@ class FileEdits:
     def _require_free(
         self, scope: metadata.Scope, assignment: metadata.Assignment, new: str
     ) -> None:
-        """Note a problem when the new name already means something where the old one stands."""
+        """Record a problem if the new name already has a meaning in the scope of the old one."""
         if self.is_taken(scope, assignment, new):
             line = self.positions[
                 rename_syntax.name_node(assignment.node) or assignment.node
@@ -85,7 +85,7 @@ class FileEdits:
     def is_taken(
         self, scope: metadata.Scope, assignment: metadata.BaseAssignment, new: str
     ) -> bool:
-        """Return whether a name is bound or used where an assignment or its references stand."""
+        """Return whether a name is bound or used in a scope of an assignment or its references."""
         scopes = {scope} | {access.scope for access in assignment.references}
         for each in list(scopes):
             while each is not scope and not isinstance(each, metadata.GlobalScope):
@@ -105,7 +105,7 @@ class FileEdits:
         )
 
     def _goes_away(self, assignment: metadata.BaseAssignment, old: str) -> bool:
-        """Return whether an assignment is renamed itself."""
+        """Return whether an assignment is itself renamed."""
         if isinstance(assignment, metadata.ImportAssignment | metadata.BuiltinAssignment):
             if isinstance(assignment, metadata.BuiltinAssignment):
                 return False
@@ -139,14 +139,14 @@ class FileEdits:
     def local_name(
         self, scope: metadata.Scope, assignment: metadata.ImportAssignment, moved: str
     ) -> str:
-        """Return the name under which a moved module is imported: with its package if taken."""
+        """Return the name under which a moved module is imported: with its package if ambiguous."""
         parent, _, leaf = moved.rpartition(".")
         if leaf == assignment.name or not self.is_taken(scope, assignment, leaf):
             return leaf
         return f"{parent.rpartition('.')[2]}_{leaf}"
 
     def _captures(self) -> None:
-        """Rename what patterns bind: libcst knows no scope of theirs."""
+        """Rename the names that patterns bind, which libcst's scopes omit."""
         collector = rename_syntax.Captures()
         self.file.wrapper.module.visit(collector)
         for function, owner, name in collector.captures:
@@ -158,7 +158,7 @@ class FileEdits:
                     self.replace(node, new)
 
     def attribute(self, node: cst.Name, position: cst.CSTNode) -> None:
-        """Rename an attribute by the definition that jedi infers; report one that has none."""
+        """Rename an attribute by the definition that jedi infers; report it if there is none."""
         if not self.renamer.is_attribute(node.value):
             return
         start = self.positions[node].start
@@ -233,7 +233,7 @@ class FileEdits:
 
 
 class _Uses(cst.CSTVisitor):
-    """Hands attributes and keyword arguments to the edits of a file."""
+    """Passes attributes and keyword arguments to the edits of a file."""
 
     def __init__(self, edits: FileEdits) -> None:
         self._edits = edits

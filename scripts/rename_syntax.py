@@ -1,4 +1,4 @@
-"""Syntax of Python files that are renamed: scopes, bindings, patterns and attributes."""
+"""The syntax of Python files for renames: scopes, bindings, patterns and attributes."""
 
 import ast
 import re
@@ -23,13 +23,13 @@ class SourceFile:
 
     @property
     def scopes(self) -> list[metadata.Scope]:
-        """Each scope once."""
+        """The scopes of the file, without duplicates."""
         resolved = self.wrapper.resolve(metadata.ScopeProvider)
         return [scope for scope in dict.fromkeys(resolved.values()) if scope is not None]
 
 
 class Captures(cst.CSTVisitor):
-    """Collects what `match` binds in functions, and the attributes that methods set."""
+    """Collects the names that `match` binds in functions, and the attributes that methods set."""
 
     def __init__(self) -> None:
         self.captures: list[tuple[cst.FunctionDef, str, str]] = []
@@ -82,7 +82,7 @@ class Captures(cst.CSTVisitor):
 
 
 class EveryName(cst.CSTVisitor):
-    """Collects each variable of one name."""
+    """Collects all uses of one name as a variable."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -102,7 +102,7 @@ class EveryName(cst.CSTVisitor):
 
 
 def functions(tree: ast.AST, owner: str = "") -> Iterator[str]:
-    """Yield the qualified name of each function, inner ones included."""
+    """Yield the qualified name of each function, including inner ones."""
     for node in ast.iter_child_nodes(tree):
         qualified = owner
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -141,7 +141,7 @@ def _is_set_on_self(node: ast.Attribute) -> bool:
 
 
 def assignments(file: SourceFile) -> Iterator[tuple[metadata.Scope, metadata.Assignment]]:
-    """Yield what each scope binds, without the built-in names."""
+    """Yield the bindings of each scope, without the built-in names."""
     for scope in file.scopes:
         for assignment in scope.assignments:
             if assignment.scope is scope and isinstance(assignment, metadata.Assignment):
@@ -165,7 +165,7 @@ def name_node(node: cst.CSTNode) -> cst.Name | None:
 
 
 def aliases(node: cst.CSTNode) -> Sequence[cst.ImportAlias]:
-    """Return what an import names."""
+    """Return the names that an import statement imports."""
     names = getattr(node, "names", ())
     return () if isinstance(names, cst.ImportStar) else names
 

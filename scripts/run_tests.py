@@ -1,11 +1,11 @@
-"""Run the tiers of tests and say, one line each, what ran and what was left out.
+"""Run the tiers of tests and report, one line each, what ran and what was left out.
 
 Usage: scripts/run_tests.py [TIER...]
 
-Without a name all tiers run but `store`: that is the part of `contract` that `make quick` runs.
-The binaries of the cluster tiers are built in the background while the other tiers run. Tests run
-beside each other in as many processes as the tier names; tests marked `alone` run after them, one
-at a time. A tier that cannot run on this machine is left out with its reason;
+Without arguments all tiers run except `store`, which is the part of `contract` that `make quick`
+runs. The binaries of the cluster tiers are built in the background while the other tiers run.
+Tests run in parallel in as many processes as the tier configures; tests marked `alone` run after
+them, one at a time. A tier that cannot run on this machine is left out with its reason.
 KAIS_REQUIRE_TIERS turns a tier that is missing, empty, failing or skipping tests into a failure.
 The last line is `N passed, N failed, N skipped`.
 """
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "tests"
-sys.path[:0] = [str(ROOT)]  # this file is a program beside the packages, not in one of them
+sys.path[:0] = [str(ROOT)]  # this file is a program outside of the packages
 
 from kais_cluster import demo, errors, operations, preflight, settings, subprocesses  # noqa: E402 - needs the line above
 from kais_cluster.status import Status  # noqa: E402
@@ -31,7 +31,7 @@ CLUSTER_TIERS = frozenset({"cluster", "e2e"})
 
 @dataclass(frozen=True)
 class Tier:
-    """One row of tests: where they are, and why this machine might be unable to run them."""
+    """One tier of tests: its location, and why this machine might be unable to run it."""
 
     name: str
     folders: tuple[str, ...]
@@ -47,7 +47,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one tier."""
+    """The result of one tier."""
 
     name: str
     passed: int = 0
@@ -58,11 +58,11 @@ class Result:
 
     @property
     def count(self) -> int:
-        """Return how many tests there were."""
+        """Return the number of tests."""
         return self.passed + self.failed + self.skipped
 
     def line(self) -> str:
-        """Render the tier's one line."""
+        """Format the tier's line."""
         if self.skip_reason:
             return f"{self.name:<9} left out: {self.skip_reason}"
         details = [f"{self.failed} failed"] * bool(self.failed)
@@ -72,7 +72,7 @@ class Result:
 
 
 def read_report(name: str, report: Path, *, exit_status: int, seconds: float) -> Result:
-    """Read pytest's report; a run that ended badly without a failed test counts as one failure."""
+    """Read pytest's report; a run that failed without a failed test counts as one failure."""
     passed = failed = skipped = 0
     if report.exists():
         for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
@@ -92,7 +92,7 @@ def read_report(name: str, report: Path, *, exit_status: int, seconds: float) ->
 
 
 def violations(results: Sequence[Result], required: frozenset[str]) -> list[str]:
-    """List, for required tiers, everything but a full and passing run."""
+    """Return the problems of required tiers: everything except a complete and passing run."""
     problems = []
     by_name = {result.name: result for result in results}
     for name in sorted(required):
@@ -107,14 +107,14 @@ def violations(results: Sequence[Result], required: frozenset[str]) -> list[str]
 
 
 def node_obstacle() -> str:
-    """Say why this machine cannot run a cluster with a node, or nothing."""
+    """Return why this machine cannot run a cluster with a node; empty if it can."""
     if settings.named_kubeconfig():
         return ""
     return _needs(node=True)
 
 
 def control_plane_obstacle() -> str:
-    """Say why this machine cannot run a control plane, or nothing."""
+    """Return why this machine cannot run a control plane; empty if it can."""
     return _needs(node=False)
 
 
@@ -124,7 +124,7 @@ def _needs(*, node: bool) -> str:
 
 
 def cluster_words(status: Status) -> str:
-    """Say which cluster the end-to-end tests are going to use."""
+    """Describe the cluster that the end-to-end tests will use."""
     if status.mode == "named":
         return f"using the cluster of {status.kubeconfig}"
     if status.mode == "node" and status.is_up:
@@ -145,7 +145,7 @@ STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
 
 
 def run_tier(tier: Tier) -> Result:
-    """Run one tier with pytest, its output shown as it comes."""
+    """Run one tier with pytest, and show its output as it is produced."""
     folders = [name for name in tier.folders if any((ROOT / name).glob("**/test_*.py"))]
     if not folders:
         return Result(tier.name, skip_reason="it has no tests yet")
@@ -169,7 +169,7 @@ def run_tier(tier: Tier) -> Result:
 
 
 def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
-    """Run the tests of a tier beside each other, then those that must run alone."""
+    """Run the tests of a tier in parallel, then those that must run alone."""
     subprocesses.print_line(f"--- {tier.name}: {' '.join(folders)}")
     # A file with a single test may be the longest of all, so files keep their order.
     by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
@@ -187,7 +187,7 @@ def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
 
 
 def total(results: Sequence[Result], *, seconds: float) -> Result:
-    """Add up the parts of one tier; it is left out only when none of them has a test."""
+    """Add up the parts of one tier; it is left out only if none of them has a test."""
     passed, failed, skipped = (
         sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
     )
@@ -197,12 +197,12 @@ def total(results: Sequence[Result], *, seconds: float) -> Result:
 
 @contextmanager
 def one_cluster() -> Iterator[None]:
-    """Have one cluster with kais in it for all processes of the end-to-end tests.
+    """Provide one cluster with kais to all processes of the end-to-end tests.
 
-    A cluster that is up stays up.
+    A cluster that is already up stays up.
 
     Raises:
-        ClusterError: it did not come up.
+        ClusterError: The cluster did not start.
     """
     status = operations.current_cluster().status()
     subprocesses.print_line(f"e2e: {cluster_words(status)}")
@@ -215,7 +215,7 @@ def one_cluster() -> Iterator[None]:
 
 
 def build_in_background(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
-    """Start the build of the binaries, at a lower priority, when a tier will want them."""
+    """Start building the binaries, at a lower priority, if a tier needs them."""
     cluster_tiers = [tier for tier in tiers if tier.name in CLUSTER_TIERS and not tier.obstacle()]
     if not any(
         any((ROOT / name).glob("**/test_*.py")) for t in cluster_tiers for name in t.folders

@@ -1,10 +1,10 @@
-"""Run the long versions of the tests that `make test` runs short: hours, not minutes.
+"""Run the long versions of the tests that `make test` runs in a short version: hours, not minutes.
 
 Usage: scripts/soak.py [NAME[:PART]...]
 
-Each name is one row of `SOAKS`; none means all. A long row has parts that share nothing, numbered
-from 0, so that it can be gone on with: `isolation:3` is the fourth of its ten. The numbers are
-those of the environment where it sets them, so that a soak can be cut short or drawn out.
+Each name is one row of `SOAKS`; without names all rows run. A long row has independent parts,
+numbered from 0, so that it can be continued: `isolation:3` is the fourth of its ten. Numbers in
+the environment take precedence, so that a soak can be shortened or extended.
 """
 
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Soak:
-    """One long run: what is set, which tests read it, and in how many parts."""
+    """One long run: its settings, the tests that read them, and the number of parts."""
 
     name: str
     environment: Mapping[str, str]
@@ -46,10 +46,10 @@ SOAKS = (
 
 
 def select_parts(names: Sequence[str]) -> list[tuple[Soak, int]]:
-    """Return what is named, rows or parts of them, in the order of `SOAKS`; all without a name.
+    """Return the selected rows or parts in the order of `SOAKS`; all without names.
 
     Raises:
-        ValueError: something is named that is no row, or no part of one.
+        ValueError: A name is not a row, or not a part of one.
     """
     parts = {_name(soak, part): (soak, part) for soak in SOAKS for part in range(soak.parts)}
     selected = {key for key, (soak, _) in parts.items() if not names or {key, soak.name} & {*names}}
@@ -65,7 +65,7 @@ def _name(soak: Soak, part: int) -> str:
 
 
 def run(soak: Soak, part: int) -> bool:
-    """Run one part of a row with pytest and say how it went."""
+    """Run one part of a row with pytest and report the result."""
     environment = {**soak.environment, **os.environ}  # noqa: TID251 - handed on as it is
     variables = " ".join(f"{name}={environment[name]}" for name in soak.environment)
     name = _name(soak, part)
@@ -78,7 +78,7 @@ def run(soak: Soak, part: int) -> bool:
         "-q",
         "--timeout=0",
         *soak.tests,
-    ]  # hours are no hang
+    ]  # tests that run for hours do not hang
     process = subprocess.run(
         command, cwd=ROOT, env={**environment, "KAIS_SOAK_PART": str(part)}, check=False
     )
@@ -88,7 +88,7 @@ def run(soak: Soak, part: int) -> bool:
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the named rows and parts, or all, one after the other; return the exit status."""
+    """Run the selected rows and parts, or all, in sequence; return the exit status."""
     try:
         parts = select_parts(names)
     except ValueError as error:
