@@ -22,7 +22,7 @@ from kais import labels, yaml_writer
 from kais.resources.base import API_GROUP
 
 APPROVE = "approve"
-"""The verb on cells that makes a user an approver; no request bears it, only roles do."""
+"""The verb on cells that makes a user an approver; only roles use it, no request does."""
 
 FOLDER = "charts/kais/admission"
 _HEADER = "# Generated from kais/admission.py by `make crds`; do not edit.\n"
@@ -32,7 +32,7 @@ _MAY_NOT_APPROVE = {
     f".namespace(request.namespace).check('{APPROVE}').allowed()",
 }
 _MAY_DELETE_EVERYTHING = "authorizer.group('*').resource('*').check('delete').allowed()"
-"""The garbage collector and the namespace controller may; their names differ between clusters."""
+"""True for the garbage collector and the namespace controller, whose names differ by cluster."""
 
 
 def files() -> dict[str, str]:

@@ -21,7 +21,7 @@ _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """The spec of one object of an instance, now and then; None where it does not exist."""
+    """The spec of one object of an instance before and after; None where it does not exist."""
 
     kind: str
     before: Mapping[str, Any] | None

@@ -1,4 +1,4 @@
-"""Compares two specs of a blueprint, and tells which changes are breaking.
+"""Compares two specs of a blueprint, and reports the breaking changes.
 
 A change is breaking if an instance with the same parameters may fail or get another result: a
 parameter was removed, retyped, became required, or has another default or stricter rules.

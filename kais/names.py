@@ -1,7 +1,7 @@
-"""The deterministic names of everything kais makes, and the hashes and ids of states and runs.
+"""The deterministic names of all objects that kais creates, and the hashes and ids of runs.
 
-Deterministic, because a create that meets its own earlier result must find it under the same name.
-Cut names keep a hash of the whole name, so that two long names never share a child.
+Names are deterministic so that a repeated create finds the result of the first one. A truncated
+name contains a hash of the full name, so that two long names never share a child.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Blueprint: the editable head of a template for formations and missions."""
+"""Blueprint: an editable template of formations and missions."""
 
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -29,7 +29,7 @@ _INVALID_NAMES = (*RESERVED_NAMES, *KEYWORDS, *KEYWORDS_TITLED)
 
 
 class ParameterType(StrEnum):
-    """What a parameter's value is; the declared type decides, nothing is guessed."""
+    """The type of a parameter's value; values are never converted."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -42,7 +42,7 @@ class ParameterType(StrEnum):
 
 
 class KnowledgePolicy(StrEnum):
-    """Which runs are given what is known."""
+    """Which runs get knowledge."""
 
     ALWAYS = "Always"
     NEVER = "Never"
@@ -129,7 +129,7 @@ class Parameter(Model):
 
 
 class BlueprintKnowledge(Model):
-    """Which runs of this blueprint are given what is known."""
+    """Which runs of this blueprint get knowledge."""
 
     policy: KnowledgePolicy = Field(
         default=KnowledgePolicy.ALWAYS,
@@ -153,7 +153,7 @@ class Experiment(Model):
 
 
 class Evidence(Model):
-    """What its author claims of the blueprint; shown beside what was measured here."""
+    """The claims of the author about the blueprint, shown next to measurements."""
 
     experiments: Annotated[list[Experiment], Field(max_length=100)] = Field(
         default_factory=list, description="Findings in favour of the Blueprint."
@@ -184,7 +184,7 @@ Parameters = Annotated[
 
 
 class TemplateSpec(Model):
-    """The part of a blueprint that a revision keeps: all that rendering depends on."""
+    """The part of a blueprint that a revision keeps: everything that rendering depends on."""
 
     description: Text | None = Field(
         default=None, description="Purpose of the team, shown in lists."
@@ -212,7 +212,7 @@ class TemplateSpec(Model):
 
 
 class BlueprintSpec(TemplateSpec):
-    """A template, what its author claims of it and how many revisions are kept."""
+    """A template, the claims of its author, and the number of revisions to keep."""
 
     evidence: Evidence | None = Field(
         default=None, description="Claims of the author. A change creates no revision."
@@ -233,7 +233,7 @@ class Interval(Model):
 
 
 class Statistics(Status):
-    """The ledger's counts of runs; derived, so that wiping them loses nothing."""
+    """The ledger's counts of runs; they are derived, so deleting them loses nothing."""
 
     usage_count: Int | None = Field(
         default=None, ge=0, description="Number of runs: running, succeeded, failed and excluded."
@@ -308,7 +308,7 @@ class BlueprintDisplay(Model):
 
 
 class BlueprintStatus(Statistics):
-    """What the operator knows about a blueprint."""
+    """The observed state of a blueprint."""
 
     latest_revision: Int | None = Field(
         default=None, ge=0, description="Number of the newest revision, whether it compiles or not."
@@ -332,7 +332,7 @@ class BlueprintStatus(Statistics):
 
 
 class Blueprint(Resource):
-    """The editable head of a template."""
+    """An editable template."""
 
     PLURAL = "blueprints"
     SHORT_NAME = "bp"

@@ -1,4 +1,4 @@
-"""BlueprintInstance: one use of a blueprint."""
+"""BlueprintInstance: one recorded use of a blueprint."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -11,21 +11,21 @@ from kais.resources.field_types import Bool, Int, Line, Name, Reference, Segment
 
 
 class UpdatePolicy(StrEnum):
-    """Whether a new revision reaches an existing use."""
+    """Whether an existing instance gets new revisions."""
 
     MANUAL = "Manual"
     AUTOMATIC = "Automatic"
 
 
 class AfterMission(StrEnum):
-    """What becomes of the cells when the mission has ended."""
+    """What the operator does with the cells after the mission."""
 
     SCALE_DOWN = "ScaleDown"
     KEEP = "Keep"
 
 
 class InstancePhase(StrEnum):
-    """Where a use stands, for people; no logic reads it back."""
+    """The phase of an instance, for people; no decision depends on it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -34,7 +34,7 @@ class InstancePhase(StrEnum):
 
 
 class BlueprintReference(Model):
-    """Which blueprint is used, and which revision of it."""
+    """The blueprint that is used, and its revision."""
 
     name: Reference = Field(description="Name of the Blueprint, in the same namespace.")
     revision: Int | None = Field(
@@ -47,7 +47,7 @@ class BlueprintReference(Model):
 
 
 class InstanceKnowledge(Model):
-    """What this one use does differently about knowledge."""
+    """The knowledge settings of this instance that differ from the blueprint's."""
 
     scope: Segment | None = Field(
         default=None,
@@ -67,7 +67,7 @@ class InstanceKnowledge(Model):
 
 
 class BlueprintInstanceSpec(Model):
-    """One use: of what, with which values, and what happens around it."""
+    """The blueprint and the parameters of an instance, and how the operator runs it."""
 
     blueprint_ref: BlueprintReference = Field(description="Blueprint to instantiate.")
     parameters: Tree = Field(
@@ -98,13 +98,13 @@ class BlueprintInstanceSpec(Model):
 
 
 class InstanceAcknowledged(Model):
-    """The verbs that the operator has taken up."""
+    """The requests in annotations that the operator has accepted."""
 
     rerun: Line | None = Field(default=None, description="Value of kais.io/rerun.")
 
 
 class BlueprintInstanceStatus(Status):
-    """What the operator knows about a use."""
+    """The observed state of an instance."""
 
     revision_in_use: Int | None = Field(
         default=None, ge=1, description="Number of the revision that the instance uses."
@@ -129,7 +129,7 @@ class BlueprintInstanceStatus(Status):
 
 
 class BlueprintInstance(Resource):
-    """One use of a blueprint."""
+    """One recorded use of a blueprint."""
 
     PLURAL = "blueprintinstances"
     SHORT_NAME = "bpi"

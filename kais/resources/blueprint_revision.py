@@ -11,7 +11,7 @@ from kais.resources.field_types import Int, Line, Name, Text
 
 
 class BlueprintRevisionSpec(TemplateSpec):
-    """A snapshot: whose it is, its number, what rendering depends on and what it changed."""
+    """A snapshot: its blueprint and number, the template, and the changes since the last one."""
 
     RULES = (Rule("self == oldSelf", "a revision is immutable; edit its Blueprint instead"),)
 
@@ -57,7 +57,7 @@ class BlueprintRevisionDisplay(Model):
 
 
 class BlueprintRevisionStatus(Statistics):
-    """What the operator knows about a revision."""
+    """The observed state of a revision."""
 
     display: BlueprintRevisionDisplay | None = Field(
         default=None, description="Texts for the columns of kubectl get."

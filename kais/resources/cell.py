@@ -1,4 +1,4 @@
-"""Cell: one agent or task."""
+"""Cell: one agent, task or service."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -11,7 +11,7 @@ from kais.resources.field_types import Cost, Int, Line, Name, Reference, Text, T
 
 
 class CellPhase(StrEnum):
-    """Where a cell stands, for people; no logic reads it back."""
+    """The phase of a cell, for people; no decision depends on it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -21,7 +21,7 @@ class CellPhase(StrEnum):
 
 
 class CellSpec(CellTemplateSpec):
-    """One agent or task and whom it belongs to."""
+    """One agent, task or service, and its owners."""
 
     parent_ref: Reference | None = Field(
         default=None, description="Cell that created this one; its limits include this cell."
@@ -46,7 +46,7 @@ class CellDisplay(Model):
 
 
 class CellStatus(Status):
-    """What the operator knows about a cell."""
+    """The observed state of a cell."""
 
     phase: CellPhase | None = Field(
         default=None, description="Summary of the cell's state, for people."
@@ -68,7 +68,7 @@ class CellStatus(Status):
 
 
 class Cell(Resource):
-    """One agent or task."""
+    """One agent, task or service."""
 
     PLURAL = "cells"
     SHORT_NAME = "cl"

@@ -1,4 +1,4 @@
-"""What a Cell and a cell template of a Formation share: who does the work, with what limits."""
+"""The common part of a Cell and a cell template of a Formation: the workload and its limits."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -20,7 +20,7 @@ from kais.resources.field_types import (
 
 
 class Provider(StrEnum):
-    """Who serves the model of a mind."""
+    """The provider of a mind's model."""
 
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
@@ -28,14 +28,14 @@ class Provider(StrEnum):
 
 
 class CellMode(StrEnum):
-    """How work reaches a cell."""
+    """How a cell receives work."""
 
     SERVICE = "Service"
     TASK = "Task"
 
 
 class SpawnPolicy(StrEnum):
-    """Whether a cell may make further cells."""
+    """Whether a cell may create further cells."""
 
     OPEN = "open"
     APPROVAL_REQUIRED = "approval_required"
@@ -44,7 +44,7 @@ class SpawnPolicy(StrEnum):
 
 
 class WorkingMemory(Model):
-    """How much of its conversation a mind keeps word for word."""
+    """How much of its conversation a mind keeps verbatim."""
 
     max_messages: Int = Field(
         default=50,
@@ -61,7 +61,7 @@ class WorkingMemory(Model):
 
 
 class Mind(Model):
-    """A model-driven agent run by the reference runtime; keys that kais does not know are kept."""
+    """An agent that the reference runtime runs with a model; unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -105,7 +105,7 @@ class KeySelector(Model):
 
 
 class ValueSource(Model):
-    """Where the value of a variable stands, so that the value itself stands in no spec."""
+    """The source of a variable's value, so that no spec contains the value."""
 
     RULES = (
         Rule(
@@ -159,7 +159,7 @@ class Port(Model):
 
 
 class Container(Model):
-    """Any image that does the work; nothing in it needs to know kais."""
+    """Any image that does the work; it does not need to know kais."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
         description="Image with a tag, or with a digest for reproducible runs."
@@ -208,7 +208,7 @@ class Tool(Model):
 
 
 class CellResources(Model):
-    """What a cell may use up."""
+    """The resource limits of a cell."""
 
     max_tokens_per_turn: Annotated[Int, Field(ge=1, le=10_000_000)] | None = Field(
         default=None,
@@ -229,7 +229,7 @@ class CellResources(Model):
 
 
 class Recursion(Model):
-    """How far a cell may go in making further cells."""
+    """The limits on the cells that a cell may create."""
 
     max_depth: Int = Field(
         default=5, ge=0, le=1000, description="Maximum depth of cells below this one."
@@ -247,7 +247,7 @@ class Recursion(Model):
 
 
 class CellKnowledge(Model):
-    """What a cell is given of what is known, and where its own scope lies."""
+    """The knowledge that a cell gets, and the location of its scope."""
 
     inject: Bool | None = Field(
         default=None,

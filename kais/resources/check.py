@@ -1,4 +1,4 @@
-"""How a mission's work is judged: the checks that must hold after it, and the reviewer's word."""
+"""How a mission's work is evaluated: the checks after it, and the review."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,7 +10,7 @@ from kais.resources.field_types import Bool, Int, Line, Name, Number, Text
 
 
 class CheckType(StrEnum):
-    """What a completion check looks at."""
+    """What a completion check examines."""
 
     FILE_EXISTS = "fileExists"
     COMMAND = "command"
@@ -20,7 +20,7 @@ class CheckType(StrEnum):
 
 
 class CheckStatus(StrEnum):
-    """How a check stands; Error means that it could not be judged."""
+    """The status of a check; Error means that it could not be evaluated."""
 
     PENDING = "Pending"
     PASSED = "Passed"
@@ -106,7 +106,7 @@ class Check(Model):
 
 
 class Review(Model):
-    """A judgement that somebody gives after the checks."""
+    """The settings of the review after the checks."""
 
     enabled: Bool = Field(description="Whether the mission waits for a review.")
     reviewer: Name = Field(
@@ -126,7 +126,7 @@ class CheckResult(Model):
 
 
 class ReviewStatus(StrEnum):
-    """How the review stands."""
+    """The status of a review."""
 
     PENDING = "Pending"
     APPROVED = "Approved"
@@ -134,7 +134,7 @@ class ReviewStatus(StrEnum):
 
 
 class ReviewResult(Model):
-    """The reviewer's judgement."""
+    """The verdict of the reviewer."""
 
     status: ReviewStatus = Field(description="State of the review.")
     feedback: Text | None = Field(

@@ -27,7 +27,7 @@ MAX_CELLS = 1000
 
 
 class TopologyType(StrEnum):
-    """Who may talk to whom."""
+    """Which cells of a formation may talk to which."""
 
     FULL_MESH = "full_mesh"
     HIERARCHY = "hierarchy"
@@ -38,7 +38,7 @@ class TopologyType(StrEnum):
 
 
 class FormationPhase(StrEnum):
-    """Where a formation stands, for people; no logic reads it back."""
+    """The phase of a formation, for people; no decision depends on it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -62,7 +62,7 @@ class Route(Model):
 
 
 class Broadcast(Model):
-    """Who may talk to everybody at once."""
+    """The cells that may talk to all others at once."""
 
     enabled: Bool = Field(description="Whether broadcasting is allowed.")
     from_: Annotated[list[Label], Field(max_length=100)] = Field(
@@ -71,7 +71,7 @@ class Broadcast(Model):
 
 
 class Blackboard(Model):
-    """The shared board of a stigmergy: cells leave marks instead of talking."""
+    """The shared board of a stigmergy: cells leave marks instead of talking to each other."""
 
     decay_minutes: Annotated[Number, Field(ge=0, le=5_256_000)] = Field(
         description="Minutes after which an entry expires."
@@ -79,7 +79,7 @@ class Blackboard(Model):
 
 
 class Topology(Model):
-    """Who may talk to whom inside a formation."""
+    """Which cells of a formation may talk to which."""
 
     RULES = (
         Rule(
@@ -131,7 +131,7 @@ class CellTemplate(Model):
 
 
 class FormationBudget(Model):
-    """What the whole team may spend."""
+    """The budget of all cells of a formation."""
 
     max_total_cost: Cost | None = Field(
         default=None, description="Maximum total cost in US dollars. 0 allows no paid calls."
@@ -168,7 +168,7 @@ class Workspace(Model):
 
 
 class FormationKnowledge(Model):
-    """Where the team's knowledge lies."""
+    """The scope of the formation's knowledge."""
 
     scope: Segment | None = Field(
         default=None,
@@ -181,10 +181,10 @@ class FormationKnowledge(Model):
 
 
 class FormationSpec(Model):
-    """A team of cells and how they work together.
+    """The cells of a formation and how they work together.
 
-    The bound on all cells has no Python half: a team that was stored before it must stay readable,
-    so that it can be scaled down. `too_many_cells` is what decisions ask.
+    The limit on all cells has no check in Python: a formation that was stored before the limit
+    must stay readable, so that it can be scaled down. Decisions use `too_many_cells`.
     """
 
     RULES = (
@@ -253,7 +253,7 @@ class FormationDisplay(Model):
 
 
 class FormationStatus(Status):
-    """What the operator knows about a formation."""
+    """The observed state of a formation."""
 
     phase: FormationPhase | None = Field(
         default=None, description="Summary of the formation's state, for people."

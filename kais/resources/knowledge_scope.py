@@ -1,4 +1,4 @@
-"""KnowledgeScope: how knowledge behaves in one scope."""
+"""KnowledgeScope: the rules for the knowledge of one scope."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -11,21 +11,21 @@ from kais.scopes import Level
 
 
 class PromotionPolicy(StrEnum):
-    """Who copies a proven fact one level up."""
+    """Who copies a proven fact to the scope above."""
 
     MANUAL = "Manual"
     AUTOMATIC = "Automatic"
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of the knowledge when its KnowledgeScope is deleted."""
+    """What happens to the knowledge when its KnowledgeScope is deleted."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class Retention(Model):
-    """When facts are archived; archived ones stay in history and can be restored."""
+    """When facts are archived; archived facts stay in history and can be restored."""
 
     max_facts: Int | None = Field(
         default=None,
@@ -45,7 +45,7 @@ class Retention(Model):
 
 
 class Promotion(Model):
-    """When a proven fact is copied one level up."""
+    """When a proven fact is copied to the scope above."""
 
     policy: PromotionPolicy = Field(
         default=PromotionPolicy.MANUAL,
@@ -61,7 +61,7 @@ class Promotion(Model):
 
 
 class Injection(Model):
-    """How much of what is known is put before a cell."""
+    """How many recalled facts a cell gets."""
 
     enabled: Bool = Field(
         default=True, description="If false, cells of this scope get no recalled facts."
@@ -76,7 +76,7 @@ class Injection(Model):
 
 
 class Extraction(Model):
-    """What is drawn from runs of this scope."""
+    """Which facts are extracted from runs of this scope."""
 
     enabled: Bool = Field(default=True, description="If false, no facts are extracted from runs.")
     max_facts: Int = Field(
@@ -96,7 +96,7 @@ def _fits_level(spec: "KnowledgeScopeSpec") -> bool:
 
 
 class KnowledgeScopeSpec(Model):
-    """Which scope is meant and how knowledge behaves in it."""
+    """The selected scope and the rules for its knowledge."""
 
     RULES = (
         Rule(
@@ -158,7 +158,7 @@ class KnowledgeScopeDisplay(Model):
 
 
 class KnowledgeScopeStatus(Status):
-    """What the operator knows about a scope."""
+    """The observed state of a scope."""
 
     path: Line | None = Field(
         default=None, description="Path of the scope, such as realm:demo/formation:review-team."
@@ -182,7 +182,7 @@ class KnowledgeScopeStatus(Status):
 
 
 class KnowledgeScope(Resource):
-    """How knowledge behaves in one scope."""
+    """The rules for the knowledge of one scope."""
 
     PLURAL = "knowledgescopes"
     SHORT_NAME = "ksc"

@@ -22,7 +22,7 @@ from kais.resources.field_types import (
 
 
 class MissionPhase(StrEnum):
-    """Where a mission stands, for people; no logic reads it back."""
+    """The phase of a mission, for people; no decision depends on it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -31,7 +31,7 @@ class MissionPhase(StrEnum):
 
 
 class Completion(Model):
-    """When the work counts as done, and how long it may be tried."""
+    """When the work is done, and how often and how long it may be tried."""
 
     checks: Annotated[
         list[Check],
@@ -56,7 +56,7 @@ class Completion(Model):
 
 
 class Entrypoint(Model):
-    """Who gets the objective first."""
+    """The cell that gets the objective."""
 
     cell: Name = Field(
         description=(
@@ -69,7 +69,7 @@ class Entrypoint(Model):
 
 
 class MissionBudget(Model):
-    """What the mission may spend."""
+    """The budget of the mission."""
 
     max_cost: Cost | None = Field(
         default=None,
@@ -78,7 +78,7 @@ class MissionBudget(Model):
 
 
 class MissionKnowledge(Model):
-    """Whether the run starts from what is known and leaves something behind."""
+    """Whether the run gets knowledge, and whether facts are extracted from it."""
 
     inject: Bool | None = Field(
         default=None,
@@ -91,7 +91,7 @@ class MissionKnowledge(Model):
 
 
 class MissionSpec(Model):
-    """The work, who does it and when it is done; fixed once the mission has started."""
+    """The work, its cells and its completion; immutable once the mission has started."""
 
     RULES = (
         Rule(
@@ -150,7 +150,7 @@ class Attempt(Model):
 
 
 class KnowledgeUse(Model):
-    """What the run was given of what was known, and what it left."""
+    """The knowledge that the run got, and the facts that it stored."""
 
     receipt: Line | None = Field(default=None, description="ID of the receipt of the run's recall.")
     injected: Int | None = Field(
@@ -162,7 +162,7 @@ class KnowledgeUse(Model):
 
 
 class Acknowledged(Model):
-    """The verbs that the operator has taken up, word for word as they stood."""
+    """The requests in annotations that the operator has accepted, verbatim."""
 
     abort: Line | None = Field(default=None, description="Value of kais.io/abort.")
     rerun: Line | None = Field(default=None, description="Value of kais.io/rerun.")
@@ -182,7 +182,7 @@ class MissionDisplay(Model):
 
 
 class MissionStatus(Status):
-    """What the operator knows about a mission."""
+    """The observed state of a mission."""
 
     phase: MissionPhase | None = Field(
         default=None, description="Summary of the mission's state, for people."

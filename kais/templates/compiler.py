@@ -286,7 +286,7 @@ def _size(tree: nodes.Node) -> int:
 
 
 def _first_use(source: str, tree: nodes.Template, name: str) -> int:
-    """Find where a name is first used; the parser places some nodes at their statement only."""
+    """Return the offset of a name's first use; some nodes have only that of their statement."""
     uses = [n.lineno for n in tree.find_all(nodes.Name) if n.name == name and n.ctx == "load"]
     start = min(uses, default=1) - 1
     match = re.compile(rf"\b{re.escape(name)}\b").search(source, start)

@@ -19,7 +19,7 @@ def get(session: Session, kind: str, name: str) -> Body:
     """Read one object.
 
     Raises:
-        Refused: there is none of that name.
+        Refused: There is no object of that name.
     """
     body = session.cluster.get(kind, session.namespace, name)
     if body is None:

@@ -37,7 +37,7 @@ def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
 
 
 def _run_checks(session: Session) -> Iterator[Finding]:
-    """Check from the ground up; a check that is refused says so, and the next one goes on."""
+    """Run the checks from the ground up; a denied check reports that, and the next one runs."""
     from importlib import metadata  # noqa: PLC0415 (only here)
 
     cluster, now = session.cluster, session.environment.now()

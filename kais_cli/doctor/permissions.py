@@ -45,7 +45,7 @@ IN_NAMESPACE = (
         "ask the knowledge service", _EDIT, ("create",), "serviceaccounts/token", "", "kais-user"
     ),
 )
-"""What commands do in the namespace that they are asked about."""
+"""The permissions that commands need in the namespace of their objects."""
 
 
 def of_release(release: Release) -> tuple[Permission, ...]:

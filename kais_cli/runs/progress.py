@@ -1,7 +1,7 @@
-"""Derives the state of a followed run, its news and its end. Pure.
+"""Derive the state of a followed run, its changes and its end. Pure.
 
-watch -> State -> news(before, now) -> lines for a person
-               -> end(now) -> how it ended, None while it goes on
+watch -> RunState -> progress_lines(previous, now) -> lines for people
+                  -> exit_status_of(state) -> exit status, None while the run continues
 """
 
 from __future__ import annotations
