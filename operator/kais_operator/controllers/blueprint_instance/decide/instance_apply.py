@@ -97,7 +97,11 @@ def suspended(observed: BlueprintInstanceObserved, applied: ApplyDecision) -> Ap
 
 
 def decide_apply(observed: BlueprintInstanceObserved, rendered: Rendered) -> ApplyDecision:
-    """Choose the writes for an instance that was rendered."""
+    """Choose the writes for an instance that was rendered.
+
+    Raises:
+        AssertionError: There is no revision, which a rendering needs.
+    """
     revision = observed.revision
     if revision is None:
         raise AssertionError("what was rendered has a revision")

@@ -71,7 +71,8 @@ _POWER = re.compile(
 )
 """Paths that grant privileges.
 
-They include variables without a prefix of kais: the Cell declares these, so no version differs.
+Variables without a prefix of kais count too: the Cell declares them, so they are the same in every
+version.
 """
 _WEAKENING = "runAsNonRoot"
 """The field whose value false is no default: in a container it overrides true in the pod."""
