@@ -1,4 +1,4 @@
-"""The deterministic names of all objects that kais creates, and the hashes and ids of runs.
+"""The deterministic names of the objects that kais creates, and hashes and ids of specs and runs.
 
 Names are deterministic so that a repeated create finds the result of the first one. A truncated
 name contains a hash of the full name, so that two long names never share a child.

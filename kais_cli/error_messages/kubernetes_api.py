@@ -25,7 +25,7 @@ API_ERRORS = (
 """Everything that a call to the API server can raise."""
 
 KUBECONFIG_ERRORS = (ValueError, KeyError, TypeError, IndexError, RuntimeError)
-"""What kr8s raises besides for a kubeconfig, or a login program in it, that cannot work."""
+"""Further errors that kr8s raises for an invalid kubeconfig, or for a login program in it."""
 
 _UNAUTHORIZED = 401
 _SERVER_FAULT = 500

@@ -93,7 +93,7 @@ def review_table(*, columns: int | None) -> Table:
 
 
 def truncate_content(content: str, columns: int) -> str:
-    """Fit content into one line of so many columns; an ellipsis marks a cut."""
+    """Fit content into one line of at most `columns` columns; an ellipsis marks a cut."""
     return text_width.truncate(output.format_cell(content), columns)
 
 

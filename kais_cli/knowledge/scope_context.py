@@ -79,7 +79,7 @@ def suggest_scope(session: Session, client: KnowledgeClient, scope: str | None) 
 
 
 def _visible_paths(client: KnowledgeClient) -> set[str] | None:
-    """Return all visible scopes; None if there are very many or the service does not list them."""
+    """Return all visible scopes; None if there are too many or the service does not list them."""
     from knowledge_client.errors import KnowledgeError  # noqa: PLC0415 (loads httpx)
 
     paths, cursor = set[str](), None
