@@ -89,7 +89,7 @@ def test_an_outbox(observed: OutboxObserved, actions: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "action", [CLOSE, EPISODES, EXTRACTION], ids=lambda one: type(one).__name__
+    "action", [CLOSE, EPISODES, EXTRACTION], ids=lambda action: type(action).__name__
 )
 def test_a_call_is_sent_as_it_was_written_down(
     action: CloseRun | RecordEpisodes | RequestExtraction,
