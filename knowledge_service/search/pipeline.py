@@ -2,7 +2,7 @@
 
     parse   the query's text                  -> terms, names, dates, expected answer type
     match   posting lists of visible scopes   -> a BM25 score for each document; the best rows
-    expand  neighbours and links of the best  -> candidates with their outcomes and same keys
+    expand  neighbours and links of the best  -> candidates
     rank    ranking features and usefulness   -> results without overridden facts and duplicates
 
 Each step is a function from data to data. A store only supplies a `Snapshot`, which answers two
@@ -11,15 +11,15 @@ kinds of reads and covers visible scopes alone. `Retrieval.explain` reports the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_service.domain import facts, recall_filters
+from knowledge_service.domain import recall_filters
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import ranking
@@ -63,16 +63,23 @@ class Matches:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """Facts to read; with `candidates`, also the data that ranking needs about all of them.
+    """Facts to read, and the related data to read for others.
+
+    The cost of related data grows with the number of visible scopes, so it is requested for the
+    best facts alone, never for all candidates.
 
     Attributes:
         links_of: facts whose live links are read, with the facts at the other ends.
-        candidates: the rows that were read before, by fact number.
+        candidates: the rows that were read before, by fact number; they are not read again.
+        outcomes_of: rows whose outcomes are counted.
+        keys_of: rows with a key; the live facts of all visible scopes on these keys are read.
     """
 
-    numbers: Sequence[int]
+    numbers: Sequence[int] = ()
     links_of: Sequence[int] = ()
-    candidates: Mapping[int, Candidate] | None = None
+    candidates: Mapping[int, Candidate] = field(default_factory=dict)
+    outcomes_of: Sequence[Candidate] = ()
+    keys_of: Sequence[Candidate] = ()
 
 
 @dataclass(frozen=True)
@@ -81,16 +88,16 @@ class RowBatch:
 
     Attributes:
         links: pairs of a requested fact and a visible one.
-        same_key: live facts of all visible scopes that share a key with a candidate, with the key's
-            hash.
-        outcomes: the outcomes of runs that recalled a candidate, as far as the reader may see them.
-        success_rates: the success rates of the candidates' scopes, by scope number, under the same
-            condition.
+        same_key: live facts of all visible scopes that share a key with one of `keys_of`.
+        outcomes: the outcomes of runs that recalled one of `outcomes_of`, as far as the reader may
+            see them.
+        success_rates: the success rates of the scopes of facts with outcomes, by scope number,
+            under the same condition.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[Candidate] = ()
     links: Sequence[tuple[int, int]] = ()
-    same_key: Sequence[tuple[bytes, Candidate]] = ()
+    same_key: Sequence[Candidate] = ()
     outcomes: Mapping[int, OutcomeCounts] = field(default_factory=dict)
     success_rates: Mapping[int, float] = field(default_factory=dict)
 
@@ -196,16 +203,13 @@ def retrieve(snapshot: Snapshot, query: SearchQuery) -> Retrieval:
     selection = select(snapshot, matches, query)
     neighbours = find_neighbours(matches.scores, selection)
     candidates = {**selection.similar, **selection.rows}
-    request = request_related(selection, neighbours, candidates)
-    rows = snapshot.rows(request)
+    rows = snapshot.rows(request_linked(selection, neighbours, candidates))
     evidence = gather_evidence(matches, selection, neighbours, rows, filters)
     ranked = ranking.rank(parsed_query, evidence, now, size=max(_BATCH, 2 * query.limit))
-    if rows.outcomes:
-        ranked = ranking.apply_usefulness(ranked, evidence)
+    ranked = _rank_by_usefulness(snapshot, ranked, evidence)
     deduplicator = Deduplicator(snapshot.paths)
-    if rows.same_key and len(snapshot.paths) > 1:
-        best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
-        deduplicator.register_keys(_facts_with_keys(best, rows.same_key, filters))
+    best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
+    deduplicator.register_keys(_read_same_key(snapshot, best, filters))
     results, excluded = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
     return Retrieval(results, ranked, excluded, deduplicator, evidence.rows, matches, selection)
 
@@ -221,11 +225,7 @@ def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selectio
     while True:
         best_numbers, best_ordinals = matches.scores.best(size)
         numbers = best_numbers[count:size].tolist()
-        similar_numbers = (
-            ()
-            if count
-            else [number for number in matches.similarities if number not in set(numbers)]
-        )
+        similar_numbers = () if count else _without(matches.similarities, numbers)
         batch = snapshot.rows(RowRequest([*numbers, *similar_numbers])).candidates
         passing = _apply_filters(batch, query.filters, rejected)
         for number, ordinal in zip(numbers, best_ordinals[count:size].tolist(), strict=True):
@@ -237,6 +237,11 @@ def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selectio
         if count < size or len(rows) >= query.limit or size >= _MAX_MATCHES:
             return Selection(rows, text, ordinals, similar, rejected, count)
         size = min(size * 4, _MAX_MATCHES)
+
+
+def _without(numbers: Iterable[int], others: Iterable[int]) -> list[int]:
+    excluded = set(others)
+    return [number for number in numbers if number not in excluded]
 
 
 def _apply_filters(
@@ -312,10 +317,10 @@ def _best_neighbours(scores: Scores, nearby: Sequence[int]) -> NDArray[np.intp]:
     return ordinals
 
 
-def request_related(
+def request_linked(
     selection: Selection, neighbours: Neighbours, candidates: Mapping[int, Candidate]
 ) -> RowRequest:
-    """Request neighbours and links of the best matches, and the related data of all candidates.
+    """Request neighbours and links of the best matches.
 
     If fewer matches than `_LINKS_OF` pass the filters, a neighbour may be among the best too, so
     its links are requested as well.
@@ -361,20 +366,35 @@ def gather_evidence(
         ordinals,
         linked,
         {number: value for number, value in matches.similarities.items() if number in candidates},
-        rows.outcomes,
-        rows.success_rates,
-        neighbours.conversations if len(candidates) == len(selection.rows) else None,
+        conversations=(
+            neighbours.conversations if len(candidates) == len(selection.rows) else None
+        ),
     )
 
 
-def _facts_with_keys(
-    rows: Iterable[Candidate], same_key: Iterable[tuple[bytes, Candidate]], filters: Filters
-) -> Iterator[Candidate]:
-    """Yield the facts that pass the filters and share a key with one of the rows."""
-    keys = {facts.key_hash(row.subject, row.predicate) for row in rows if row.key}
-    for key, row in same_key:
-        if key in keys and recall_filters.is_match(row, filters):
-            yield row
+def _rank_by_usefulness(
+    snapshot: Snapshot, ranked: list[Ranked], evidence: Evidence
+) -> list[Ranked]:
+    """Read the outcomes of the ranked facts, and sort these again if there are any."""
+    if not ranked:
+        return ranked
+    rows = [evidence.rows[result.number] for result in ranked]
+    batch = snapshot.rows(RowRequest(outcomes_of=rows))
+    if not batch.outcomes:
+        return ranked
+    evidence = replace(evidence, uses=batch.outcomes, success_rates=batch.success_rates)
+    return ranking.apply_usefulness(ranked, evidence)
+
+
+def _read_same_key(
+    snapshot: Snapshot, best: Iterable[Candidate], filters: Filters
+) -> list[Candidate]:
+    """Read the facts that pass the filters and share a key with one of the best."""
+    with_key = [row for row in best if row.key]
+    if not with_key or len(snapshot.paths) < 2:  # noqa: PLR2004 - only another scope overrides
+        return []
+    batch = snapshot.rows(RowRequest(keys_of=with_key))
+    return [row for row in batch.same_key if recall_filters.is_match(row, filters)]
 
 
 def deduplicate(

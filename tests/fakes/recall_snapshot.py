@@ -103,23 +103,19 @@ class MemorySnapshot:
         return Matches(scored(documents, terms), self.similarities)
 
     def rows(self, request: RowRequest) -> CandidateRows:
-        if request.candidates is None:
-            return CandidateRows([self.by_number[number] for number in request.numbers])
         both = {pair for a, b in self.links for pair in ((a, b), (b, a))}
         links = sorted(p for p in both if p[0] in request.links_of and p[1] in self.by_number)
-        numbers = {*request.numbers, *(other for _, other in links)} - request.candidates.keys()
-        added = [self.by_number[number] for number in numbers]
-        every = {row.number: row for row in (*request.candidates.values(), *added)}
-        keys = {key_hash(row.subject, row.predicate) for row in every.values()}
-        same_key = [
-            (key, row)
-            for row in self.by_number.values()
-            if (key := key_hash(row.subject, row.predicate)) in keys and row.lifecycle == "live"
-        ]
+        linked = {other for _, other in links} - request.candidates.keys()
+        keys = {key_hash(row.subject, row.predicate) for row in request.keys_of} - {None}
+        recalled = {row.number for row in request.outcomes_of}
         return CandidateRows(
-            added,
+            [self.by_number[number] for number in dict.fromkeys((*request.numbers, *linked))],
             links,
-            [(key, row) for key, row in same_key if key is not None],
-            {number: self.used[number] for number in every if number in self.used},
+            [
+                row
+                for row in self.by_number.values()
+                if key_hash(row.subject, row.predicate) in keys and row.lifecycle == "live"
+            ],
+            {number: uses for number, uses in self.used.items() if number in recalled},
             {number: ranking.success_rate(uses) for number, uses in self.rated.items()},
         )

@@ -7,8 +7,8 @@ or to facts that were read from them.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,10 +30,10 @@ _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subj
   f.valid_until, f.recorded_at, f.closed_at, f.flags,
   CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END"""
 _ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
-_SAME_KEY = f"""SELECT k.value, {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) k
+_SAME_KEY = f"""SELECT {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
   WHERE f.lifecycle = 'live'"""
-_SAME_KEY_NUMBERS = """SELECT k.value, f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
+_SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
 # What is superseded or contradicted stands for itself; every other link brings the other end along.
 _LINKED = tuple(
@@ -130,9 +130,7 @@ class SqliteSnapshot:
         return postings.search(self._connection, self.paths, terms, self.cache)
 
     def rows(self, request: RowRequest) -> RowBatch:
-        """Read rows, and with candidates their links, outcomes and the facts with their keys."""
-        if request.candidates is None:
-            return RowBatch(self.candidates(request.numbers))
+        """Read rows, and the links, outcomes and facts with the same key that the request names."""
         links = self._links(request.links_of) if request.links_of else []
         numbers = dict.fromkeys(request.numbers)
         numbers |= {
@@ -140,18 +138,13 @@ class SqliteSnapshot:
             for _, linked_number in links
             if linked_number not in request.candidates
         }
-        added = self.candidates(list(numbers)) if numbers else []
-        candidates = [*request.candidates.values(), *added]
-        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in candidates])
-        rates: dict[int, float] = {}
-        if outcomes:
-            scope_nos = sorted({row.scope_no for row in candidates if row.number in outcomes})
-            counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
-            rates = {
-                number: ranking.success_rate(outcome_counts)
-                for number, outcome_counts in counts.items()
-            }
-        return RowBatch(added, links, self._same_key(candidates), outcomes, rates)
+        batch = RowBatch(self.candidates(list(numbers)) if numbers else [], links)
+        if request.outcomes_of:
+            outcomes, success_rates = self._outcomes(request.outcomes_of)
+            batch = replace(batch, outcomes=outcomes, success_rates=success_rates)
+        if request.keys_of:
+            batch = replace(batch, same_key=self._same_key(request.keys_of))
+        return batch
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         """Read rows as they are, or as they were known at a moment."""
@@ -165,30 +158,29 @@ class SqliteSnapshot:
         cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
         return list(map(Candidate._make, cursor))
 
-    def _same_key(self, rows: Iterable[Candidate]) -> list[tuple[bytes, Candidate]]:
-        """Read the facts of the visible scopes, live now or then, that have a key of these."""
-        if len(self.paths) < 2:  # noqa: PLR2004 - a key is overridden by another scope's only
-            return []
-        keys = {
-            key.hex()
-            for row in rows
-            if row.subject and row.predicate and (key := key_hash(row.subject, row.predicate))
+    def _outcomes(
+        self, rows: Sequence[Candidate]
+    ) -> tuple[Mapping[int, OutcomeCounts], Mapping[int, float]]:
+        """Count the outcomes of facts, and return the success rates of their scopes."""
+        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in rows])
+        if not outcomes:
+            return {}, {}
+        scope_nos = sorted({row.scope_no for row in rows if row.number in outcomes})
+        counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
+        return outcomes, {
+            number: ranking.success_rate(outcome_counts)
+            for number, outcome_counts in counts.items()
         }
-        if not keys:
-            return []
+
+    def _same_key(self, rows: Sequence[Candidate]) -> list[Candidate]:
+        """Read the facts of the visible scopes, live now or then, that have a key of these."""
+        keys = {key.hex() for row in rows if (key := key_hash(row.subject, row.predicate))}
         bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
         if self._known_at is None:
-            cursor = self._connection.execute(_SAME_KEY, bindings)
-            return [(bytes.fromhex(key), Candidate._make(row)) for key, *row in cursor]
-        key_of = {
-            number: bytes.fromhex(key)
-            for key, number in self._connection.execute(_SAME_KEY_NUMBERS, bindings)
-        }
-        return [
-            (key_of[row.number], row)
-            for row in self.candidates(list(key_of))
-            if row.lifecycle == "live"
-        ]
+            cursor: Any = self._connection.execute(_SAME_KEY, bindings)
+            return list(map(Candidate._make, cursor))
+        numbers = [number for (number,) in self._connection.execute(_SAME_KEY_NUMBERS, bindings)]
+        return [row for row in self.candidates(numbers) if row.lifecycle == "live"]
 
     def _links(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """Read links to facts of the visible scopes."""
