@@ -30,7 +30,7 @@ class ObjectChange:
 
 @dataclass(frozen=True)
 class ChangePreview:
-    """What another template would change in one instance.
+    """The changes that another template would make to one instance.
 
     Attributes:
         changes: The objects that would change.

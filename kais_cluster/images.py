@@ -132,7 +132,7 @@ class ImageBuilder(Protocol):
         """Return the digest of an image's configuration; empty if there is no such image."""
 
     def archive(self, reference: str) -> contextlib.AbstractContextManager[Path]:
-        """Write an image as a `docker save` archive, which exists for the duration of the block."""
+        """Write an image as a `docker save` archive, which exists during the block."""
 
 
 def builder_for(

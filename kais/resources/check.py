@@ -10,7 +10,7 @@ from kais.resources.field_types import Bool, Int, Line, Name, Number, Text
 
 
 class CheckType(StrEnum):
-    """What a completion check examines."""
+    """The subject of a completion check."""
 
     FILE_EXISTS = "fileExists"
     COMMAND = "command"

@@ -18,7 +18,7 @@ class PromotionPolicy(StrEnum):
 
 
 class DeletionPolicy(StrEnum):
-    """What happens to the knowledge when its KnowledgeScope is deleted."""
+    """Whether knowledge survives the deletion of its KnowledgeScope."""
 
     RETAIN = "Retain"
     DELETE = "Delete"

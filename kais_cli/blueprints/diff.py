@@ -29,7 +29,7 @@ _PROGRESS_INTERVAL = 10
 
 @dataclass(frozen=True)
 class InstanceDiff:
-    """What a new template changes in the objects of one instance.
+    """The changes that a new template makes to the objects of one instance.
 
     Attributes:
         lines: A unified diff of the objects; empty if nothing changes.

@@ -26,7 +26,7 @@ _PROGRESSING_REASONS = frozenset(
         Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.CHECKS_PENDING, Reason.RETRYING,
     }
 )  # fmt: skip
-"""Reasons of a mission that goes on by itself; its timeout and start deadline end it."""
+"""Reasons of a mission that continues by itself; its timeout and start deadline end it."""
 _MESSAGE_LIMIT = 200  # arbitrary; a message may have 4,096 characters, and doctor prints lines
 
 

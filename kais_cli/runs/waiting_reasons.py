@@ -23,7 +23,7 @@ _PENDING = frozenset({Reason.RECORDING_PENDING, Reason.RUN_OPEN})
 
 @dataclass(frozen=True)
 class WaitReason:
-    """What an object waits for, with the message of its condition."""
+    """Why an object waits: its kind, and the reason and message of its condition."""
 
     kind: str
     reason: str

@@ -21,7 +21,7 @@ _OWNER = "keeper"  # pid and start time of the process that will stop the contro
 def control_plane(
     *, report: subprocesses.Reporter = subprocesses.print_line, parent: Path | None = None
 ) -> Iterator[cluster.HostCluster]:
-    """Run a control plane without a node for the duration of the block.
+    """Run a control plane without a node during the block.
 
     Raises:
         StartFailed: It did not start.

@@ -131,7 +131,7 @@ class BuildahBuilder:
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
-        """Write an image as a `docker save` archive, which exists for the duration of the block."""
+        """Write an image as a `docker save` archive, which exists during the block."""
         with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
             archive = Path(scratch) / "image.tar"
             self._buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")

@@ -95,7 +95,7 @@ class DockerBuilder:
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
-        """Write an image as a `docker save` archive, which exists for the duration of the block."""
+        """Write an image as a `docker save` archive, which exists during the block."""
         with tempfile.TemporaryDirectory(prefix="kais-image-") as scratch:
             archive = Path(scratch) / "image.tar"
             self.run(["docker", "save", "--output", archive, reference])
