@@ -1,4 +1,4 @@
-"""The whole store over one file: opens it, migrates it, and puts the parts together."""
+"""The whole store in one file: opens it, migrates it, and combines the repositories."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from knowledge_service.store.sqlite.repositories.scopes import Scopes
 from knowledge_service.store.sqlite.repositories.usage import Usage
 from knowledge_service.store.sqlite.repositories.vectors import Vectors
 
-# A number in the file's first page that nobody reads. An update of a row to what it is already
-# would write nothing, and succeed on a disk that takes no writes.
+# A number in the file's first page that nothing reads. An update of a row to the same value would
+# write nothing, and succeed on a disk that takes no writes.
 _TOUCH = "PRAGMA user_version=0"
-# Whoever asks whether the store is ready, as a kubelet does, waits 5 s.
+# A readiness probe of the kubelet waits 5 s.
 _LOOK_S = 3.0
 _META = "SELECT value FROM meta WHERE key = ?"
 
@@ -57,9 +57,9 @@ class SqliteStore(
     """The `Store` port on one SQLite file, which this process owns until `close`.
 
     Raises:
-        FileLocked: another process has the file.
-        SchemaTooNew: a newer version wrote it.
-        StartupError: it cannot be opened.
+        FileLocked: another process has locked the file.
+        SchemaTooNew: a newer version wrote the file.
+        StartupError: the file cannot be opened.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SqliteStore(
         except BaseException:
             self._lock.close()
             raise
-        # A restored file is an opened one: whoever opens it has the registrations repeated.
+        # Each opening counts as a restore, so that the operator repeats its registrations.
         self._identity = StoreIdentity(id=store_id, epoch=int(clock().timestamp()))
 
     def _open(self, path: Path, clock: clocks.Clock, progress: Progress) -> str:
@@ -110,22 +110,25 @@ class SqliteStore(
         return self._identity
 
     def latest(self) -> datetime:
-        """Look at the end of the log."""
+        """Return the time of the last event in the log."""
         return times.from_us(self._writer.latest_us)
 
     def receipts_waiting_s(self) -> float:
-        """Return for how long the oldest receipt without a run has waited to be stored."""
+        """Return how many seconds the oldest receipt without a run has waited to be stored."""
         return self._writer.deferred.waiting_s
 
     def erased_pending_s(self) -> float:
-        """Return for how long the write-ahead log has held erased bytes; 0 when it holds none."""
+        """Return the seconds that the write-ahead log has held erased bytes; 0 if it holds none."""
         return self._writer.erased_since_s or 0.0
 
     def check(self) -> None:
-        """Have the writer commit, which writes nothing unless the disk is in doubt.
+        """Check that the writer can commit, without a write unless the disk is in doubt.
 
-        After a write that failed, or when there is little room, one page is written that stays as
-        it is: whether the disk takes writes again is told by a write only.
+        After a failed write, or when there is little room, one page is written unchanged, because
+        only a write shows whether the disk takes writes again.
+
+        Raises:
+            StoreUnavailable: the store cannot write.
         """
         is_in_doubt = self._writer.write_error is not None or not self._file.has_room_for_writes()
         touch = _TOUCH if is_in_doubt else "SELECT 1"
@@ -134,14 +137,18 @@ class SqliteStore(
             raise self._writer.write_error
 
     def check_alive(self) -> None:
-        """Look whether a commit ever failed."""
+        """Check whether a commit has failed for good.
+
+        Raises:
+            StoreUnavailable: nothing can be written until a restart.
+        """
         if self._writer.fatal_error:
             raise self._writer.fatal_error
 
     def close(self) -> None:
-        """Finish what is queued, fold the log into the file, let go of it whatever comes.
+        """Finish the queued writes, checkpoint the log, and release the file in any case.
 
-        Closing what is closed changes nothing.
+        Closing twice has no effect.
         """
         if self._lock.closed:
             return

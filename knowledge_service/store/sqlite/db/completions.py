@@ -9,18 +9,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 Waiting = Future[Any] | asyncio.Future[Any]
-"""Who waits: a thread, or somebody in an event loop."""
+"""The future of a caller in a thread, or in an event loop."""
 
 
 class Completion(NamedTuple):
-    """What becomes of a job."""
+    """The outcome of a job."""
 
     future: Waiting
     result: Any
     error: BaseException | None
 
     def resolve(self) -> None:
-        """Wake who waits, unless it has gone."""
+        """Wake the caller, unless it has cancelled."""
         if self.future.cancelled():
             return
         if self.error is None:
@@ -30,7 +30,7 @@ class Completion(NamedTuple):
 
 
 def resolve(completions: Sequence[Completion]) -> None:
-    """Wake who waits: threads here, event loops by one call each."""
+    """Wake the callers: threads here, event loops by one call each."""
     loops: dict[asyncio.AbstractEventLoop, list[Completion]] = {}
     for completion in completions:
         if isinstance(completion.future, Future):
@@ -38,7 +38,7 @@ def resolve(completions: Sequence[Completion]) -> None:
         else:
             loops.setdefault(completion.future.get_loop(), []).append(completion)
     for loop, loop_completions in loops.items():
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits there any more
             loop.call_soon_threadsafe(_resolve_all, loop_completions)
 
 

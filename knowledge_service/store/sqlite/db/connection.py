@@ -1,8 +1,8 @@
-"""Opening the file: the lock that makes this process its owner, connections, errors of SQLite.
+"""Opens the file: the lock that makes this process its owner, connections, errors of SQLite.
 
-WAL with synchronous=FULL: a commit survives a power cut. The writer's connection checkpoints, and
-that of `wal_checkpoint` beside it: a bundled SQLite of at least 3.51.3 keeps the WAL-reset defect
-of older versions away.
+WAL with synchronous=FULL: a commit survives a power cut. Both the writer's connection and that of
+`wal_checkpoint` run checkpoints. The bundled SQLite of at least 3.51.3 lacks the WAL-reset defect
+of older versions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from knowledge_service.errors import (
 from knowledge_service.event_log import event_payloads
 from knowledge_service.search.postings import segment_codec
 
-# With less a volume counts as full: some of the largest facts and their index.
+# With less room than this a volume counts as full: some of the largest facts and their index.
 _ROOM = 1 << 20
-# How long a connection waits for what another one holds.
+# How long a connection waits for a lock of another one, in milliseconds.
 BUSY_MS = 5000
 _OLDEST_SQLITE = (3, 51, 3)
 
@@ -36,10 +36,10 @@ UNREADABLE: tuple[type[Exception], ...] = (
 )
 """Damage that SQLite does not notice."""
 FAILURES: tuple[type[Exception], ...] = (apsw.Error, *UNREADABLE)
-"""Whatever a file that is read may be at fault for."""
+"""Every error that reading a faulty file can cause."""
 
-# What the disk or the machine does to us; any other error of SQLite is a fault of ours and stays
-# loud.
+# Failures of the disk or the machine. Any other error of SQLite is our own fault and is not
+# handled.
 ENVIRONMENTAL: tuple[type[Exception], ...] = (
     apsw.IOError,
     apsw.FullError,
@@ -78,10 +78,10 @@ def unavailable_error(exc: Exception) -> StoreUnavailable:
 
 
 def is_transient(exc: Exception) -> bool:
-    """Tell whether a failed commit left the disk as it was, so that a later one may succeed.
+    """Return whether a failed commit left the disk as it was, so that a later one may succeed.
 
-    In a log that is only appended to, what a failed write left behind is written over. A failed
-    fsync is another thing: the kernel reports it once and forgets what it did not write.
+    In an append-only log, the next write overwrites what a failed one left behind. A failed fsync
+    is different: the kernel reports it once and forgets what it did not write.
     """
     if isinstance(exc, apsw.IOError):
         return getattr(exc, "extendedresult", None) == int(apsw.SQLITE_IOERR_WRITE)
@@ -89,9 +89,9 @@ def is_transient(exc: Exception) -> bool:
 
 
 def damaged_error(path: Path, exc: Exception) -> StartupError:
-    """Say that the file is a database that cannot be read, or none at all, or cannot be had now.
+    """Return an error for a file that is damaged, is not a database, or is not accessible now.
 
-    What a disk without room says is no damage: a copy in its place would be older.
+    An error of a full disk is not damage: a copy in the file's place would be older.
     """
     if isinstance(exc, ENVIRONMENTAL) and not isinstance(exc, (*_DAMAGE, *UNREADABLE)):
         return StartupError(
@@ -106,7 +106,7 @@ def damaged_error(path: Path, exc: Exception) -> StartupError:
 
 
 def error_text(exc: Exception) -> str:
-    """Say what the disk did; SQLite's own words for a failed write can be "not an error"."""
+    """Describe a disk error; SQLite's own text for a failed write can be "not an error"."""
     if isinstance(exc, apsw.FullError):
         return "the disk is full"
     if isinstance(exc, apsw.IOError):
@@ -115,7 +115,7 @@ def error_text(exc: Exception) -> str:
 
 
 class File:
-    """The database's place on the disk: which file it was when it was opened."""
+    """The database's file on the disk, and its identity when it was opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -123,10 +123,10 @@ class File:
         self._handle = os.open(path, os.O_RDONLY)
 
     def check(self) -> None:
-        """Let pass while the path still names the opened file.
+        """Check that the path still names the opened file.
 
         Raises:
-            StoreUnavailable: it does not, so that whatever is written would be lost.
+            StoreUnavailable: it does not, so that every write would be lost.
         """
         if self._identity_on_disk() != self._opened:
             raise StoreUnavailable(
@@ -135,15 +135,15 @@ class File:
             )
 
     def sync(self) -> None:
-        """Have on the disk what was written to the file."""
+        """Flush to the disk what was written to the file."""
         os.fdatasync(self._handle)
 
     def close(self) -> None:
-        """Let go of it when no connection is left: any handle that is closed ends their locks."""
+        """Close the handle. No connection may be left: closing any handle releases their locks."""
         os.close(self._handle)
 
     def has_room_for_writes(self) -> bool:
-        """Tell whether the volume is writable and has room, as far as it says without a write."""
+        """Return whether the volume reports that it is writable and has room; writes nothing."""
         try:
             filesystem = os.statvfs(self._path)
         except OSError:
@@ -152,7 +152,7 @@ class File:
         return not is_readable_only and filesystem.f_bavail * filesystem.f_frsize >= _ROOM
 
     def free_bytes(self) -> int:
-        """Return how many bytes the volume has left; 0 when it does not say."""
+        """Return the free bytes of the volume; 0 when they are unknown."""
         try:
             filesystem = os.statvfs(self._path)
         except OSError:
@@ -168,11 +168,11 @@ class File:
 
 
 def lock(path: Path) -> IO[str]:
-    """Take the file's lock for as long as the returned handle is open.
+    """Lock the file for as long as the returned handle is open.
 
     Raises:
-        FileLocked: another process has it.
-        StartupError: the directory takes no files.
+        FileLocked: another process has locked it.
+        StartupError: no file can be created in the directory.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,10 +194,10 @@ def lock(path: Path) -> IO[str]:
 
 
 def open_writer(path: Path) -> apsw.Connection:
-    """Open the one connection that writes.
+    """Open the only writing connection.
 
     Raises:
-        StartupError: the file cannot be opened or is no database.
+        StartupError: the file cannot be opened or is not a database.
     """
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < _OLDEST_SQLITE:
@@ -210,7 +210,7 @@ def open_writer(path: Path) -> apsw.Connection:
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             connection.execute(
                 "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-65536;"
-                # What is erased is overwritten: free pages would keep the words of erased facts.
+                # Erased bytes are overwritten: free pages would keep the text of erased facts.
                 " PRAGMA secure_delete=ON"
             )
         except (apsw.Error, StartupError):
@@ -226,7 +226,11 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def _refuse_foreign(connection: apsw.Connection) -> None:
-    """Let pass an empty file and one of ours, before anything is changed in it."""
+    """Check that the file is empty or a database of this service, before anything in it changes.
+
+    Raises:
+        StartupError: it is another database.
+    """
     tables = {name for (name,) in connection.execute(TABLES)}
     if tables and "migration" not in tables:
         raise StartupError(
@@ -235,14 +239,14 @@ def _refuse_foreign(connection: apsw.Connection) -> None:
 
 
 def begin_serving(connection: apsw.Connection) -> None:
-    """Have what a savepoint would restore in memory: in a file it costs a write for each page.
+    """Keep the journal of savepoints in memory: in a file it costs a write for each page.
 
-    Not for upkeep: a statement that goes through a whole table would hold all of it there.
+    Do not use this for maintenance: a statement over a whole table would keep all of it in memory.
     """
     connection.execute("PRAGMA temp_store=MEMORY")
 
 
 def close_connection(connection: apsw.Connection) -> None:
-    """Close a connection that failed; what the disk says to that is nothing new."""
+    """Close a failed connection; an error of the disk at this point adds nothing."""
     with suppress(apsw.Error):
         connection.close()

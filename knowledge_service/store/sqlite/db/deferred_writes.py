@@ -1,8 +1,10 @@
-"""Work that no caller waits for, such as receipts without a run: bounded in number and in age.
+"""A queue of work that no caller waits for, such as receipts without a run.
 
-It goes beside the writes of others, a few jobs to a commit. What has waited for its time goes with
-the next commit, many at once, so that a slow disk, which makes few commits, does not leave them
-behind. When even that is not enough, more work is refused: it would be written ever later.
+Its size and the age of its jobs are bounded.
+
+A few jobs are added to each commit of other writes. Jobs that are due go with the next commit, many
+at once, so that a slow disk, which makes few commits, does not leave them behind. If that is not
+enough, further jobs are rejected, because they would be written ever later.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from knowledge_service.errors import StoreUnavailable
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 DELAY_S = 0.5
-"""How long a job may be put off."""
+"""How long a job may be delayed."""
 # Some kilobytes each.
 _MAX_JOBS = 4_096
-# What waits for longer is on a disk that does not keep up.
+# If a job waits longer, the disk is too slow.
 _OLDEST_S = 5.0
 # The maximum number of due jobs in one commit, which delays a waiting caller by some 20 ms.
 _PORTION = 128
@@ -38,12 +40,12 @@ class Deferred(Generic[T]):
         self._is_refusing = False
 
     def __len__(self) -> int:
-        """Count the jobs that wait."""
+        """Count the waiting jobs."""
         return len(self._jobs)
 
     @property
     def waiting_s(self) -> float:
-        """Return for how long the oldest job has waited; 0 when none waits."""
+        """Return how many seconds the oldest job has waited; 0 when none waits."""
         with self._lock:
             return self._monotonic() - self._jobs[0][0] if self._jobs else 0.0
 
@@ -51,7 +53,7 @@ class Deferred(Generic[T]):
         """Enqueue a job.
 
         Raises:
-            StoreUnavailable: the disk does not keep up with those that wait.
+            StoreUnavailable: the disk is too slow for the waiting jobs.
         """
         with self._lock:
             now_s = self._monotonic()
@@ -68,7 +70,7 @@ class Deferred(Generic[T]):
             self._jobs.append((now_s, job))
 
     def take(self, minimum: int) -> list[T]:
-        """Dequeue at least `minimum` jobs, oldest first, or more when more are due."""
+        """Dequeue `minimum` jobs, oldest first, or more when more are due."""
         with self._lock:
             due_s = self._monotonic() - DELAY_S
             jobs: list[T] = []

@@ -1,4 +1,4 @@
-"""The tables of the event log: `event`, and `payload` beside it."""
+"""The tables of the event log: `event` and `payload`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqliteEventTable:
         self._connection = connection
 
     def entries(self, first: int = 1, last: int = NEWEST) -> Iterator[LogEntry]:
-        """Return the events from one number to another, in order."""
+        """Return the events from `first` to `last`, in order."""
         return map(_entry, self._connection.execute(_SPAN, (first, last)))
 
     def entries_of_type(self, kind: str) -> Iterator[LogEntry]:
@@ -46,7 +46,7 @@ class SqliteEventTable:
         return map(_entry, self._connection.execute(_OF_TYPE, (kind,)))
 
     def stray_payloads(self) -> Iterable[int]:
-        """Return the numbers under which a payload, but no event, is stored."""
+        """Return the numbers of payloads without an event."""
         return (int(str(seq)) for (seq,) in self._connection.execute(_STRAY))
 
     def last_row(self) -> EventRow | None:
@@ -55,7 +55,7 @@ class SqliteEventTable:
         return EventRow(*rows[0]) if rows else None
 
     def insert(self, entries: Sequence[LogEntry]) -> None:
-        """Store events and their payloads, with one statement a table."""
+        """Store events and their payloads, with one statement for each table."""
         self._connection.executemany(_INSERT, [entry.row for entry in entries])
         payloads = [
             (row.seq, payload.salt, payload.data) for row, payload in entries if payload is not None
@@ -63,7 +63,7 @@ class SqliteEventTable:
         self._connection.executemany(_INSERT_PAYLOAD, payloads)
 
     def replace_payload(self, seq: int, payload: StoredPayload) -> None:
-        """Store another payload for an event."""
+        """Replace an event's payload."""
         self._connection.execute(_REPLACE, (payload.salt, payload.data, seq))
 
     def delete_payload(self, seq: int) -> None:

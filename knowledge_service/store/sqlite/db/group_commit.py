@@ -1,4 +1,4 @@
-"""What the jobs of one commit leave to its end: the index is written for all of them together."""
+"""Work at the end of a commit: the facts of all its jobs are indexed together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 
 
 class GroupCommit:
-    """What the jobs of a commit leave to its end."""
+    """Collects the index changes of a commit's jobs."""
 
     def __init__(self) -> None:
         self._unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
@@ -18,10 +18,10 @@ class GroupCommit:
         self._emptied: set[int] = set()
         self.moves_scopes = False
         self.is_begun = False
-        """Whether a job has written something that a later one must not take back."""
+        """Whether a job has written something that the rollback of a later one must not undo."""
 
     def take(self, tx: Transaction) -> None:
-        """Add what one job leaves."""
+        """Add the index changes of one job."""
         for scope_no in tx.emptied:
             self._emptied.add(scope_no)
             self._unindexed.pop(scope_no, None)
@@ -33,11 +33,11 @@ class GroupCommit:
 
     @property
     def erases(self) -> bool:
-        """Tell whether facts leave the index."""
+        """Return whether facts leave the index."""
         return bool(self._erased or self._emptied)
 
     def index(self, connection: apsw.Connection) -> ErasedDocuments:
-        """Index what the jobs wrote, all facts of a scope together; return what left the index."""
+        """Index new facts, those of a scope together; return the documents that left the index."""
         blanked: dict[int, list[int] | None] = dict.fromkeys(self._emptied)
         for scope_no in self._emptied:
             postings.clear_scope(connection, scope_no)

@@ -1,7 +1,7 @@
 """The index in a table: written in the fact's own transaction, read in one snapshot.
 
-A row's key is scope, bucket and first document in one number. What a row holds and when rows are
-joined is `search.postings.merge_policy`'s to say; nothing is left to fold later.
+A row's key is scope, bucket and first document in one number. `search.postings.merge_policy`
+determines the content of rows and when they are merged; no merge is left for later.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
 
 VERSION = f"segments-2 {analyser.VERSION}"
-"""What `meta.index` must be; an index of another version is made anew."""
+"""The required value of `meta.index`; an index of another version is rebuilt."""
 
 Text = str | bytes
-"""A text, or what `term_ids.term_ids_of` returns for it."""
+"""A text, or the result of `term_ids.term_ids_of` for it."""
 
 
 class Erased(NamedTuple):
@@ -35,12 +35,12 @@ class Erased(NamedTuple):
     text: Text
 
 
-# 2**28 documents a scope, 2**11 buckets, 2**24 scopes: together one positive key.
+# 2**28 documents in a scope, 2**11 buckets, 2**24 scopes: together one positive key.
 _BUCKET, _SCOPE = 28, 39
 _FIRST = (1 << _BUCKET) - 1
 _BUCKETS = (1 << (_SCOPE - _BUCKET)) - 1
 
-# A search that keeps nothing for later still reads nothing twice.
+# The cache of a search without a shared one, so that it reads nothing twice.
 _ONE_SEARCH = 1 << 24
 
 _KEYS = "SELECT key FROM posting WHERE key >= ? AND key < ? ORDER BY key"
@@ -59,7 +59,7 @@ _CLEAR = "DELETE FROM posting"
 
 
 def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, Text]]) -> None:
-    """Index the texts of new facts of one scope, given by ascending number."""
+    """Index the texts of new facts of one scope, in ascending order of their numbers."""
     packed_texts = [
         (fact_no, term_ids.term_ids_of(text) if isinstance(text, str) else text)
         for fact_no, text in texts
@@ -69,10 +69,9 @@ def add(connection: apsw.Connection, scope_no: int, texts: Iterable[tuple[int, T
 
 
 def erase(connection: apsw.Connection, erased: Erased) -> int | None:
-    """Put a tombstone in the place of a fact; return the place.
+    """Replace a fact with a tombstone; return its position, or None when there is no such fact.
 
-    All other facts keep theirs, so that only rows of the fact's own run are written. None when the
-    scope has no such fact.
+    The positions of other facts do not change, so only rows of the fact's own segment are written.
     """
     scope_no, fact_no, text = erased
     row = _row_holding(connection, scope_no, fact_no)
@@ -106,9 +105,9 @@ def search(
     term_weights: Mapping[str, float],
     cache: LruCache | None = None,
 ) -> bm25.Scores:
-    """Score the facts of some scopes by weighted words; nothing outside of these is read.
+    """Score the facts of some scopes by weighted terms; nothing outside these scopes is read.
 
-    What was decoded before is read from and stored in `cache`.
+    Decoded postings are read from `cache` and added to it.
     """
     return bm25.search(
         Snapshot(connection), cache or LruCache(_ONE_SEARCH), scope_nos, term_weights
@@ -122,13 +121,13 @@ class Snapshot:
         self._connection = connection
 
     def counts(self, scope_nos: Sequence[int]) -> dict[int, int]:
-        """Look at the last run of each scope."""
+        """Return the number of documents of each scope, from its last segment."""
         scopes_json = json.dumps(list(scope_nos))
         rows: Any = self._connection.execute(_COUNTS, (scopes_json,))
         return {scope_no: (key & _FIRST) + size for scope_no, key, size in rows}
 
     def rows(self, ranges: Sequence[RowRange]) -> Rows:
-        """Read all ranges of keys at once."""
+        """Read all ranges of keys with one statement."""
         keys = []
         for scope_no, bucket, first, end in ranges:
             low = _key(scope_no, bucket, 0)
@@ -175,7 +174,7 @@ def _rows(
 
 
 def _row_holding(connection: apsw.Connection, scope_no: int, fact_no: int) -> Row | None:
-    """Find the row of documents that holds a fact: their numbers ascend, but for tombstones."""
+    """Find the row of documents with a fact: apart from tombstones, the numbers ascend."""
     low = _key(scope_no, DOCUMENTS, 0)
     keys = [key for (key,) in connection.execute(_KEYS, (low, low + _FIRST))]
 

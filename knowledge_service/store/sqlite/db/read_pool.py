@@ -1,4 +1,4 @@
-"""The connections that read: a few, each use of one a snapshot that ends in time."""
+"""A small pool of reading connections; each use is a snapshot with a time limit."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from knowledge_service.errors import ReadTimeout, StoreDamaged, StoreUnavailable
 from knowledge_service.search.postings.cache import VersionedCache
 from knowledge_service.store.sqlite.db import connection as connections
 
-# Queries release the GIL in SQLite only, so more readers than this add memory and no speed. Lists
-# and searches leave one to what reads a row or two, as authentication does.
+# Queries release the GIL in SQLite only, so more readers would add memory and no speed. Lists and
+# searches leave one connection to short reads, such as authentication.
 READERS = 6
 _BULK_READERS = 3
-# More recalls at once take the interpreter's lock from each other: with four of them 16 clients
-# had up to a fifth fewer answers than with two.
+# More concurrent recalls compete for the interpreter's lock: with four of them 16 clients had up to
+# a fifth fewer answers than with two.
 _SEARCH_READERS = 2
-# Pages of each reader; most of what recalls read of the index is kept decoded beside them.
+# The page cache of each reader; most index data of recalls is also cached in decoded form.
 _PAGES_KIB = 12_288
 _CACHE_BYTES = 80 << 20
 # A client that waits 10 s for an answer gets the reason instead.
 TIME_LIMIT = timedelta(seconds=8)
-# Instructions of SQLite between two looks at the clock, some milliseconds; a recall has fewer.
+# SQLite instructions between two checks of the clock, some milliseconds; a recall has fewer.
 _PROGRESS_STEPS = 250_000
 
 
 class _Reader:
-    """One connection that reads, and the moment at which what it reads is ended."""
+    """One reading connection, and the deadline of its current read."""
 
     def __init__(self, path: Path) -> None:
         self.ends_at_s = 0.0
@@ -45,15 +45,15 @@ class _Reader:
         self.connection.set_progress_handler(self.is_late, _PROGRESS_STEPS)
 
     def is_late(self) -> bool:
-        """Tell SQLite whether to stop."""
+        """Return whether SQLite must stop."""
         return time.monotonic() > self.ends_at_s
 
 
 class ReadPool:
-    """A pool of connections that read; each use is one snapshot.
+    """A pool of reading connections; each use is one snapshot.
 
-    Snapshots share `postings_cache`. A read that takes longer than `time_limit` is interrupted,
-    so that it holds up nobody else for ever.
+    The snapshots share `postings_cache`. A read that takes longer than `time_limit` is ended, so
+    that it cannot block others for ever.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class ReadPool:
         """Borrow a connection inside a read transaction.
 
         Raises:
-            StoreUnavailable: the database cannot be read, or not by one more caller.
-            ReadTimeout: what was read took longer than it may.
+            StoreUnavailable: the database cannot be read, or all connections are busy.
+            ReadTimeout: the read took longer than the time limit.
         """
         reader = self._borrowed()
         connection = reader.connection
@@ -111,24 +111,24 @@ class ReadPool:
             self._free.put(reader)
 
     def wait_for_open_snapshots(self) -> None:
-        """Wait until all snapshots have ended that are open now, or for as long as one may take."""
+        """Wait until all snapshots that are open now have ended, at most for the time limit."""
         with self._ended:
             open_now = set(self._open)
             self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
 
     def search_connection(self) -> AbstractContextManager[apsw.Connection]:
-        """Borrow as `snapshot` does for what keeps a processor busy; the others wait their turn.
+        """Borrow like `snapshot` for CPU-bound reads, of which only a few run at once.
 
         Raises:
-            StoreUnavailable, ReadTimeout: as `snapshot`.
+            StoreUnavailable, ReadTimeout: as for `snapshot`.
         """
         return self._in_turn(self._searching)
 
     def bulk_connection(self) -> AbstractContextManager[apsw.Connection]:
-        """Borrow as `snapshot` does for what may read much; other readers stay for the rest.
+        """Borrow like `snapshot` for large reads, which leave some connections to other reads.
 
         Raises:
-            StoreUnavailable, ReadTimeout: as `snapshot`.
+            StoreUnavailable, ReadTimeout: as for `snapshot`.
         """
         return self._in_turn(self._browsing)
 

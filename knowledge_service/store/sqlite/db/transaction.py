@@ -1,7 +1,7 @@
-"""One write: statements, the moment it happens at, ids, and what it adds to the event log.
+"""One write: its statements, its time, new ids, and its events.
 
-What a write changes it says as an event; `record` appends it and applies it to the tables, so that
-a replay of the log does exactly what the write did.
+A write describes each change as an event. `record` appends the event and applies it to the tables,
+so that a replay of the log does exactly what the write did.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOVING = ("scope.", "realm.", "principal.")
 
 
 class Transaction:
-    """What a job of the writer works with. `at_us` never goes back, whatever the clock does."""
+    """The context of a writer's job. `at_us` never decreases, even if the clock does."""
 
     def __init__(
         self, connection: apsw.Connection, head: ChainHead, ids: Uuid7Generator, now: datetime,
@@ -38,7 +38,7 @@ class Transaction:
         self.equals = equals
         self.at_us = max(head.at, times.to_us(now))
         self.now = times.from_us(self.at_us)
-        """The moment of this write."""
+        """The time of this write."""
         self._appender = EventAppender(SqliteEventTable(connection), head, self.at_us)
         self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
         self.erased: list[postings.Erased] = []
@@ -68,69 +68,70 @@ class Transaction:
         return self.connection.execute(sql, bindings).fetchall()
 
     def changes(self) -> int:
-        """Return how many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
         return int(self.connection.changes())
 
     def index(self, scope_no: int, texts: Iterable[tuple[int, postings.Text]]) -> None:
-        """Have the texts of new facts indexed before the commit, with those of other writes."""
+        """Index the texts of new facts before the commit, together with those of other writes."""
         self.unindexed.setdefault(scope_no, []).extend(texts)
 
     def unindex(self, scope_no: int, fact_no: int, text: postings.Text) -> None:
-        """Have a fact, indexed by this text, leave the index before the commit."""
+        """Remove a fact that was indexed by this text from the index before the commit."""
         self.erased.append(postings.Erased(scope_no, fact_no, text))
 
     def unindex_scope(self, scope_no: int) -> None:
-        """Have all facts of a scope leave the index before the commit."""
+        """Remove all facts of a scope from the index before the commit."""
         self.emptied.append(scope_no)
 
     def new_id(self) -> str:
-        """Return a new id, later than all before it."""
+        """Return a new id, which sorts after all earlier ones."""
         return self._ids.generate(self.now)
 
     def new_ids(self, count: int) -> list[str]:
-        """Return so many new ids, in their order."""
+        """Return `count` new ids in ascending order."""
         return self._ids.generate_batch(self.now, count)
 
     def record(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
-        """Append an event and do to the tables what it says."""
+        """Append an event and apply it to the tables."""
         event = self.append(kind, scope_no=scope_no, actor=actor, parts=parts)
         projections.apply(self.connection, event)
         return event
 
     def record_all(self, kind: str, events: Sequence[PendingEvent]) -> None:
-        """Append events of a kind as `record` does, with one statement a table of the log."""
+        """Append and apply events of one type, with one statement for each table of the log."""
         for event in self.append_all(kind, events):
             projections.apply(self.connection, event)
 
     def append(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
-        """Append an event whose projection the caller applies; each part can be erased alone."""
+        """Append an event without applying it; its parts can be erased separately."""
         return self.append_all(kind, [PendingEvent(scope_no, actor, parts)])[0]
 
     def append_all(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
-        """Append events of a kind as `append` does, with one statement a table."""
+        """Append events of one type like `append`, with one statement for each table."""
         self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
         return self._appender.append(kind, events)
 
     def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:
-        """Append events whose parts are JSON already; return their numbers."""
+        """Append events with parts that are JSON already; return their numbers."""
         self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
         return self._appender.append_encoded(kind, events)
 
 
 class BatchableJob(ABC):
-    """A job that can be done together with others of its kind, for less than each alone."""
+    """A job that can be merged with others of its kind, at less cost than running each alone."""
 
     @abstractmethod
     def __call__(self, tx: Transaction) -> Any:
-        """Do it alone."""
+        """Run the job alone."""
 
     @abstractmethod
     def run_batch(self, tx: Transaction, jobs: Sequence[Any]) -> list[Any]:
-        """Do some of these jobs, of which this is the first, as if one after the other.
+        """Run the first of some jobs of this kind, with the effect of running them one by one.
 
-        The results are those of the first ones; a job that must be alone ends the list.
+        `jobs` begins with this job. The results are those of the first jobs; a job that must run
+        alone ends the list.
         """

@@ -1,9 +1,9 @@
-"""Checkpoints the write-ahead log in a thread of its own, so that no commit waits for it.
+"""Checkpoints the write-ahead log in its own thread, so that no commit waits for it.
 
-A thread with a connection of its own copies what the log has while commits go on behind it. It can
-never catch up with a busy writer, and a log that is not copied to its end is never begun anew. So
-the writer does the last step itself, between two commits, when little is left. Where the thread
-cannot, on a disk that fails for instance, the writer folds alone, as SQLite would have it.
+The thread copies the log through its own connection while commits continue. It can never catch up
+with a busy writer, and a log that is not copied to its end is never restarted. So the writer itself
+does the last step, between two commits, when little is left. If the thread cannot checkpoint, for
+example because the disk fails, the writer does it alone, as SQLite does by default.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from knowledge_service.store.sqlite.db import connection
 from knowledge_service.workers.background import BackgroundWorker
 
 _log = logging.getLogger(__name__)
-# Pages of 4 KiB in the log. The same pages are written again and again, so a longer log is less to
-# copy; a process that is killed reads its log when it starts.
+# Length of the log in pages of 4 KiB. The same pages are written repeatedly, so a longer log has
+# less to copy. A process that is killed reads its log at the next start.
 _CHECKPOINT_PAGES = 4_000
-# So many times as long, nobody else has folded it.
+# At this multiple of that length, the thread has failed and the writer checkpoints alone.
 _ALONE = 4
 _PAUSE_S = 1.0
-# The thread goes over what came while it folded until so little is left for the writer, which
-# everybody waits for, or it has tried so often: a writer can be faster than the disk.
+# The thread copies what arrived meanwhile until this little is left for the writer, which delays
+# every caller, or until it has tried this often: a writer can be faster than the disk.
 _SHORT_WAL_PAGES, _TIMES = 500, 4
 _WAL_SIZE = "SELECT count(*) FROM sqlite_schema"
 _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
-_PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # waits for nobody, and nobody for it
+_PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # blocks nobody and waits for nobody
 
 
 class Checkpointer(BackgroundWorker):
-    """The thread, and what it shares with the writer."""
+    """The checkpoint thread, and the state that it shares with the writer."""
 
     def __init__(
         self, path: Path, file: connection.File, *, checkpoint_pages: int = _CHECKPOINT_PAGES
@@ -52,18 +52,18 @@ class Checkpointer(BackgroundWorker):
         self.on_short: Callable[[], None] = lambda: None
         """Called from the thread when little is left, after `shorten`."""
         self.at_work = threading.Lock()
-        """Held while the log is folded: who needs the whole log for itself takes it."""
+        """Held during a checkpoint; take it to use the whole log exclusively."""
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         self._connection.wal_autocheckpoint(0)
         # A connection that has read nothing does not know that there is a log.
         self._connection.execute(_WAL_SIZE).fetchall()
 
     def watch(self, writing: apsw.Connection) -> None:
-        """Look how long the log is after each commit, in the place of SQLite's own folding."""
+        """Check the log's length after each commit, in place of SQLite's automatic checkpoint."""
         writing.set_wal_hook(self._grown)
 
     def finish(self, writing: apsw.Connection) -> None:
-        """Do what is left between two commits: little, unless the thread cannot fold at all."""
+        """Finish the checkpoint between two commits; little is left unless the thread failed."""
         if not self._is_nearly_done and self._pages < _ALONE * self._after:
             return
         self._is_nearly_done = False
@@ -73,16 +73,16 @@ class Checkpointer(BackgroundWorker):
 
     @property
     def is_short(self) -> bool:
-        """Tell whether little of the log is left to fold."""
+        """Return whether little of the log is left to checkpoint."""
         return self._is_nearly_done or self._pages - self._folded < _SHORT_WAL_PAGES
 
     def shorten(self) -> None:
-        """Have the thread fold now, however short the log is."""
+        """Start a checkpoint in the thread now, however short the log is."""
         self._is_to_shorten = True
         self.wake()
 
     def stop(self) -> None:
-        """End the thread and let go of the file."""
+        """End the thread and close its connection."""
         super().stop()
         connection.close_connection(self._connection)
 
@@ -101,12 +101,12 @@ class Checkpointer(BackgroundWorker):
             with self.at_work:
                 for _ in range(_TIMES):
                     _, self._folded = self._connection.wal_checkpoint(mode=_PASSIVE)
-                    # SQLite does so only with the end of the log, which is the writer's to fold.
+                    # SQLite syncs only at the end of the log, which the writer copies.
                     self._file.sync()
                     if self._pages - self._folded < _SHORT_WAL_PAGES:
                         break
         except apsw.BusyError:
-            return  # somebody else folds it now; after the next commit it is looked at again
+            return  # another connection checkpoints now; the next commit checks again
         except _FAILED as exc:
             _log.warning(
                 "the write-ahead log was not checkpointed", extra={"fields": {"why": str(exc)}}

@@ -1,7 +1,7 @@
 """Truncates the write-ahead log after erasures, because it still holds the erased text.
 
-The thread that folds copies what the log holds into the file. The writer takes the last, short step
-between two commits, so that no write waits for the whole log.
+The checkpoint thread copies the log into the file. The writer takes the last, short step between
+two commits, so that no write waits for the whole log.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import apsw
 from knowledge_service.store.sqlite.db import connection as connections
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 
-# Between two tries. A long read, such as a replication, blocks them, and each try costs two
-# fsyncs.
+# Seconds between two attempts. A long read, such as a replication, blocks them, and each attempt
+# costs two fsyncs.
 _AGAIN_S = 5.0
 AGAIN_IDLE_S = 5.0
-"""The same while nobody writes."""
-# After so long the writer copies the whole log itself: the thread that folds cannot.
+"""The same while there are no writes."""
+# After this time the writer copies the whole log itself, because the thread has failed.
 _ALONE_S = 10.0
 _EMPTY = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class WalTruncation:
-    """What the writer does for it between two commits. Used from its thread only."""
+    """The writer's part of the truncation, between two commits; for the writer thread only."""
 
     def __init__(
         self,
@@ -37,25 +37,25 @@ class WalTruncation:
         self._connection = connection
         self._checkpointer = checkpointer
         self._monotonic = monotonic
-        # After a kill the log may hold what was erased last.
+        # After a kill the log may hold the text of the last erasure.
         self._due_since_s: float | None = monotonic()
         self._not_before = float("-inf")
 
     @property
     def is_due(self) -> bool:
-        """Tell whether the log holds what was erased."""
+        """Return whether the log holds erased text."""
         return self._due_since_s is not None
 
     @property
     def due_for_s(self) -> float | None:
-        """For how long the log has held what was erased; None when it does not."""
+        """The seconds that the log has held erased text; None when it holds none."""
         since_s = self._due_since_s
         return None if since_s is None else self._monotonic() - since_s
 
     def step(self, *, erases: bool) -> None:
-        """Empty the log if it holds what was erased, by the last commit or one before it.
+        """Truncate the log if it holds text that the last commit or an earlier one erased.
 
-        While a read of an earlier state lasts, or much is left to fold, nothing is done; a later
+        Does nothing during a read of an earlier state, or when much is left to checkpoint; a later
         step tries again.
         """
         now_s = self._monotonic()
@@ -75,7 +75,7 @@ class WalTruncation:
             self._checkpointer.at_work.release()
 
     def _empty(self) -> None:
-        # The commit is done; what the disk has to say, the next one says.
+        # The commit is done; the next one reports an error of the disk.
         with suppress(apsw.Error):
             self._connection.set_busy_timeout(0)
             is_busy = self._connection.execute(_EMPTY).fetchall()[0][0]

@@ -1,10 +1,9 @@
-"""The one thread that writes: jobs in order, many to a commit, answered after it.
+"""The single writer thread: runs jobs in order, many to a commit, and answers after the commit.
 
-A job that fails takes back only itself. A commit that finds no
-room or no writable disk is taken back, and the next one may succeed. After any other failure, that
-of fsync above all, nobody knows what the disk holds: nothing is tried again, and the writer refuses
-everything until a restart. Who waits in an event loop is woken once per commit, with all answers of
-that commit.
+A failed job rolls back only itself. A commit that finds no room or no writable disk is rolled back,
+and the next one may succeed. After any other failure, above all of fsync, the content of the disk
+is unknown: nothing is retried, and the writer rejects everything until a restart. Callers in an
+event loop are woken once per commit, with all answers of that commit.
 """
 
 from __future__ import annotations
@@ -43,20 +42,21 @@ from knowledge_service.uuid7 import Uuid7Generator
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-# A commit waits for nobody: it takes what is queued, at most this many, so that no answer waits for
-# long.
+# A commit does not wait for further jobs: it takes what is queued, at most this many, so that no
+# answer waits for long.
 _GROUP = 256
 # The maximum length of the queue: some seconds of the writer's work.
 _QUEUED = 2_048
-# The most jobs done as one, since one that must be alone has the rest looked at again.
+# The maximum number of merged jobs; a job that must run alone has the rest examined again.
 _MAX_JOBS_PER_COMMIT = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
-# How many deferred jobs (receipts without a run) go into a commit that a caller waits for, and into
+# The number of deferred jobs (receipts without a run) in a commit that a caller waits for, and in
 # one that no caller waits for yet.
 _DEFERRED_PER_COMMIT, _ALONE = 8, 32
-# A thread waits no longer for a commit; a client has given up by then.
+# The maximum wait for a commit; a client has given up by then.
 _PATIENCE_S = 20.0
-# A disk that was full has room again with so many bytes: some of the largest facts and their index.
+# A disk that was full has room again with this many bytes: some of the largest facts and their
+# index.
 _ROOM = 1 << 20
 
 
@@ -66,9 +66,9 @@ class _Job(NamedTuple):
 
 
 _NO_COMPLETION = _Job(lambda _: None, None)
-"""Says that there is work that nobody waits for."""
+"""Wakes the writer for work that no caller waits for."""
 _FOLDED = _Job(lambda _: None, None)
-"""Says that little of the log is left to fold, so that it can be emptied."""
+"""Wakes the writer when little of the log is left to checkpoint, so that it can be truncated."""
 
 
 class WriteQueue:
@@ -96,7 +96,7 @@ class WriteQueue:
         self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
         checkpointer.on_short = lambda: self._queue.put(_FOLDED)
         self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _edition, _blanked: None
-        """Called after a commit that erased, before its edition can be read."""
+        """Called after a commit that erased, before its version can be read."""
         self._head = read_head(SqliteEventTable(connection))
         self._equals = HashIndexTable(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -110,37 +110,37 @@ class WriteQueue:
 
     @property
     def fatal_error(self) -> StoreUnavailable | None:
-        """Why nothing can be written any more; None while all is well."""
+        """The reason why nothing can be written any more; None as long as writes are possible."""
         return self._failure
 
     def mark_damaged(self, damage: StoreDamaged) -> None:
-        """Take no more writes: a copy that is restored would not have them."""
+        """Reject all further writes, because a restored copy would not have them."""
         if self._damage is None:
             _log.error("the database is damaged", extra={"fields": {"why": damage.detail}})
         self._damage = damage
 
     @property
     def write_error(self) -> StoreUnavailable | None:
-        """Why the last writes failed; None once there is room again."""
+        """The reason why the last writes failed; None once there is room again."""
         return self._down
 
     @property
     def latest_us(self) -> int:
-        """Return the moment of the last event; 0 in an empty log."""
+        """Return the time of the last event; 0 in an empty log."""
         return self._head.at
 
     @property
     def scopes_version(self) -> int:
-        """Return a number that is another one after scopes or principals have changed."""
+        """Return a number that changes when scopes or principals change."""
         return self._scopes_version
 
     def now(self) -> datetime:
-        """Return the moment that a write would have now."""
+        """Return the time that a write would have now."""
         return max(self._clock(), times.from_us(self._head.at))
 
     @property
     def erased_since_s(self) -> float | None:
-        """For how long erased bytes have been in the write-ahead log; None when none are."""
+        """Seconds that erased bytes have been in the write-ahead log; None if there are none."""
         return self._wal_truncation.due_for_s
 
     @property
@@ -154,7 +154,7 @@ class WriteQueue:
         """Run a job and return its result after the commit.
 
         Raises:
-            StoreUnavailable: it is not stored, or nobody knows whether it is.
+            StoreUnavailable: the write is not stored, or its outcome is unknown.
         """
         future: Future[Any] = Future()
         self._enqueue(_Job(operation, future))
@@ -164,7 +164,11 @@ class WriteQueue:
             raise _no_commit(patience_s) from exc
 
     async def submit_async(self, operation: Callable[[Transaction], T]) -> T:
-        """Do what `submit` does without blocking the event loop."""
+        """Run a job like `submit`, without blocking the event loop.
+
+        Raises:
+            StoreUnavailable: as for `submit`.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._enqueue(_Job(operation, future))
         try:
@@ -182,11 +186,11 @@ class WriteQueue:
         self._queue.put(job)
 
     def submit_later(self, operation: Callable[[Transaction], Any]) -> None:
-        """Run a job soon; nobody learns whether it was stored.
+        """Run a job soon, without reporting whether it was stored.
 
         Raises:
-            StoreUnavailable: it would be lost, because the last commit failed, or the disk does not
-                keep up.
+            StoreUnavailable: the job would be lost, because the last commit failed or the disk is
+                too slow.
         """
         lost = self._failure or self._damage or self._down
         if lost:
@@ -197,7 +201,7 @@ class WriteQueue:
             self._queue.put(_NO_COMPLETION)
 
     def close(self) -> None:
-        """Finish what is queued and close the connection."""
+        """Finish the queued jobs and close the connection."""
         self._queue.put(None)
         self._thread.join()
         self._checkpointer.stop()
@@ -228,7 +232,7 @@ class WriteQueue:
             self._commit(jobs)
 
     def _idle_s(self, due: float | None) -> float | None:
-        """Return how long there is nothing to do unless a job comes; None for ever."""
+        """Return how long to wait for a job before other work is due; None for no limit."""
         if due is not None:
             return max(0.0, due - time.monotonic())
         return wal_truncation.AGAIN_IDLE_S if self._wal_truncation.is_due else None
@@ -238,7 +242,7 @@ class WriteQueue:
             self._wal_truncation.step(erases=False)
 
     def _take_deferred(self, minimum: int) -> list[_Job]:
-        """Take some of the work that nobody waits for."""
+        """Dequeue some deferred jobs."""
         self._knows_later = False
         return self.deferred.take(minimum)
 
@@ -278,7 +282,7 @@ class WriteQueue:
             self._end()
             self._head = head
             self._publish_commit(group, blanked)
-            if any(job.future for job in jobs):  # a little of nobody's work proves no room
+            if any(job.future for job in jobs):  # deferred jobs alone are too small to prove room
                 self._log_write_error(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable_error(exc)
@@ -292,7 +296,7 @@ class WriteQueue:
         completions.resolve(resolved)
 
     def _publish_commit(self, group: GroupCommit, blanked: ErasedDocuments) -> None:
-        """Do what is left to do after a commit."""
+        """Update caches and the log after a commit."""
         self._equals.commit()
         self._scopes_version += group.moves_scopes
         if group.erases:
@@ -313,10 +317,10 @@ class WriteQueue:
             raise lasting
 
     def _log_write_error(self, error: StoreUnavailable | None) -> None:
-        """Log when writing begins to fail, and when it goes on.
+        """Log when writes begin to fail, and when they succeed again.
 
-        A write that was taken back leaves its room in the write-ahead log, where a small one fits
-        although the disk is full.
+        A rolled-back write leaves its room in the write-ahead log, where a small one fits although
+        the disk is full.
         """
         if isinstance(error, StoreDamaged):
             self.mark_damaged(error)
@@ -331,9 +335,9 @@ class WriteQueue:
     def _run_batch(
         self, pending_jobs: deque[_Job], head: ChainHead, group: GroupCommit
     ) -> tuple[ChainHead, list[tuple[Any, BaseException | None]]]:
-        """Do the first jobs of these with fewer statements, when they can be merged.
+        """Run the first jobs with fewer statements, if they can be merged.
 
-        No results mean that the first one must be done alone.
+        An empty list of results means that the first job must run alone.
         """
         kind = type(pending_jobs[0].operation)
         first = itertools.islice(pending_jobs, _MAX_JOBS_PER_COMMIT)
@@ -355,7 +359,8 @@ class WriteQueue:
             undeclared_facts=self._undeclared_facts,
         )  # fmt: skip
         mark = self._equals.savepoint()
-        # The first one fails alone without it; to keep what a savepoint would restore has its cost.
+        # The first job needs no savepoint: the whole transaction is rolled back. A savepoint costs
+        # time.
         has_savepoint = group.is_begun
         if has_savepoint:
             self._connection.execute("SAVEPOINT job")
