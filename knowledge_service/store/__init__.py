@@ -1,1 +1,1 @@
-"""Implementations of the `Store` port; SQL lives here and in `migrations` only."""
+"""Implementations of the `Store` port. SQL is only here and in `migrations`."""

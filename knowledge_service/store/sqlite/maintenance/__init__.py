@@ -1,1 +1,1 @@
-"""What is done to a whole file: migrate, rebuild, verify, back up, export."""
+"""Operations on a whole file: migrate, rebuild, verify, back up, export."""

@@ -1,7 +1,7 @@
-"""Copies of the file: made while it is served, checked, and put back.
+"""Copies of the file: made while it is served, verified, and restored.
 
-A copy is made with SQLite's backup, from a connection that cannot write: the running service keeps
-the file and its lock. It is checked, synced and only then named.
+SQLite's backup makes the copy from a connection that cannot write, so the running service keeps the
+file and its lock. The copy is verified and synced before it gets its name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import file_verification, migrate
 
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
-# For who reads the file to end: an export of a large one takes longer.
+# How long to wait for another reader of the file; the export of a large file takes longer.
 _PATIENCE_MS = 5000
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
@@ -28,7 +28,7 @@ def backup(path: Path, to: Path) -> int:
     """Copy the database as it is at one moment; return the number of events in the copy.
 
     Raises:
-        StartupError: it cannot be read, the copy cannot be written, or the copy does not verify.
+        StartupError: the file cannot be read, the copy cannot be written, or it does not verify.
     """
     if not path.exists():
         raise StartupError(f"there is no database {path}; name one with --db")
@@ -51,11 +51,11 @@ def backup(path: Path, to: Path) -> int:
 
 
 def known(path: Path) -> None:
-    """Let pass a database of this version or an older one, without a change to the file.
+    """Check that the database is of this version or an older one, without changing the file.
 
     Raises:
         SchemaTooNew: a newer version wrote it.
-        StartupError: it is somebody else's, or no database.
+        StartupError: it is another database, or not a database.
     """
     try:
         looked_at = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -63,17 +63,18 @@ def known(path: Path) -> None:
             looked_at.set_busy_timeout(5000)
             migrate.check(looked_at)
         finally:
-            # It asks for a lock that a file opened for reading cannot have.
+            # A checkpoint needs a lock that a file opened for reading cannot have.
             connection.close_connection(looked_at)
     except apsw.Error as exc:
         raise connection.damaged_error(path, exc) from exc
 
 
 def check(path: Path) -> Report:
-    """Verify a copy that nobody serves.
+    """Verify a copy that no process serves.
 
     Raises:
-        StartupError: it is no database of ours, or does not verify; the message says what is wrong.
+        StartupError: it is not a database of this service, or does not verify; the message has the
+            reason.
     """
     known(path)
     try:
@@ -90,11 +91,11 @@ def check(path: Path) -> Report:
 
 
 def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | None]:
-    """Put a verified copy in the database's place; return its events, and where the old one went.
+    """Replace the database with a verified copy; return its events, and the old file's new path.
 
     Raises:
         FileLocked: a process serves the database.
-        StartupError: the copy does not verify, or the place takes no files.
+        StartupError: the copy does not verify, or the directory cannot be written.
     """
     if not source.exists():
         raise StartupError(f"there is no copy {source}")
@@ -120,10 +121,10 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
 
 
 def _put_aside(path: Path, now: datetime) -> Path | None:
-    """Give what is there another name as well: nothing is ever deleted.
+    """Give the old file a second name, so that nothing is ever deleted.
 
-    The file keeps its own name, too, until the copy takes it, and its log is folded into it first.
-    So whenever this is killed, the file that is at the place is whole.
+    The file also keeps its own name until the copy takes it, and its log is checkpointed first. So
+    if the process is killed at any time, the file in place is whole.
     """
     if not path.exists():
         return None
@@ -146,16 +147,16 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
 
 
 def _fold(path: Path) -> bool:
-    """Fold a file's log into it; False for a file that is no database any more and is not served.
+    """Checkpoint a file's log; return False if the file is no longer a database and not served.
 
     Raises:
-        StartupError: another process reads the file, or the disk does not take it.
+        StartupError: another process reads the file, or the disk rejects the write.
     """
     try:
         writing = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             writing.set_busy_timeout(_PATIENCE_MS)
-            # The last commits are in the log alone: without it the file is served without them.
+            # The last commits are only in the log: without it the file would lose them.
             (row,) = writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             connection.close_connection(writing)
@@ -172,7 +173,7 @@ def _fold(path: Path) -> bool:
 
 
 def _remove(unfinished: Path) -> None:
-    """Take away a copy that has no name yet, with what SQLite put beside it."""
+    """Remove an unfinished copy, with SQLite's files for it."""
     for suffix in ("", "-journal", "-wal", "-shm"):
         unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
 
@@ -183,7 +184,8 @@ def _copy(source: Path, target: Path, *, final_path: Path) -> None:
         writing = apsw.Connection(str(target))
         try:
             reading.set_busy_timeout(5000)
-            # One snapshot for all of it: a backup begins anew at each write that it sees.
+            # One snapshot for the whole backup, which would otherwise restart at each write that it
+            # sees.
             reading.execute(_BEGIN).fetchall()
             with writing.backup("main", reading, "main") as copying:
                 while not copying.done:
@@ -202,7 +204,7 @@ def _copy(source: Path, target: Path, *, final_path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file or a folder on the disk as it is now."""
+    """Flush a file or a directory to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Fills `fact_event.other_scope` in a file from before there was one, as a replay would."""
+"""Fills `fact_event.other_scope` in an older file, as a replay would."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ENDS = (("from", "to"), ("origin", "copy"))
 
 
 def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
-    """Fill the column for the events that a replay goes through."""
+    """Fill the column for the events that a replay reads."""
     _fill(connection, connection.execute(_EVENTS).fetchall())
 
 
 def fill_old(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> None:
-    """Fill the column for links from before the log was enough to replay."""
+    """Fill the column for links from before the log sufficed for a replay."""
     _fill(connection, connection.execute(_OLD_EVENTS).fetchall())
 
 

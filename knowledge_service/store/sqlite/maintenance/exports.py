@@ -18,7 +18,7 @@ from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import backup, migrate, projection_rebuild
 
 _LOG = frozenset({"event", "payload"})
-# The index is made anew from the log, repeats of calls are forgotten, migrations are the file's.
+# The index is rebuilt from the log, idempotency keys expire, and migrations belong to the file.
 _EXCLUDED_TABLES = frozenset({"posting", "equal", "idempotency", "migration"})
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _SCHEMA = "SELECT max(number) FROM migration"
@@ -26,11 +26,11 @@ _KEY = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 
 
 def export(path: Path, stream: BinaryIO) -> ExportCounts:
-    """Write a database's export; a service may go on with it meanwhile.
+    """Write a database's export; a service may use the database meanwhile.
 
     Raises:
-        StartupError: it cannot be read.
-        OSError: what is written to cannot take it.
+        StartupError: the database cannot be read.
+        OSError: the stream cannot be written.
     """
     backup.known(path)
     try:
@@ -47,11 +47,11 @@ def export(path: Path, stream: BinaryIO) -> ExportCounts:
 def import_export(
     path: Path, lines: Iterable[bytes], clock: clocks.Clock = clocks.now
 ) -> ExportCounts:
-    """Make a database of an export.
+    """Create a database from an export.
 
     Raises:
         FileLocked: a process serves the database.
-        StartupError: as `read`, or the disk does not take it.
+        StartupError: as for `read`, or the disk rejects the write.
     """
     lock = files.lock(path)
     try:
@@ -71,7 +71,7 @@ def import_export(
 
 
 def write_tables(connection: apsw.Connection, stream: BinaryIO) -> ExportCounts:
-    """Write the store as it is in one snapshot; others may write meanwhile."""
+    """Write an export of the store from one snapshot; others may write meanwhile."""
     connection.execute("BEGIN")
     try:
         return write_export(SqliteEventTable(connection), TablesBesideLog(connection), stream)
@@ -80,11 +80,11 @@ def write_tables(connection: apsw.Connection, stream: BinaryIO) -> ExportCounts:
 
 
 def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
-    """Take an export into an empty store: all of it or nothing.
+    """Import an export into an empty store, completely or not at all.
 
     Raises:
-        StartupError: the store is not empty, or the export is torn, changed or of a newer schema;
-            the message names the line.
+        StartupError: the store is not empty, or the export is truncated, changed or of a newer
+            schema; the message names the line.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -96,7 +96,7 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
         connection.execute("DELETE FROM meta WHERE key = 'index'")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+        if connection.in_transaction:  # SQLite ends the transaction itself when the disk is full
             connection.execute("ROLLBACK")
         raise
     projection_rebuild.renew_index(connection)
@@ -104,7 +104,7 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
 
 
 class TablesBesideLog:
-    """The tables that neither the log nor a replay of it makes: the `ImportedTables` port."""
+    """The tables that are neither the log nor filled by a replay: the `ImportedTables` port."""
 
     write_errors: tuple[type[Exception], ...] = (apsw.Error,)
 
@@ -117,7 +117,7 @@ class TablesBesideLog:
         self.names = sorted(name for name in names if name not in elsewhere)
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return the rows, by table and key."""
+        """Yield the rows, ordered by table and key."""
         for table in self.names:
             keys = self._connection.execute(_KEY, (table,)).fetchall()
             order = ", ".join(f'"{name}"' for (name,) in keys) or "rowid"
@@ -127,7 +127,11 @@ class TablesBesideLog:
                 yield table, dict(zip(columns, row, strict=True))
 
     def insert(self, table: str, row: Mapping[str, Any]) -> None:
-        """Store a row."""
+        """Store a row.
+
+        Raises:
+            ValueError: there is no such table or column.
+        """
         if table not in self.names:
             raise ValueError(f"there is no table {table}")
         for name in row:

@@ -1,4 +1,4 @@
-"""Verifies a whole file: the event log, and what SQLite itself checks."""
+"""Verifies a whole file: the event log, and SQLite's own integrity check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TREE = re.compile(r"Tree (\d+)")
 def verify(connection: apsw.Connection) -> Report:
     """Check the chain, every payload, and the database's own integrity.
 
-    Damage of the file is a problem among others, so that the report has all of them.
+    Damage of the file is reported with the other problems, so that the report is complete.
     """
     log = verify_log(SqliteEventTable(connection))
     problems = [*log.problems, *_integrity_problems(connection)]
@@ -26,7 +26,7 @@ def verify(connection: apsw.Connection) -> Report:
 
 
 def _integrity_problems(connection: apsw.Connection) -> Iterator[str]:
-    """Return what SQLite finds, with the names of tables instead of the numbers of their pages."""
+    """Yield SQLite's findings, with names of tables instead of page numbers."""
     try:
         rows: Any = connection.execute("PRAGMA integrity_check(10)").fetchall()
         names = {str(page): str(name) for page, name in connection.execute(_ROOTS)}

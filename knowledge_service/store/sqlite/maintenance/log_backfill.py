@@ -1,6 +1,6 @@
-"""Copies the tables of a file from before the log was enough into the log, then replays from there.
+"""Copies the tables of an older file into the log, so that the log suffices for a replay.
 
-Part of the migration's own transaction: afterwards the file is as a rebuild would make it.
+It runs in the migration's own transaction. Afterwards the file is as a rebuild would make it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KNOWN_SINCE = "UPDATE fact SET changed_at = coalesce(closed_at, recorded_at)"
 _UNCOUNTED = "UPDATE scope SET docs = 0, total_length = 0"
 _OLD_EVENTS = """SELECT e.seq, e.type, p.bytes FROM event e JOIN payload p USING(seq)
   WHERE e.type IN ('fact.recorded', 'fact.confirmed', 'fact.closed', 'link.made')"""
-# What was done before this version of the log cannot be undone, so it is entered as such.
+# Operations from before this version of the log cannot be undone, and are entered as such.
 _ENTER_OLD_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
   SELECT fact_no, ?1, ?1, 1 FROM fact WHERE id IN (?2, ?3, ?4)"""
 _WAS_LIVE = """INSERT OR IGNORE INTO fact_past(fact_no, version, since, until, seq, until_seq, tags,
@@ -36,12 +36,12 @@ _WAS_LIVE = """INSERT OR IGNORE INTO fact_past(fact_no, version, since, until, s
     flags, expires_at, valid_from, ? FROM fact
   WHERE id = ? AND closed_at > recorded_at AND version > 1"""
 _ACTOR = "migration"
-# An arbitrary number: one event has this many rows, so that none of its payloads is huge.
+# An arbitrary number of rows in one event, so that none of its payloads is huge.
 _ROWS = 500
 
 
 def backfill(connection: apsw.Connection, clock: Clock, progress: Progress) -> None:
-    """Make the log enough to replay; reads the rows as m001 left them."""
+    """Copy the rows that m001 left into the log, then replay."""
     connection.execute(_KNOWN_SINCE)
     connection.execute(_UNCOUNTED)
     old: list[Any] = connection.execute(_OLD_EVENTS).fetchall()

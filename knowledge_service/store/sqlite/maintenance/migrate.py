@@ -1,4 +1,4 @@
-"""Brings a file to the newest schema: each migration in one transaction with its own record."""
+"""Migrates a file to the newest schema: each migration in one transaction with its own record."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _AFTER_SCRIPT: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] 
     "m014_event_scopes": event_scope_backfill.fill,
     "m015_log_by_scope": event_scope_backfill.fill_old,
 }
-"""What a migration does beside its script, in the same transaction."""
+"""The work of a migration besides its script, in the same transaction."""
 
 
 def check(
     connection: apsw.Connection,
     steps: tuple[tuple[int, str, str], ...] = migrations.SQLITE,
 ) -> None:
-    """Let pass what this version has written, or an older one; writes nothing.
+    """Check that this version or an older one wrote the file; writes nothing.
 
     Raises:
-        StartupError: somebody else's database, or an empty one.
+        StartupError: it is another database, or an empty one.
         SchemaTooNew: the file has a migration that this version does not know.
     """
     if "migration" not in {name for (name,) in connection.execute(TABLES)}:
@@ -64,7 +64,7 @@ def migrate(
     *,
     progress: Progress | None = None,
 ) -> None:
-    """Apply what is missing, in order.
+    """Apply the missing migrations, in order.
 
     Raises:
         SchemaTooNew: the file has a migration that this version does not know.
@@ -74,7 +74,7 @@ def migrate(
     check(connection, steps)
     newest: Any = connection.execute(_NEWEST).fetchall()[0][0]
     newest_known = steps[-1][0]
-    # Of a new file the steps are nothing to tell: each takes some milliseconds.
+    # The steps of a new file are not reported: each takes some milliseconds.
     is_new = newest == 0
     with reporter.step("making a new database") if is_new else nullcontext():
         for number, name, script in steps:

@@ -1,6 +1,6 @@
 """Rebuilds a file from its log, or verifies it, while no process serves it.
 
-Both take the file's lock, so that a running service is never disturbed.
+Both lock the file, so that a running service is never disturbed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from knowledge_service.store.sqlite.maintenance import (
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """How many events were replayed, and which tables came out other than they were."""
+    """The number of replayed events, and the tables that the replay changed."""
 
     events: int
     changed: tuple[str, ...]
 
 
 def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
-    """Make every projection again from the log, in one transaction.
+    """Rebuild every projection from the log, in one transaction.
 
     Raises:
         FileLocked: a process serves the file.
@@ -63,7 +63,7 @@ def rebuild(path: Path, clock: clocks.Clock = clocks.now) -> Rebuilt:
 
 
 def verify(path: Path) -> Report:
-    """Walk the log's hash chain and check the database's integrity; writes nothing.
+    """Verify the log's hash chain and the database's integrity; writes nothing.
 
     Raises:
         FileLocked: a process serves the file.

@@ -1,8 +1,7 @@
-"""Drops every projection and replays the log, and says what the projections are, to the byte.
+"""Drops every projection, replays the log, and compares the projections to the byte.
 
-What is compared is the canonical dump: every row of every projection table by its key, the index's
-packed rows among them.
-Receipts, usage and keys of repeats are no projections: they are kept as they are.
+The comparison uses the canonical dump: every row of every projection table by its key, including
+the index's packed rows. Receipts, usage and idempotency keys are not projections and do not change.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ _RECORDED = """SELECT DISTINCT seq FROM json_each(?1) n
 _INDEX_IS = "SELECT value FROM meta WHERE key = 'index'"
 _INDEX_NOW = "INSERT OR REPLACE INTO meta(key, value) VALUES('index', ?)"
 
-# An arbitrary number: what is held in memory at once, a few kilobytes a fact.
+# An arbitrary number of facts that are held in memory at once, a few kilobytes each.
 _AT_ONCE = 8192
 
 
 def replay(connection: apsw.Connection, progress: Progress | None = None) -> int:
-    """Drop the projections and make them again, inside the caller's transaction; count events."""
+    """Rebuild the projections inside the caller's transaction; return the number of events."""
     return replays.replay(_counted(connection, progress), SqliteProjections(connection))
 
 
 def rebuild(connection: apsw.Connection) -> int:
-    """Replay in a transaction of its own, so that a failure leaves everything as it was."""
+    """Replay in a separate transaction, so that a failure changes nothing."""
     with _together(connection):
         count = replay(connection)
         _index_all(connection)
@@ -53,7 +52,7 @@ def rebuild(connection: apsw.Connection) -> int:
 
 
 def renew_index(connection: apsw.Connection, progress: Progress | None = None) -> None:
-    """Make the index anew when another version of the analyser or of the packing made it."""
+    """Rebuild the index if another version of the analyser or of the packing built it."""
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
     if made_by != [(postings.VERSION,)]:
         reporter = progress or Progress()
@@ -62,7 +61,7 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
 
 
 def events(connection: apsw.Connection) -> Iterator[Event]:
-    """Go through the part of the log that the projections are made of."""
+    """Yield the events from which the projections are built."""
     start: Any = connection.execute(_REPLAY_FROM).fetchall()[0][0]
     return replays.read_events(SqliteEventTable(connection), int(start))
 
@@ -73,7 +72,7 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 
 
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
-    """Hash the canonical dump of each projection table, and of those that are beside them."""
+    """Hash the canonical dump of each projection table, and of the index tables."""
     hashes = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
     return hashes | {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
 
@@ -85,7 +84,7 @@ def _together(connection: apsw.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+        if connection.in_transaction:  # SQLite ends the transaction itself when the disk is full
             connection.execute("ROLLBACK")
         raise
 
@@ -107,7 +106,7 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
                 waiting.setdefault(scope_no, []).append((segment.TOMBSTONE, b""))
             else:
                 moved_seq, to = moved.get(number, (0, scope_no))
-                # The number of an erased fact may be another's later, which was never moved.
+                # A later fact, which was never moved, may have the number of an erased one.
                 index_scope = to if event.seq < moved_seq else scope_no
                 waiting.setdefault(index_scope, []).append((number, text))
                 last[index_scope] = number
@@ -121,7 +120,7 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
 
 
 def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
-    """Find in the log what some facts were indexed by, in the order of their numbers."""
+    """Read from the log the texts that some facts were indexed by, ordered by fact number."""
     if not numbers:
         return []
     bindings = (json.dumps(list(numbers)), fact_events.RECORDED)
@@ -130,7 +129,7 @@ def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[
     recorded = (event for (seq,) in seqs for event in replays.read_events(log, seq, seq))
     texts = _texts(recorded, set(numbers))
     missing = set(numbers) - texts.keys()
-    if missing:  # rows of a file from before the log stand at the start of what is replayed
+    if missing:  # rows from before the log are at the start of the replayed events
         texts |= _texts(
             takewhile(lambda event: event.type == legacy_rows.TYPE, events(connection)), missing
         )

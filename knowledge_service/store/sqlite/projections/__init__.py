@@ -1,7 +1,7 @@
-"""Events into tables: one room per family, the same code for the live write and for a rebuild.
+"""Applies events to tables: one module per family, the same code for live writes and rebuilds.
 
-An application is a few statements over an event's parts and reads nothing but the tables it writes.
-A part that was erased, or that speaks of a fact that was, changes nothing.
+An application is a few statements over an event's parts, and reads only the tables that it writes.
+An erased part, or a part about an erased fact, changes nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ TABLES: tuple[str, ...] = (
     "fact_event", "fact_past", "fact_tag", "alias", "sequence", "link", "confirmation", "review",
     "promotion", "fact", "episode", "extraction", "run", "principal", "scope",
 )  # fmt: skip
-"""Every table that a replay drops, in an order in which rows can go; the index is beside them."""
+"""Every table that a replay drops, in an order in which rows can be deleted; without the index."""
 
 
 def apply(connection: apsw.Connection, event: Event) -> None:
-    """Do what an event says to the tables."""
+    """Apply an event to the tables."""
     _HANDLERS[event.type](connection, event)
 
 
@@ -62,5 +62,5 @@ class SqliteProjections:
             self._connection.execute(f'DELETE FROM "{table}"')
 
     def apply(self, event: Event) -> None:
-        """Do what an event says to the tables."""
+        """Apply an event to the tables."""
         apply(self._connection, event)

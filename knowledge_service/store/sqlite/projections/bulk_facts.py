@@ -1,7 +1,7 @@
-"""New facts written as they were told: what `facts.record_all` does of their events, in bulk.
+"""Writes new facts in bulk, with the result of `facts.record_all` for their events.
 
-Facts that differ in number, id, words and hash alone are packed and given to one statement, which
-takes them apart inside SQLite: there it holds no lock that Python needs for anything else.
+Facts that differ only in number, id, content and hash are packed and passed to one statement, which
+unpacks them inside SQLite, where it does not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from knowledge_service.event_log import fact_event_json
 from knowledge_service.store.sqlite.projections import fact_columns, facts
 from knowledge_service.store.sqlite.projections.fact_columns import OwnColumns
 
-# What is packed: hash, id, number, and the content to the end.
+# The packed form: hash, id, number, then the content to the end.
 _PACKED = b"%b%b%012d%b"
 _PLAIN = """INSERT INTO fact(fact_no, id, scope_no, kind, content, tags, confidence, source,
   source_type, lifecycle, review, flags, recorded_at, content_hash, changed_at, changed_seq)
@@ -28,14 +28,14 @@ _EVENTS = """WITH RECURSIVE n(no) AS (VALUES(?1) UNION ALL SELECT no + 1 FROM n 
   INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone) SELECT no, ?3, ?3, 0 FROM n"""
 
 
-# Facts of one event: below, a statement of their own costs more than it saves.
+# The minimum number of facts in an event: below it, a separate statement costs more than it saves.
 _MIN_PACKED = 8
 
 
 class NewFactsEvent(NamedTuple):
-    """New facts without a key that one event records, as they were told and by their first number.
+    """New facts without a key that one event records; `first` is the first of their numbers.
 
-    Nothing else was done with them: they are live, and the event is an operation of its own.
+    No other change belongs to the event: the facts are live, and the event is its own operation.
     """
 
     scope_no: int
@@ -46,7 +46,7 @@ class NewFactsEvent(NamedTuple):
 
 
 class _SharedColumns(NamedTuple):
-    """What facts that are packed together have in common."""
+    """The values that facts packed together share."""
 
     kind: str
     tags: tuple[str, ...]
@@ -57,7 +57,7 @@ class _SharedColumns(NamedTuple):
 
 def record(connection: apsw.Connection, events_of_facts: Sequence[NewFactsEvent], at: int) -> None:
     """Write new facts."""
-    sources: dict[int, str] = {}  # facts told together mostly share the object
+    sources: dict[int, str] = {}  # facts of one call mostly share the object
     live: Counter[int] = Counter()
     rows: list[tuple[Any, ...]] = []
     events: list[tuple[int, int, int, int]] = []
@@ -97,7 +97,7 @@ def _record(
     for fact_no, (new, fact_id) in numbered:
         if id(new.source) not in sources:
             sources[id(new.source)] = canonical(fact_event_json.encode_source(new.source))
-        # One with a title, or that was not looked at, may say more than these columns hold.
+        # A fact with a title, or without prepared terms, may have values for other columns.
         if new.terms is None or new.title or len(event.facts) < _MIN_PACKED:
             own_columns = OwnColumns(
                 fact_no, fact_id, event.scope_no, None, new.source.type, "live", at, None, None,

@@ -1,4 +1,4 @@
-"""`fact.erased`: what a fact left in the tables goes. The index and the payloads go beside it."""
+"""`fact.erased`: deletes a fact from the tables. The caller erases the index and the payloads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DELETE_FACT = (
     ),
     "DELETE FROM fact WHERE fact_no = ?1",
 )
-# Of these events nothing can be replayed any more, for the other facts in them neither.
+# These events can no longer be replayed, not even for their other facts.
 _REMAINS = "DELETE FROM fact_event WHERE seq = ?"
 _DETACH = "DELETE FROM fact_event WHERE seq = ? AND fact_no = ?"
 _COUNT = "UPDATE scope SET live_facts = live_facts - ?, last_write_at = ? WHERE scope_no = ?"

@@ -1,4 +1,4 @@
-"""The columns of the fact table, made from the list of `fact_fields`: a row as it is inserted."""
+"""The columns of the fact table, derived from `fact_fields`, and rows to insert."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFAULTS = tuple(
 
 
 class OwnColumns(NamedTuple):
-    """What the store adds to a fact."""
+    """The columns that the store adds to a fact."""
 
     fact_no: int
     id: str
@@ -38,11 +38,11 @@ class OwnColumns(NamedTuple):
 
 _COLUMNS = (*OwnColumns._fields, *NAMES)
 INSERT = f"INSERT INTO fact({', '.join(_COLUMNS)}) VALUES({', '.join('?' * len(_COLUMNS))})"
-"""Takes what `row` returns."""
+"""Takes the result of `row`."""
 
 
 def row(own_columns: OwnColumns, payload: Sequence[Any], source_json: str) -> tuple[Any, ...]:
-    """Return the row of a fact whose payload has these values, in the order of `NAMES`."""
+    """Return the row of a fact with these payload values, which are in the order of `NAMES`."""
     columns = list(payload)
     columns[_SOURCE] = source_json
     for at in _JSON:
@@ -57,5 +57,5 @@ def row(own_columns: OwnColumns, payload: Sequence[Any], source_json: str) -> tu
 
 
 def json_list(values: Any) -> str:
-    """Encode a list; nearly every one is empty."""
+    """Encode a list; most lists are empty."""
     return canonical(values) if values else "[]"

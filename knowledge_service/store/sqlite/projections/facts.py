@@ -1,4 +1,4 @@
-"""Facts recorded and changed. A change keeps the version before it, with the span we knew it in."""
+"""Applies new and changed facts. A change keeps the previous version with its span of knowledge."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _REVIEW_AGAIN = _REVIEW.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
 def recorded(connection: apsw.Connection, event: Event) -> None:
-    """Write facts, all of the event's scope."""
+    """Write the facts of an event, which are all in the event's scope."""
     record(
         connection,
         event,
@@ -55,7 +55,7 @@ def recorded(connection: apsw.Connection, event: Event) -> None:
 
 
 def record(connection: apsw.Connection, event: Event, hashes: Hashes) -> None:
-    """Write facts whose (content, key) hashes are known already, in the order of the parts."""
+    """Write facts with known (content, key) hashes, which are in the order of the parts."""
     record_all(connection, [(event, hashes)])
 
 
@@ -67,7 +67,7 @@ def record_all(connection: apsw.Connection, hashed_events: Sequence[tuple[Event,
     for event, hashes in hashed_events:
         event_rows = _rows(event, hashes)
         rows += event_rows
-        op = event.op  # looks through every part
+        op = event.op  # reads every part
         events += [(row[0], event.seq, op, 0) for row in event_rows]
         live[event.scope_no] += sum(row[_LIFECYCLE] == "live" for row in event_rows)
     tagged = [
@@ -83,21 +83,21 @@ def record_all(connection: apsw.Connection, hashed_events: Sequence[tuple[Event,
 
 
 def insert_rows(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows that `fact_columns.row` made."""
+    """Insert rows made by `fact_columns.row`."""
     connection.executemany(fact_columns.INSERT, rows)
 
 
 def insert_fact_events(
     connection: apsw.Connection, events: Sequence[tuple[int, int, int, int]]
 ) -> None:
-    """Lead from facts to events: number of the fact, of the event, its operation, if undone."""
+    """Map facts to events: (fact number, event number, operation, 1 if undone)."""
     connection.executemany(_EVENT, events)
 
 
 def insert_tags(
     connection: apsw.Connection, tagged: Sequence[tuple[int | None, int, Sequence[str]]]
 ) -> None:
-    """Write the tags of facts, given by scope and number."""
+    """Insert the tags of facts, given by scope and number."""
     spelt = [
         (scope_no, kais_facts.normal_tag(tag), fact_no)
         for scope_no, fact_no, tags in tagged
@@ -108,7 +108,7 @@ def insert_tags(
 
 
 def count_live(connection: apsw.Connection, live: Mapping[Any, int], at: int) -> None:
-    """Add to how many live facts scopes have."""
+    """Add to the scopes' numbers of live facts."""
     for scope_no, added in live.items():
         connection.execute(_COUNT, (added, at, scope_no))
 
@@ -132,7 +132,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
 
 
 def changed(connection: apsw.Connection, event: Event) -> None:
-    """Set what each part sets; a part that sets nothing new makes no version."""
+    """Set the columns of each part; a part without a new value makes no version."""
     counts: Counter[int] = Counter()
     for part in event.remaining_parts():
         row = _change(connection, event, part)
@@ -153,7 +153,7 @@ def changed(connection: apsw.Connection, event: Event) -> None:
 
 
 def mark_undone(connection: apsw.Connection, part: Part) -> None:
-    """Note that an operation no longer stands; of facts told together, only one."""
+    """Mark an operation as undone; of facts that were recorded together, only one."""
     if part.get("alone"):
         connection.execute(_UNDONE_ONE, (part["undoes"], part["fact"]))
     else:
@@ -203,11 +203,11 @@ def _review(event: Event, part: Part, fact_no: int) -> tuple[Any, ...]:
 
 
 def restated(connection: apsw.Connection, event: Event) -> None:
-    """Write a review again, without the text of its edits: that fact was erased."""
+    """Write a review again without its edits, because the edited fact was erased."""
     for part in event.remaining_parts():
         numbers = connection.execute(_NUMBER, (part["fact"],)).fetchall()
         for (fact_no,) in numbers:
-            # It is a part of the fact's history, and nothing that an undo takes back.
+            # The event belongs to the fact's history, but undo does not revert it.
             connection.execute(_EVENT, (fact_no, event.seq, event.op, 1))
             if part["stands"]:
                 row = (

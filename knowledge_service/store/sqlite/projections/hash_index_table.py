@@ -1,9 +1,9 @@
-"""Equal facts found by their hashes: a table of packed blocks, and what the writer knows of it.
+"""Finds equal facts by their hashes: a table of packed blocks, and the writer's cache of it.
 
-The table is a projection of the facts' own and is written once in a commit, like the index. What
-was read of a scope stays in memory, with what the jobs of the present commit have added; what a
-failed one added is taken back. A hash that begins alike is compared whole with the fact's. An
-erased fact leaves a tombstone, so that only the block that had it is written.
+The table is a projection of the facts and is written once in a commit, like the index. Scopes that
+were read stay in memory, with the entries that jobs of the current commit added; those of a failed
+job are removed. If the prefix of a hash matches, the whole hash is compared with the fact's. An
+erased fact leaves a tombstone, so that only its own block is written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from knowledge_service.search.postings import bisection, hash_index
 from knowledge_service.search.postings.hash_index import PrefixSet
 from knowledge_service.startup_progress import Progress
 
-# 2**24 blocks a scope, 2**39 scopes: together one positive key.
+# 2**24 blocks in a scope, 2**39 scopes: together one positive key.
 _SCOPE = 24
 _END = (1 << _SCOPE) - 1
-# Entries of 12 bytes in memory, of all scopes but the one that is asked for.
+# The maximum number of cached entries, of 12 bytes each, without those of the current scope.
 _MAX_CACHED = 2_000_000
-# What a small scope takes beside its entries, in entries.
+# The memory of a small scope besides its entries, in entries.
 _SCOPE_OVERHEAD = 256
 
 _ROWS = "SELECT key, data FROM equal WHERE key >= ? AND key < ? ORDER BY key"
@@ -38,13 +38,13 @@ _WRITE_BLOCK = "INSERT OR REPLACE INTO equal(key, data) VALUES(?, ?)"
 _DROP = "DELETE FROM equal WHERE key >= ? AND key < ?"
 _CLEAR = "DELETE FROM equal"
 _FACTS = "SELECT scope_no, fact_no, substr(content_hash, 1, 8) FROM fact ORDER BY fact_no"
-# The numbers lead to the facts; without a sign SQLite would go through the scope.
+# The numbers identify the facts; without the unary plus SQLite would scan the scope.
 _AMONG = """SELECT fact_no, content_hash FROM fact
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND +scope_no = ?"""
 
 
 class Mark(NamedTuple):
-    """How much was done when a job began."""
+    """The progress of the commit when a job began."""
 
     added: int
     erased: int
@@ -52,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """The entry of an erased fact; `previous_number` is the number of the fact before it, or 0."""
+    """The entry of an erased fact; `previous_number` is that of the last fact before it, or 0."""
 
     scope_no: int
     previous_number: int
@@ -60,31 +60,31 @@ class Tombstone(NamedTuple):
 
     @property
     def entry(self) -> bytes:
-        """Pack it."""
+        """Pack the entry."""
         return hash_index.pack([hash_index.TOMBSTONE], [self.number])
 
 
 class HashIndexTable:
-    """What the writer asks and tells; each job is enclosed by `savepoint` and `rollback`."""
+    """The writer's interface to the table; `savepoint` and `rollback` enclose each job."""
 
     def __init__(self, connection: apsw.Connection, *, max_cached: int = _MAX_CACHED) -> None:
         self._connection = connection
         self._most = max_cached
-        self._known: dict[int, PrefixSet] = {}  # that which was asked for last is the last
+        self._known: dict[int, PrefixSet] = {}  # in the order of use, most recent last
         self._size = 0
         self._added: dict[int, tuple[list[int], list[int]]] = {}
         self._journal: list[tuple[int, int]] = []
-        # (scope, number, beginning) of what was erased; (scope, how many were added before).
+        # (scope, number, prefix) of erased entries; (scope, number of entries added before).
         self._erased: list[tuple[int, int, int]] = []
         self._emptied: list[tuple[int, int]] = []
 
     def numbers(self, scope_no: int, content_hash: bytes) -> list[int]:
-        """Return the numbers of facts of a scope among which are all with this hash."""
+        """Return the numbers of a scope's facts that may have this hash."""
         (begin,) = hash_index.hash_prefixes([content_hash])
         return self._prefixes_of(scope_no).numbers(begin)
 
     def find_existing(self, scope_no: int, hashes: Sequence[bytes]) -> set[bytes]:
-        """Return which of these hashes facts of a scope have."""
+        """Return the hashes that facts of a scope have."""
         begins = hash_index.hash_prefixes(hashes)
         prefixes = self._prefixes_of(scope_no)
         alike = prefixes.intersection(begins)
@@ -95,7 +95,7 @@ class HashIndexTable:
         return {content_hash for _, content_hash in matches} & set(hashes)
 
     def add(self, scope_no: int, hashes: Sequence[bytes], numbers: Sequence[int]) -> None:
-        """Enter facts that were just written."""
+        """Add facts that were just written."""
         begins = hash_index.hash_prefixes(hashes)
         if scope_no in self._known:
             self._known[scope_no].add(begins, numbers)
@@ -106,29 +106,29 @@ class HashIndexTable:
         self._journal.append((scope_no, len(begins)))
 
     def erase(self, scope_no: int, number: int, content_hash: bytes) -> None:
-        """Put a tombstone in the place of a fact that is not there any more."""
+        """Replace the entry of an erased fact with a tombstone."""
         (begin,) = hash_index.hash_prefixes([content_hash])
         self._erased.append((scope_no, number, begin))
 
     def move(self, scope_no: int, to: int, numbers: Sequence[int]) -> None:
-        """Follow facts into another scope, whose own are older: all that the scope had."""
+        """Move all facts of a scope to another one, whose own facts are older."""
         moved: Any = self._connection.execute(_AMONG, (json.dumps(numbers), to)).fetchall()
         moved.sort()
         self.add(to, [content_hash for _, content_hash in moved], [number for number, _ in moved])
         self.empty(scope_no)
 
     def empty(self, scope_no: int) -> None:
-        """Leave out all facts of a scope."""
+        """Remove all facts of a scope."""
         added, _ = self._added.get(scope_no, ((), ()))
         self._emptied.append((scope_no, len(added)))
         self._evict(scope_no)
 
     def savepoint(self) -> Mark:
-        """Return where a job begins."""
+        """Return the state before a job."""
         return Mark(len(self._journal), len(self._erased), len(self._emptied))
 
     def rollback(self, mark: Mark) -> None:
-        """Take back what was done since."""
+        """Undo all changes since a savepoint."""
         del self._erased[mark.erased :], self._emptied[mark.emptied :]
         while len(self._journal) > mark.added:
             scope_no, count = self._journal.pop()
@@ -141,7 +141,7 @@ class HashIndexTable:
                 del column[-count:]
 
     def write(self) -> None:
-        """Write what was added to the table, before the commit."""
+        """Write the changes to the table, before the commit."""
         for scope_no, before in dict(self._emptied).items():
             low = scope_no << _SCOPE
             self._connection.execute(_DROP, (low, low + _END))
@@ -152,7 +152,7 @@ class HashIndexTable:
             self._blank(*erased)
 
     def commit(self) -> None:
-        """Keep what was added, after the commit; what was erased is compared with no fact."""
+        """Keep added entries in the cache after the commit; erased entries match no fact."""
         for scope_no, _ in self._emptied:
             self._evict(scope_no)
         for scope_no in self._added:
@@ -161,7 +161,7 @@ class HashIndexTable:
         self._begin()
 
     def forget(self) -> None:
-        """Forget what was added; the commit has failed."""
+        """Drop added entries from the cache after a failed commit."""
         for scope_no in self._added:
             self._evict(scope_no)
         self._begin()
@@ -193,7 +193,7 @@ class HashIndexTable:
         return self._connection.execute(_ROWS, (low, low + _END)).fetchall()
 
     def _append(self, scope_nos: Sequence[int]) -> None:
-        """Put entries behind the others of their scopes: a new fact's number is the highest."""
+        """Append entries to those of their scopes: a new fact has the highest number."""
         last: Any = self._connection.execute(_LAST, (json.dumps(scope_nos),))
         rows: list[tuple[int, bytes]] = []
         for scope_no, key, old_block in last.fetchall():
@@ -203,7 +203,7 @@ class HashIndexTable:
         self._connection.executemany(_WRITE_BLOCK, rows)
 
     def _blank(self, scope_no: int, number: int, begin: int) -> None:
-        """Write the one block that has an entry."""
+        """Write the one block that contains an entry."""
         low = scope_no << _SCOPE
         highest: Any = self._connection.execute(_HIGHEST, (low, low + _END)).fetchall()
         last = highest[0][0]
@@ -222,7 +222,7 @@ class HashIndexTable:
 def fill(
     connection: apsw.Connection, _clock: Clock | None = None, _progress: Progress | None = None
 ) -> None:
-    """Rebuild the table from the facts of a file without tombstones, of an older version."""
+    """Rebuild the table from the facts of an older file, which has no tombstones."""
     refill(connection, ())
 
 

@@ -1,4 +1,4 @@
-"""`row.kept`: a row of a table as it was when the log began to be enough to replay."""
+"""`row.kept`: a row of a table from before the log alone sufficed for a replay."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TABLES = (
     "fact_past", "alias", "sequence", "link",
     "confirmation", "review", "promotion", "run", "episode", "extraction",
 )  # fmt: skip
-"""What is kept, in an order in which rows can be written."""
+"""The tables with such rows, in an order in which rows can be written."""
 
 
-# Tables that had no realm when they were kept; runs are kept before them.
+# Tables that had no realm then; the rows of runs come before theirs.
 _OF_RUNS = ("episode", "extraction")
 _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 _HAS_REALMS = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'realm_no'"
-# Columns of scopes that rows did not have when they were kept; facts are kept before them.
+# Columns of scopes that rows did not have then; the rows of facts come before theirs.
 _SCOPES: Mapping[str, Mapping[str, str]] = {
     "link": {"from_scope": "from_no", "to_scope": "to_no"},
     "promotion": {"origin_scope": "origin_no"},
@@ -57,22 +57,22 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
 
 
 def _has_realms(connection: apsw.Connection, table: str) -> bool:
-    """Tell whether schema 9 is applied: migration 2 replays rows before it."""
+    """Return whether schema 9 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_REALMS, (table,)))
 
 
 def _has_scopes(connection: apsw.Connection) -> bool:
-    """Tell whether schema 11 is applied: migration 2 replays rows before it."""
+    """Return whether schema 11 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_SCOPES))
 
 
 def _has_event_scopes(connection: apsw.Connection) -> bool:
-    """Tell whether schema 14 is applied: migration 2 replays rows before it."""
+    """Return whether schema 14 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_EVENT_SCOPES))
 
 
 def _other_scope(connection: apsw.Connection, row: Mapping[str, Any]) -> int:
-    """Return the scope of the fact at the other end of a link; 0 for an event that made none."""
+    """Return the scope of the fact at the other end of a link; 0 for an event that made no link."""
     for salt, data in connection.execute(_LINK_MADE, (row["seq"],)):
         for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
             if part:

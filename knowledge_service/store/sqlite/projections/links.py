@@ -17,7 +17,7 @@ _LINK = """INSERT INTO link(id, from_no, to_no, from_scope, to_scope, type, weig
   WHERE a.id = ? AND b.id = ?"""
 _UNLINK = "UPDATE link SET closed_at = ? WHERE id = ?"
 _RELINK = "UPDATE link SET closed_at = NULL WHERE id = ?"
-# With `undone` an event is a part of a fact's history and nothing that an undo of it takes back.
+# With `undone` set, an event belongs to a fact's history, but undo does not revert it.
 _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_scope)
   SELECT from_no, ?1, ?2, ?3, to_scope FROM link WHERE id = ?5
   UNION ALL SELECT to_no, ?1, ?2, ?4, from_scope FROM link WHERE id = ?5"""

@@ -1,4 +1,4 @@
-"""Copies of facts one level up, and their taking back."""
+"""Promotions of facts, and their undoing."""
 
 from __future__ import annotations
 

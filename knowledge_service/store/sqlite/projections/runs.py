@@ -84,7 +84,7 @@ def _failed(connection: apsw.Connection, event: Event) -> None:
 
 
 def _key(connection: apsw.Connection, part: Mapping[str, Any]) -> tuple[int, str]:
-    """Return realm and id of the run of an event.
+    """Return the realm and id of an event's run.
 
     Events from before schema 9 name no realm; until then an id was unique in the whole file.
     """

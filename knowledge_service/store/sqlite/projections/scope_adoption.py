@@ -1,6 +1,6 @@
-"""`scope.adopted`: a retired scope comes back and takes over what its successor has.
+"""`scope.adopted`: a retired scope returns and takes over the content of its successor.
 
-`scope.reset`: a scope's settings are the defaults again.
+`scope.reset`: a scope has the default settings again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scopes and the callers that live in them."""
+"""Scopes and registered callers."""
 
 from __future__ import annotations
 

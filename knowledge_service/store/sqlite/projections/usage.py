@@ -1,7 +1,7 @@
-"""`usage.<kind>`: what callers say they did with facts.
+"""`usage.<kind>`: uses of facts that callers report.
 
-The log has who said it and when, for the audit and the stream. The counts are kept beside the log,
-as receipts are, so that a replay adds nothing to them.
+The log records the reporter and the time, for the audit log and the event stream. The counts are
+kept outside the log, like receipts, so that a replay adds nothing to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from knowledge_service.event_log.events import Event
 
 
 def type_of(kind: UsageKind) -> str:
-    """Return the type of the event that tells of uses of a kind."""
+    """Return the event type for uses of a kind."""
     return f"usage.{kind}"
 
 
