@@ -1,4 +1,4 @@
-"""Names of facts and the numbers that they are made of, inside a write; and looking them up."""
+"""Aliases of facts and their sequence numbers, inside a write; and lookups of aliases."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _LAST = "SELECT last FROM sequence WHERE scope_no = ? AND namespace = ? AND pref
 def name_all(
     tx: Transaction, facts: Sequence[NewFact], stored: Sequence[Remembered], actor: Actor
 ) -> tuple[Remembered, ...]:
-    """Give facts that were just stored or confirmed the names they came with.
+    """Assign their aliases to facts that were just stored or confirmed.
 
     Raises:
-        Conflict: a name is another fact's already.
+        Conflict: another fact has the alias already.
     """
     if not any(new.aliases for new in facts):
         return tuple(stored)
@@ -54,14 +54,14 @@ def name_all(
 
 
 def hand_over(tx: Transaction, old_id: str, new_id: str, actor: Actor) -> None:
-    """Let a fact's names go on to its successor, so that they stay what they are for people."""
+    """Move a fact's aliases to its successor, so that people can go on using them."""
     for scope_no, namespace, value in tx.all(_HELD, (old_id,)):
         part = {"namespace": namespace, "value": value, "fact": new_id}
         tx.record("alias.set", scope_no=scope_no, actor=actor.name, parts=[part])
 
 
 def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
-    """Return a fact's names."""
+    """Return a fact's aliases."""
     return tuple(
         Alias(namespace=namespace, value=value)
         for namespace, value in connection.execute(_ALIASES_OF_FACT, (fact_id,))
@@ -69,7 +69,7 @@ def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
 
 
 def find(connection: apsw.Connection, name: Name, view: View) -> tuple[tuple[str, str], ...]:
-    """Return (scope, fact id) of every visible fact of a name."""
+    """Return (scope, fact id) of every visible fact with an alias."""
     scopes = base.scope_filter(view, base.visible_scopes(connection, view, None))
     key: tuple[Any, ...] = (name.namespace, name.value)
     if scopes.is_named(connection, _CROWDED, key):
@@ -118,7 +118,7 @@ def _find_numbered(tx: Transaction, fact_id: str, alias_in: AliasIn) -> Alias | 
 
 
 def _next_value(tx: Transaction, scope_no: int, alias_in: AliasIn, actor: Actor) -> str:
-    """Take the next number; one that somebody gave by hand before is passed over."""
+    """Return the next number, skipping numbers that were assigned by hand."""
     prefix = alias_in.prefix or ""
     key = (scope_no, alias_in.namespace, prefix)
     last = int((tx.one(_LAST, key) or (0,))[0])

@@ -1,4 +1,4 @@
-"""The audit: changes from the log and recalls from their receipts, merged, the newest first."""
+"""The audit log: changes from the event log and recalls from receipts, merged, newest first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from knowledge_service.ports import AuditCursor, AuditRecords
 from knowledge_service.store.sqlite.repositories import base, event_stream
 from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
 
-# So many rows of each kind are read for one page; a page that ends there is short and has a cursor.
+# The maximum rows of each kind that one page reads; a page that reaches it is short and has a
+# cursor.
 _LOOKED_THROUGH = 20_000
 
 _EVENTS = """SELECT seq, scope_no, type, actor, at FROM event WHERE seq < ? ORDER BY seq DESC"""
@@ -40,7 +41,7 @@ _RECEIPTS_BY_SCOPE = ScopedRows(
 _BODY = "SELECT body FROM receipt WHERE id = ?"
 _END = 2**62
 
-# What a row becomes is worked out when it comes onto the page: most never do.
+# An entry is built only when its row is put on a page, which most rows never are.
 _EntryFactory = Callable[[], AuditEntry]
 
 
@@ -50,7 +51,7 @@ class AuditLog(event_stream.ChangeLog):
     def audit(
         self, scope_ranges: Sequence[ScopeRange], cursor: AuditCursor | None, *, limit: int
     ) -> AuditRecords:
-        """Read both backwards and merge by time."""
+        """Read events and receipts backwards and merge them by time."""
         start = cursor or AuditCursor(_END, _END, "")
         with self._readers.bulk_connection() as connection:
             scopes = base.scopes_in_ranges(connection, scope_ranges)
@@ -63,11 +64,11 @@ class _Row(NamedTuple):
     at: int
     id: Any
     make_entry: _EntryFactory | None
-    """None of what the caller does not see."""
+    """None if the caller may not see the row."""
 
 
 class _Rows:
-    """Rows of one kind, the newest first, read as they are needed."""
+    """Rows of one kind, newest first, read on demand."""
 
     def __init__(self, rows: Iterator[_Row]) -> None:
         self._rows = rows
@@ -77,16 +78,16 @@ class _Rows:
 
     @property
     def is_cut(self) -> bool:
-        """Whether as many rows as one page may read were read."""
+        """Whether the maximum of rows for one page was read."""
         return self._read > _LOOKED_THROUGH
 
     def take(self) -> None:
-        """Go on to the next row."""
+        """Advance to the next row."""
         self._read += 1
         self.next = None if self.is_cut else next(self._rows, None)
 
     def has_visible(self) -> bool:
-        """Go on to the next row that the caller sees; tell whether there may be one."""
+        """Advance to the next visible row; return whether there may be one."""
         while self.next and not self.next.make_entry:
             self.take()
         return self.next is not None or self.is_cut
@@ -161,10 +162,10 @@ def _recall(
 
 
 def _merge(acts: _Rows, recalls: _Rows, start: AuditCursor, limit: int) -> AuditRecords:
-    """Take the newer of both until the page is full or one of them is cut."""
+    """Take the newer row of both kinds until the page is full or one kind is cut."""
     entries: list[AuditEntry] = []
     while len(entries) < limit:
-        # The other must not run ahead of the one that was cut.
+        # The other kind must not advance past the one that was cut.
         if acts.is_cut or recalls.is_cut:
             break
         act, recall = acts.next, recalls.next
@@ -180,6 +181,6 @@ def _merge(acts: _Rows, recalls: _Rows, start: AuditCursor, limit: int) -> Audit
             break
         if newest.make_entry:
             entries.append(newest.make_entry())
-    # What the caller does not see is nothing to go on for.
+    # Rows that the caller may not see do not make a next page.
     has_next_page = acts.has_visible() or recalls.has_visible()
     return AuditRecords(tuple(entries), start if has_next_page else None)

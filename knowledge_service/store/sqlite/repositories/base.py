@@ -1,4 +1,4 @@
-"""What all repositories share: read snapshots, the write queue, and idempotency keys."""
+"""Shared by all repositories: read snapshots, the write queue, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
 
 T = TypeVar("T")
-# An arbitrary number: a person who may read a whole realm can see more.
+# An arbitrary number; a person who may read a whole realm can see more scopes.
 MANY_SCOPES = 512
-# To read an entry and find out that it is hidden costs about as much as so many lookups.
+# Reading an entry to find that it is hidden costs about as much as this many lookups.
 _LOOKUPS_PER_ENTRY = 4
 _IDEMPOTENCY_LIFETIME_US = 24 * 3600 * 1_000_000
 
@@ -40,7 +40,7 @@ _STORE_RESPONSE = (
 
 
 class SqliteRepository:
-    """One port's half of the store."""
+    """The base class of the repositories, each of which implements one port of the store."""
 
     def __init__(self, readers: ReadPool, writer: WriteQueue) -> None:
         self._readers = readers
@@ -52,7 +52,7 @@ class SqliteRepository:
         answer: TypeAdapter[T],
         operation: Callable[[Transaction], T],
     ) -> T:
-        """Run a write, or return what it answered before under the same key."""
+        """Run a write, or return the first answer under the same key."""
         return self._writer.submit(make_idempotent(idempotency_key, answer, operation))
 
 
@@ -61,7 +61,7 @@ def make_idempotent(
     answer: TypeAdapter[T],
     operation: Callable[[Transaction], T],
 ) -> Callable[[Transaction], T]:
-    """Make a write that, under a key it was answered for before, returns that answer again."""
+    """Return a write that repeats the stored answer of its key, if there is one."""
     if idempotency_key is None:
         return operation
 
@@ -91,10 +91,10 @@ def make_idempotent(
 
 
 def stored_response_of(row: tuple[Any, ...] | None, idempotency_key: IdempotencyKey) -> str | None:
-    """Return the stored answer of a key.
+    """Return the stored answer of a key, or None.
 
     Raises:
-        IdempotencyConflict: the key came with another body.
+        IdempotencyConflict: the key was used with another body.
     """
     if row is None:
         return None
@@ -107,13 +107,13 @@ def stored_response_of(row: tuple[Any, ...] | None, idempotency_key: Idempotency
 
 
 def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
-    """Return the number of a scope, made with its ancestors if it is new."""
+    """Return the number of a scope; create the scope and its ancestors if it is new."""
     row = tx.one(_SCOPE, (path,))
     return int(row[0]) if row else ensure_scopes(tx, [path], actor)[path]
 
 
 def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[str, int]:
-    """Return the numbers of scopes by path, made with their ancestors where they are new."""
+    """Return the numbers of scopes by path; create new ones with their ancestors."""
     numbers = _numbers(tx, paths)
     missing = [path for path in paths if path not in numbers]
     if missing:
@@ -139,7 +139,7 @@ def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
 
 
 def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:
-    """Return the number of a scope that exists."""
+    """Return the number of a scope, or None if it does not exist."""
     for row in connection.execute(_SCOPE, (path,)):
         return int(row[0])
     return None
@@ -148,7 +148,7 @@ def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | No
 def visible_scopes(
     connection: apsw.Connection, view: View, paths: tuple[str, ...] | None
 ) -> dict[int, str]:
-    """Return the existing scopes that are visible and, unless None, named: number to path."""
+    """Return the paths of existing, visible scopes by number; with `paths`, only those."""
     if paths is not None:
         readable = [path for path in paths if view.can_read(path)]
         return _by_path(connection, readable)
@@ -157,7 +157,7 @@ def visible_scopes(
 
 
 def scopes_in_ranges(connection: apsw.Connection, reaches: Sequence[ScopeRange]) -> dict[int, str]:
-    """Return the existing scopes in reach: number to path."""
+    """Return the paths of existing scopes in the ranges, by number."""
     scopes: dict[int, str] = {}
     for reach in reaches:
         if not reach.subtree:
@@ -172,12 +172,12 @@ def scopes_in_ranges(connection: apsw.Connection, reaches: Sequence[ScopeRange])
 
 @dataclass(frozen=True)
 class ScopeFilter:
-    """The visible scopes as queries name them.
+    """The visible scopes in the form that queries take.
 
-    A query that names scopes reads nothing of others, so that these set no reader's waiting time.
-    It costs one lookup for each scope. `scopes` is None for a reader of everything. A reader of
-    many scopes asks about a fact by scope only if more than `most_entries` lead from it: to read so
-    few and leave out the hidden ones costs less than the lookups.
+    A query with scopes reads no rows of other scopes, so these cannot delay a reader, but costs one
+    lookup for each scope. `scopes` is None for a reader of everything. A reader of many scopes
+    queries a fact by scope only if the fact has more than `most_entries` entries: reading a few
+    entries and dropping the hidden ones costs less than the lookups.
     """
 
     scopes: str | None
@@ -186,7 +186,7 @@ class ScopeFilter:
     def split(
         self, connection: apsw.Connection, crowded: str, numbers: Collection[int]
     ) -> tuple[list[int], list[int]]:
-        """Return what is asked about without and with scopes.
+        """Return the numbers to query without scopes, and those to query with scopes.
 
         `crowded` selects from the numbers ?1, as JSON, those with more than ?2 entries.
         """
@@ -203,9 +203,9 @@ class ScopeFilter:
     def is_named(
         self, connection: apsw.Connection, crowded: str, key: Sequence[Any] | int
     ) -> bool:  # fmt: skip
-        """Tell whether a query about one thing names the scopes.
+        """Return whether a query about one key must name the scopes.
 
-        `crowded` is true when more than its last parameter of entries lead from the key.
+        `crowded` is true when the key has more entries than its last parameter.
         """
         if self.scopes is None or self.most_entries is None:
             return self.scopes is not None
@@ -214,7 +214,7 @@ class ScopeFilter:
 
 
 def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
-    """Return the visible scopes as queries name them."""
+    """Return the visible scopes in the form that queries take."""
     if view.can_read_subtree(PLATFORM):
         return ScopeFilter(None)
     most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
@@ -222,7 +222,7 @@ def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
 
 
 class VisibleScopes:
-    """The numbers of the scopes that a view sees, each looked up when it is asked for."""
+    """The numbers of the scopes that a view includes, each looked up on demand."""
 
     def __init__(self, connection: apsw.Connection, view: View) -> None:
         self._connection = connection
@@ -230,7 +230,7 @@ class VisibleScopes:
         self._known: dict[int, bool] = {}
 
     def __contains__(self, number: object) -> bool:
-        """Tell whether the scope is there and seen."""
+        """Return whether the scope exists and is visible."""
         if not isinstance(number, int):
             return False
         if number not in self._known:
@@ -242,15 +242,15 @@ class VisibleScopes:
 def visible_paths(
     connection: apsw.Connection, view: View, requested: tuple[str, ...] | None
 ) -> set[str]:
-    """Return the visible paths: all of one's own path, and granted ones that exist.
+    """Return the visible paths: the reader's own path, and granted scopes that exist.
 
-    Whether an ancestor exists would tell what others did.
+    Ancestors are always included: their existence would reveal what others did.
     """
     return with_own_path(visible_scopes(connection, view, requested).values(), view, requested)
 
 
 def with_own_path(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> set[str]:
-    """Add the reader's own path to visible paths, as far as it is named."""
+    """Add the reader's own path to visible paths; with `named`, only those of its scopes."""
     return {*paths, *(path for path in lineage(view.home) if named is None or path in named)}
 
 

@@ -9,16 +9,16 @@ _UNDECLARED = "SELECT path, live_facts FROM scope WHERE scope_no = ? AND config 
 
 
 def has_room(tx: Transaction, scope_no: int, count: int) -> bool:
-    """Tell whether `count` more live facts fit into a scope."""
+    """Return whether a scope has room for `count` more live facts."""
     row = tx.one(_UNDECLARED, (scope_no,))
     return row is None or row[1] + count <= tx.undeclared_facts
 
 
 def require_room(tx: Transaction, scope_no: int, count: int) -> None:
-    """Require that `count` more live facts fit into a scope.
+    """Check that a scope has room for `count` more live facts.
 
     Raises:
-        QuotaExceeded: they do not.
+        QuotaExceeded: it has not.
     """
     row = tx.one(_UNDECLARED, (scope_no,))
     if row is not None and row[1] + count > tx.undeclared_facts:

@@ -1,4 +1,4 @@
-"""Episodes in tables: appended in order, equal ones once, bounded, secrets masked."""
+"""Episodes in tables: appended in order, without duplicates, limited in number, secrets masked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM episode WHERE realm_no = ? AND ru
 
 
 class Episodes(base.SqliteRepository):
-    """The episodes' half of the `RunStore` port."""
+    """The episodes of the `RunStore` port."""
 
     def add_episodes(
         self,
@@ -42,8 +42,8 @@ class Episodes(base.SqliteRepository):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> EpisodesAccepted:
-        """Append what is new."""
-        # Masking takes time for each word; the writer has none to lose.
+        """Append new episodes."""
+        # Masking takes time for each word, so it is done before the writer's turn.
         masked = [_masked(episode) for episode in episodes]
         return self._idempotent(
             idempotency_key, _ACCEPTED, lambda tx: _append(tx, key, masked, actor)

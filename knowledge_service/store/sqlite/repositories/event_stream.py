@@ -1,4 +1,4 @@
-"""The log as readers see it: what touches only visible things, named and without any text."""
+"""The event log as readers see it: events about visible things, without any text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from knowledge_service.ports import ChangePage, ChangeRecord
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
 
-# So many events of visible scopes are read at a time.
+# The maximum number of events of visible scopes that are read at a time.
 _LOOKED_THROUGH = 5_000
 
-# Apart: a query for both together would read the whole log.
+# Two subqueries, because a single query would read the whole log.
 _BOUNDS = """SELECT coalesce((SELECT min(seq) FROM event), 1) - 1,
   coalesce((SELECT max(seq) FROM event), 0)"""
 _LOG = "SELECT seq, scope_no, type, actor, at FROM event WHERE seq > ? ORDER BY seq"
@@ -33,15 +33,15 @@ _SCOPE_OF = f"""SELECT scope_no FROM fact
   WHERE id = ?1 AND (?2 OR review NOT IN {fact_rows.UNREVIEWED})"""
 _IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {fact_rows.UNREVIEWED}"
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
-# The first write of anybody makes the scopes above it; that tells who came first.
+# Anyone's first write creates the ancestors of a scope, which reveals who was first.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
-# Ends that may lie in other scopes than the event: a change is told to who may see them all.
+# Ends that may be in other scopes than the event: only readers who see all of them see the event.
 _ENDS = ("from", "to", "origin", "copy", "used")
 
 
 @dataclass
 class Named:
-    """What an event's parts name."""
+    """The facts, links and run that an event refers to."""
 
     facts: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -50,22 +50,22 @@ class Named:
 
 
 class ChangeLog(base.SqliteRepository):
-    """The event stream's half of the `EventLogStore` port."""
+    """The event stream of the `EventLogStore` port."""
 
     def seal_key(self) -> bytes:
-        """Read the secret that the file was given when it was made."""
+        """Read the secret that was generated with the file."""
         with self._readers.snapshot() as connection:
             rows: list[Any] = connection.execute(_KEY).fetchall()
             return bytes.fromhex(rows[0][0])
 
     def bounds(self) -> tuple[int, int]:
-        """Find the first and the last event."""
+        """Return the positions before the first event and of the last one."""
         with self._readers.snapshot() as connection:
             bounds: list[Any] = connection.execute(_BOUNDS).fetchall()
             return int(bounds[0][0]), int(bounds[0][1])
 
     def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
-        """Read the events of the visible scopes, as many as one call may."""
+        """Read the events of visible scopes, up to the maximum for one call."""
         records: list[ChangeRecord] = []
         read, position = 0, after_position
         with self._readers.bulk_connection() as connection:
@@ -94,7 +94,7 @@ def _events(
     after_position: int,
     last: int,
 ) -> Iterable[tuple[Any, ...]]:
-    """Return events in order: those of the scopes, or all if these are no more than the scopes."""
+    """Return the events of the scopes in order, or all if there are fewer than scopes."""
     names = base.scope_filter(view, scopes)
     if names.scopes is None or (
         names.most_entries is not None and last - after_position <= len(scopes)
@@ -110,7 +110,7 @@ def names(
     *,
     drafts: bool = True,
 ) -> Named:
-    """Say what an event names of what is visible; hidden when nothing visible is left of it."""
+    """Return the visible references of an event; hidden when none of them is visible."""
     names_found, shown_count, parts = Named(), 0, list(_parts(connection, row[0]))
     for part in parts:
         ends = [part[end] for end in _ENDS if isinstance(part.get(end), str)]

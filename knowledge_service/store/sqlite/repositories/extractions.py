@@ -1,4 +1,4 @@
-"""The durable jobs of extraction: accepted, begun, and finished together with their facts."""
+"""The durable extraction jobs: accepted, begun, and finished together with their facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitO
 
 _COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
-# Those of a retired realm wait until it is adopted.
+# Jobs of a retired realm wait until it is adopted.
 _OPEN = f"""SELECT s.path, {_COLUMNS} FROM extraction x JOIN scope s ON s.scope_no = x.realm_no
   WHERE x.state IN ('pending', 'running') AND s.retired_at IS NULL ORDER BY x.accepted_at LIMIT ?"""
 _LIMIT = "SELECT max_facts FROM extraction WHERE realm_no = ? AND run_id = ?"
@@ -39,7 +39,7 @@ class Extractions(base.SqliteRepository):
     """The `ExtractionStore` port."""
 
     def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
-        """Record the wish."""
+        """Record the request."""
 
         def work(tx: Transaction) -> Extraction:
             columns = _numbered(tx, key)
@@ -58,14 +58,14 @@ class Extractions(base.SqliteRepository):
         return None
 
     def extraction_limit(self, key: RunKey) -> int:
-        """Return how many facts were asked for."""
+        """Return the maximum number of facts that was requested."""
         with self._readers.snapshot() as connection:
             columns = runs.numbered(connection, key)
             rows = connection.execute(_LIMIT, columns) if columns else ()
             return int(next(iter(rows), (0,))[0])
 
     def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
-        """List what is not finished, the oldest first."""
+        """List unfinished jobs, oldest first."""
         with self._readers.snapshot() as connection:
             return tuple(
                 (RunKey(realm, row[0]), _extraction(row))
@@ -118,7 +118,7 @@ class Extractions(base.SqliteRepository):
         return self._writer.submit(work)
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
-        """Record why it did not work."""
+        """Record the reason of a failure."""
 
         def work(tx: Transaction) -> Extraction:
             payload = {"reason": reason, "retry": retry}
@@ -129,10 +129,10 @@ class Extractions(base.SqliteRepository):
 
 
 def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
-    """Store a fact or confirm what the scope knows of its key.
+    """Store a fact, or confirm the scope's fact on its key.
 
     Raises:
-        PreviouslyRetracted: that was retracted, or its equal was.
+        PreviouslyRetracted: the fact on its key, or its equal, was retracted.
         QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = base.ensure_scope(tx, fact.scope, actor.name)

@@ -13,7 +13,7 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 _FIND = "SELECT fact_no, scope_no, content_hash FROM fact WHERE id = ?"
 _NUMBERS = "SELECT fact_no FROM fact WHERE id = ?"
 _LINKS = "SELECT count(*) FROM link WHERE from_no = ?1 OR to_no = ?1"
-# All events of the operations that it was a part of: a review's edits are in one about another.
+# All events of the fact's operations, because a review's edits are in an event about another fact.
 _ABOUT = """SELECT seq, op FROM fact_event WHERE op IN (
     SELECT op FROM fact_event WHERE fact_no = ?1) GROUP BY seq ORDER BY seq"""
 _OF = "SELECT seq FROM fact_event f JOIN fact USING(fact_no) WHERE id = ? ORDER BY seq"
@@ -23,7 +23,7 @@ _LEGACY = """SELECT seq FROM event WHERE type = ?1
 _HAS_LEGACY = "SELECT 1 FROM meta WHERE key = 'replay_from'"
 _STANDS = "SELECT 1 FROM review WHERE seq = ? AND fact_no = (SELECT fact_no FROM fact WHERE id = ?)"
 _FORGET_RUNS = "DELETE FROM fact_run WHERE fact_no = ?"
-# An answer that is kept for a repeat may hold the fact itself; one that names it only may stay.
+# A stored answer may contain the fact itself; one that only refers to it may stay.
 _FORGET_ANSWERS = """DELETE FROM idempotency WHERE (principal, key) IN (
   SELECT principal, key FROM idempotency INDEXED BY idempotency_content
   WHERE instr(response, '"content":') > 0 AND instr(response, ?) > 0)"""
@@ -35,7 +35,7 @@ _IS_THERE = "SELECT 1 FROM fact WHERE id = ?"
 
 
 def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) -> tuple[int, int]:
-    """Erase facts; return how many links and events went with them."""
+    """Erase facts; return the numbers of links and events that were erased with them."""
     links, touched = 0, set()
     for fact_id in fact_ids:
         row = tx.one(_FIND, (fact_id,))
@@ -69,7 +69,7 @@ class SqliteFactReferences:
         return [(scope, name, value) for scope, name, value in self._tx.all(_NAMED, (fact_no,))]
 
     def operations(self, fact_no: int) -> Sequence[tuple[int, int]]:
-        """Return number and operation of all events of the operations that changed a fact."""
+        """Return (event, operation) numbers of all operations that changed a fact."""
         return [(seq, op) for seq, op in self._tx.all(_ABOUT, (fact_no,))]
 
     def events_about(self, fact_id: str) -> Iterable[int]:
@@ -77,13 +77,13 @@ class SqliteFactReferences:
         return [seq for (seq,) in self._tx.all(_OF, (fact_id,))]
 
     def legacy_events(self) -> Iterable[int]:
-        """Return the numbers of the events that hold rows from before the log."""
+        """Return the numbers of the events with rows from before the log."""
         if self._tx.one(_HAS_LEGACY) is None:
             return []
         return [seq for (seq,) in self._tx.all(_LEGACY, (legacy_rows.TYPE,))]
 
     def is_review_in_force(self, seq: int, fact_id: str) -> bool:
-        """Whether a fact still has the review that an event recorded."""
+        """Return whether the review that an event recorded is still the fact's review."""
         return self._tx.one(_STANDS, (seq, fact_id)) is not None
 
     def fact_numbers(self, fact_id: str) -> Sequence[int]:
@@ -94,8 +94,8 @@ class SqliteFactReferences:
 def _erase_alias_in_responses(tx: Transaction, erased: ErasedAlias) -> None:
     """Erase an alias from the stored responses about its holders.
 
-    A fact that no longer exists may have been a holder; a fact of the same name in another
-    scope keeps the name.
+    A fact that no longer exists may have been a holder. A fact with the same alias in another scope
+    keeps it.
     """
     value = json.dumps(erased.alias["value"], ensure_ascii=False)
     for principal, key, response in tx.all(_NAMED_ANSWERS, (value,)):

@@ -1,4 +1,4 @@
-"""A fact's versions and events, read in one snapshot; of other facts only what is visible."""
+"""A fact's versions and events, read in one snapshot, with visible references only."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _entries(
             if part and (part.get("fact") == fact_id or fact_id in named_facts):
                 visible_facts = _visible(connection, named_facts, fact_id, view)
                 if not visible_facts and "fact" not in part and set(named_facts) != {fact_id}:
-                    continue  # it is with facts that the reader does not see
+                    continue  # an event about facts that the reader may not see
                 is_restated = kind == fact_events.RESTATED
                 entries.append(
                     HistoryEntry(

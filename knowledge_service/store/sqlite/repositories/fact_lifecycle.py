@@ -46,7 +46,7 @@ _APPROVED: TypeAdapter[ApprovalResult] = TypeAdapter(ApprovalResult)
 _UNDONE: TypeAdapter[UndoResult] = TypeAdapter(UndoResult)
 _ERASED: TypeAdapter[ErasureResult] = TypeAdapter(ErasureResult)
 
-# Commits per round, which take a second or so: a shutdown waits for the current round.
+# Commits per round, which take about a second: a shutdown waits for the current round.
 _COMMITS = 50
 _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each(?1))
   AND (f.review = 'draft' OR f.flags <> '[]') AND f.lifecycle = 'live'
@@ -54,18 +54,18 @@ _QUEUE = f"""{fact_rows.SELECT} WHERE f.scope_no IN (SELECT value FROM json_each
 
 
 class FactLifecycle(base.SqliteRepository):
-    """Implements the `FactLifecycleStore` port."""
+    """The `FactLifecycleStore` port."""
 
     def __init__(self, readers: ReadPool, writer: WriteQueue) -> None:
         super().__init__(readers, writer)
         self._retention = Retention(readers, writer)
 
     def retract(self, fact_id: str, order: ActionContext) -> Fact:
-        """Close as wrong."""
+        """Close a fact as wrong."""
         return self._changed(order, lambda uow: lifecycle.retract(uow, fact_id, order))
 
     def restore(self, fact_id: str, order: ActionContext) -> Fact:
-        """Make live again."""
+        """Make a closed fact live again."""
         return self._changed(order, lambda uow: lifecycle.restore(uow, fact_id, order))
 
     def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
@@ -73,11 +73,11 @@ class FactLifecycle(base.SqliteRepository):
         return self._changed(order, lambda uow: lifecycle.confirm(uow, fact_id, order, session))
 
     def reject(self, fact_id: str, order: ActionContext) -> Fact:
-        """Reject."""
+        """Reject a live fact."""
         return self._changed(order, lambda uow: review.reject_fact(uow, fact_id, order))
 
     def promote(self, fact_id: str, order: ActionContext) -> PromotionResult:
-        """Copy one level up."""
+        """Copy a fact one level up."""
         return self._idempotent(
             order.idempotency_key,
             _COPIED,
@@ -85,7 +85,7 @@ class FactLifecycle(base.SqliteRepository):
         )
 
     def approve(self, fact_id: str, order: ActionContext, edits: ApproveIn) -> ApprovalResult:
-        """Approve."""
+        """Approve a live fact, or a successor with edits."""
         return self._idempotent(
             order.idempotency_key,
             _APPROVED,
@@ -93,7 +93,7 @@ class FactLifecycle(base.SqliteRepository):
         )
 
     def undo(self, fact_id: str, order: ActionContext) -> UndoResult:
-        """Take back."""
+        """Undo the last operation on a fact."""
         return self._idempotent(
             order.idempotency_key,
             _UNDONE,
@@ -101,7 +101,7 @@ class FactLifecycle(base.SqliteRepository):
         )
 
     def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
-        """Erase; return when no read, including those under way, can see the text any more."""
+        """Erase a fact; return when no read, including current ones, can see its text any more."""
         with self._readers.snapshot() as connection:
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):
@@ -120,7 +120,7 @@ class FactLifecycle(base.SqliteRepository):
             return fact_history.history(connection, fact_id, view)
 
     def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
-        """List a page."""
+        """Return a page of the review queue."""
         with self._readers.bulk_connection() as connection:
             everything = View("platform", query.scope_ranges)
             scopes = [
@@ -132,11 +132,11 @@ class FactLifecycle(base.SqliteRepository):
             return tuple(fact_rows.facts(connection, _QUEUE, bindings))
 
     def retain(self) -> int:
-        """Archive what is beyond the bounds."""
+        """Archive facts beyond the retention bounds."""
         return self._retention.retain()
 
     def erase_deleted(self) -> int:
-        """Erase facts of deleted scopes, a portion to a commit, so that no write waits."""
+        """Erase facts of deleted scopes, a few in each commit, so that no write waits."""
         count = 0
         for _ in range(_COMMITS):
             erased_count = self._writer.submit(scope_erasure.erase_some)
@@ -146,12 +146,12 @@ class FactLifecycle(base.SqliteRepository):
         return count
 
     def deleted_facts(self) -> int:
-        """Return how many facts of deleted scopes are still to be erased."""
+        """Return the number of facts of deleted scopes that are not erased yet."""
         with self._readers.snapshot() as connection:
             return scope_erasure.count(connection)
 
     def delete_old_receipts(self, cutoff: datetime) -> int:
-        """Let go of old receipts, a portion to a commit, so that no write waits for long."""
+        """Delete old receipts, some in each commit, so that no write waits for long."""
         moment, count = times.to_us(cutoff), 0
         while deleted_count := self._writer.submit(
             lambda tx: receipt_retention.delete_receipts(tx, moment)

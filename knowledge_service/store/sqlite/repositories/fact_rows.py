@@ -21,7 +21,7 @@ _COLUMN_OF = {each.attribute: each.name for each in STORED_FIELDS}
 _NAMES = tuple(_COLUMN_OF.get(attribute, attribute) for attribute in _FIELDS)
 _VERSIONED = frozenset((*CHANGEABLE, "version"))
 SCOPE, NUMBER = _FIELDS.index("scope"), len(_FIELDS)
-"""Where a row has the scope's path and the fact's number."""
+"""The positions of the scope's path and the fact's number in a row."""
 FROM = "FROM fact f JOIN scope s USING(scope_no)"
 _COLUMNS = ", ".join("s.path" if name == "scope" else f"f.{name}" for name in _NAMES)
 SELECT = f"SELECT {_COLUMNS}, f.fact_no {FROM}"
@@ -31,7 +31,7 @@ _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
 
 
 def select_as_of(mark: str) -> str:
-    """Return the query for facts as they were known at the moment that is bound to `mark`."""
+    """Return the query for facts as they were known at the time that is bound to `mark`."""
     columns = ", ".join(map(_column_as_of, _NAMES))
     return f"""SELECT {columns}, f.fact_no {FROM} LEFT JOIN fact_past p
       ON p.fact_no = f.fact_no AND p.since <= {mark} AND p.until > {mark}"""
@@ -48,7 +48,7 @@ _BY_NUMBERS_AS_OF = f"""{select_as_of("?2")} WHERE f.recorded_at <= ?2
 
 
 def fact(row: Sequence[Any]) -> Fact:
-    """Make a fact of the columns of `SELECT`; they were checked when they were written."""
+    """Build a fact from the columns of `SELECT`, which were validated when they were written."""
     values = list(row)
     for at, decode in _DECODERS:
         value = values[at]
@@ -56,7 +56,7 @@ def fact(row: Sequence[Any]) -> Fact:
             values[at] = decode(value)
     return base_model.construct_unchecked(
         Fact,
-        dict(zip(_FIELDS, values, strict=False)),  # the number is no field
+        dict(zip(_FIELDS, values, strict=False)),  # the number is not a field
     )
 
 
@@ -65,7 +65,8 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 def _source(text: str) -> Source:
-    # Most facts have one of few short sources; one with many references is not worth its place.
+    # Most facts have one of a few short sources; a source with many references is not worth
+    # caching.
     return _cached_source(text) if len(text) <= _SHORT else Source.model_validate_json(text)
 
 
@@ -88,7 +89,7 @@ _DECODERS = tuple(
 
 
 def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Iterator[Fact]:
-    """Run a query over the columns above."""
+    """Run a query for the columns above."""
     for row in connection.execute(sql, bindings):
         yield fact(row)
 
@@ -96,7 +97,7 @@ def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Ite
 def by_numbers(
     connection: apsw.Connection, numbers: Sequence[int], known_at: datetime | None = None
 ) -> dict[int, Fact]:
-    """Look facts up by their internal numbers, as they are or as they were known at a moment."""
+    """Return facts by their internal numbers, as they are or as they were known at `known_at`."""
     numbers_json = json.dumps(list(numbers))
     if known_at is None:
         rows = connection.execute(_BY_NUMBERS, (numbers_json,))

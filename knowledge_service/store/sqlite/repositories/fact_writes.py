@@ -1,6 +1,6 @@
-"""Facts that are told: together when they touch nothing, else one by one at the verbs' uow.
+"""Writes facts: in bulk when they affect no other fact, else one by one through the unit of work.
 
-A fact that has no key and no equal touches nothing: many of these are one event and a few
+A fact without a key or an equal affects no other fact: many of these are one event and a few
 statements.
 """
 
@@ -30,14 +30,14 @@ _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
 
 class PreparedFact(NamedTuple):
-    """What of a fact is known before it is written: what is indexed, and its line in the log."""
+    """What is computed of a fact before it is written: the text to index, and its log line."""
 
     text: postings.Text
     line: bytes
 
 
 class _FactsEvent(NamedTuple):
-    """What becomes one event: facts of one scope that touch nothing, and who told them."""
+    """The content of one event: facts of one scope that affect no others, and their actor."""
 
     scope_no: int
     actor: str
@@ -48,9 +48,9 @@ class _FactsEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class BulkRemember(BatchableJob):
-    """Facts that one call tells, none of which has a key, a name, or is told again under a key.
+    """The facts of one call, none of which has a key or an alias; the call has no idempotency key.
 
-    `prepared` is what `prepare_facts` returns for them.
+    `prepared` is the result of `prepare_facts` for them.
     """
 
     facts: Sequence[NewFact]
@@ -58,13 +58,13 @@ class BulkRemember(BatchableJob):
     prepared: Sequence[PreparedFact]
 
     def __call__(self, tx: Transaction) -> tuple[Remembered, ...]:
-        """Store them or confirm their equals."""
+        """Store the facts, or confirm their equals."""
         return remember_all(tx, self.facts, self.actor, self.prepared)
 
     def run_batch(
         self, tx: Transaction, jobs: Sequence[BulkRemember]
     ) -> list[tuple[Remembered, ...]]:
-        """Store what several calls told, up to the first fact that has an equal."""
+        """Store the facts of several calls, up to the first fact that has an equal."""
         facts = [new for job in jobs for new in job.facts]
         scopes: dict[str, int] = {}
         for job in jobs:
@@ -92,27 +92,27 @@ class BulkRemember(BatchableJob):
 
 
 class _CapacityReservation:
-    """What still fits into scopes while several calls are done as one."""
+    """The remaining capacity of scopes while several calls are merged."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._taken: Counter[int] = Counter()
 
     def reserve(self, scope_no: int, count: int, actor: Actor) -> bool:
-        """Reserve room for `count` facts of an agent; False when there is none."""
+        """Reserve room for `count` facts of an agent; return False when there is none."""
         self._taken[scope_no] += count
         return not actor.is_bounded or capacity.has_room(self._tx, scope_no, self._taken[scope_no])
 
 
 def can_bulk_insert(new: NewFact) -> bool:
-    """Tell whether a fact can be part of a `BulkRemember`."""
+    """Return whether a fact can be part of a `BulkRemember`."""
     return new.key_hash is None and not new.aliases
 
 
 def prepare_facts(facts: Sequence[NewFact]) -> list[PreparedFact]:
-    """Do what can be done of facts while the writer is at others.
+    """Prepare facts outside the writer thread.
 
-    Of a single one its terms are left to the writer: it has them for all of a commit.
+    The terms of a single fact are left to the writer, which computes them for a whole commit.
     """
     lines = fact_event_json.encode_without_ids(facts)
     if len(facts) == 1:
@@ -129,9 +129,9 @@ def remember_all(
     actor: Actor,
     prepared: Sequence[PreparedFact] | None = None,
 ) -> tuple[Remembered, ...]:
-    """Store facts inside a write, or confirm their equals; the answers are in their order.
+    """Store facts inside a write, or confirm their equals; the answers are in the same order.
 
-    `prepared` is what `prepare_facts` returns for the facts; computed if None.
+    `prepared` is the result of `prepare_facts` for the facts, if it was computed before.
 
     Raises:
         PreviouslyRetracted: an equal was retracted in the scope.
@@ -162,7 +162,7 @@ def remember_all(
 
 
 def _are_independent(facts: Sequence[NewFact], scopes: Mapping[str, int]) -> bool:
-    """Tell whether no fact has a key or says what another of them does."""
+    """Return whether no fact has a key or equals another one of the batch."""
     keys = {(scopes[new.scope], new.content_hash) for new in facts}
     return len(keys) == len(facts) and all(new.key_hash is None for new in facts)
 
@@ -184,7 +184,7 @@ def _scopes(tx: Transaction, facts: Sequence[NewFact], actor: Actor) -> dict[str
 def _existing_equals(
     tx: Transaction, facts: Sequence[NewFact], scopes: Mapping[str, int]
 ) -> set[tuple[int, bytes]]:
-    """Find which of the facts have an equal, by scope and hash."""
+    """Return the facts that have an equal, by scope and hash."""
     hashes_by_scope: dict[int, list[bytes]] = {}
     for new in facts:
         hashes_by_scope.setdefault(scopes[new.scope], []).append(new.content_hash)

@@ -1,4 +1,4 @@
-"""The facts' port over tables."""
+"""The `FactStore` port over tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitO
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
 _CORRECTED: TypeAdapter[CorrectionResult] = TypeAdapter(CorrectionResult)
 _BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
-# Who sees no drafts does not see what was rejected since, either.
+# A reader without drafts does not see facts that were rejected since, either.
 _BY_ID_THEN = f"""{fact_rows.select_as_of("?2")} WHERE f.id = ?1 AND s.retired_at IS NULL
   AND f.recorded_at <= ?2 AND (?3 OR f.review NOT IN {fact_rows.UNREVIEWED})"""
 _LIST_FILTER = f"""f.scope_no IN (SELECT value FROM json_each(?1))
@@ -56,11 +56,11 @@ class Facts(base.SqliteRepository):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
-        """Store all or none."""
+        """Store all facts or none."""
         return self._writer.submit(_remember_job(facts, actor, idempotency_key))
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
-        """Store all or none, and take it back."""
+        """Store all facts or none, and roll back."""
         try:
             return self._writer.submit(dry_run.roll_back_after(_remember_job(facts, actor, None)))
         except dry_run.DryRunRollback as rollback:
@@ -74,11 +74,11 @@ class Facts(base.SqliteRepository):
         actor: Actor,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[tuple[Remembered, ...]]:
-        """Work out what is known of them, to be stored all or none."""
+        """Prepare the facts now; return an awaitable that stores all or none."""
         return self._writer.submit_async(_remember_job(facts, actor, idempotency_key))
 
     def fact(self, fact_id: str, view: View, known_at: datetime | None = None) -> Fact | None:
-        """Look one up."""
+        """Return one visible fact."""
         query: tuple[str, tuple[Any, ...]] = (_BY_ID, (fact_id,))
         if known_at is not None:
             query = (_BY_ID_THEN, (fact_id, times.to_us(known_at), view.drafts))
@@ -88,7 +88,7 @@ class Facts(base.SqliteRepository):
         return None
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
-        """List a page."""
+        """Return a page of facts."""
         tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
         with self._readers.bulk_connection() as connection:
             scopes = base.visible_scopes(connection, listing.view, listing.scopes)

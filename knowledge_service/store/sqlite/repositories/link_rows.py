@@ -16,8 +16,8 @@ from knowledge_service.event_log import times
 COLUMNS = """l.id, a.id, b.id, l.type, l.weight, l.data, l.valid_from, l.valid_until,
   l.recorded_at, l.closed_at, l.actor"""
 JOINED = "FROM link l JOIN fact a ON a.fact_no = l.from_no JOIN fact b ON b.fact_no = l.to_no"
-# The inner question is answered by the index alone; only links that are wanted are read. The plus
-# keeps SQLite from looking each pair up, where a fact has few links and the facts are many.
+# The index alone answers the inner query, so only the requested links are read. The unary plus
+# keeps SQLite from a lookup of each pair, when the facts are many and each has few links.
 _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_from, l.valid_until,
     l.recorded_at, l.closed_at, l.actor FROM (
     SELECT x.id FROM json_each(?1) n CROSS JOIN json_each(?2) s
@@ -28,7 +28,7 @@ _AMONG = """SELECT l.id, l.from_no, l.to_no, l.type, l.weight, l.data, l.valid_f
 
 
 def link_of(row: Sequence[Any]) -> Link:
-    """Build a link from the columns above; they were checked when they were written."""
+    """Build a link from the columns above, which were validated when they were written."""
     return base_model.construct_unchecked(
         Link,
         {
@@ -50,9 +50,9 @@ def link_of(row: Sequence[Any]) -> Link:
 def among(
     connection: apsw.Connection, ids: Mapping[int, str], scopes: Collection[int]
 ) -> tuple[Link, ...]:
-    """Return the live links with both ends among some facts, given by number, the oldest first.
+    """Return the live links between some facts, which are given by number, oldest first.
 
-    `scopes` are those of the facts: links into others are not read.
+    `scopes` are those of the facts: links into other scopes are not read.
     """
     bindings = (json.dumps(list(ids)), json.dumps(sorted(scopes)))
     id_rows: Any = connection.execute(_AMONG, bindings)

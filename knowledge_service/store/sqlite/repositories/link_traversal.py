@@ -1,7 +1,7 @@
-"""Walking along links: level by level over two covering indexes, only through what is visible.
+"""Traverses links level by level over two covering indexes, through visible facts only.
 
-A fact that the reader may not see is neither returned nor gone through, so that what lies behind it
-changes nothing.
+A fact that the reader may not see is neither returned nor traversed, so that what is behind it has
+no effect.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.ports import NeighbourQuery
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_rows
 
-# Beyond this many facts nobody reads on; it bounds a walk from a hub.
+# A larger neighbourhood is of no use to a reader; the bound limits a traversal from a hub.
 _MAX_STEPS = 20_000
-# A level is asked for in slices: SQLite sorts what one statement unites.
+# A level is queried in slices, because SQLite sorts the union in one statement.
 _SLICE = 2_000
 _LOOKED_AT = 64
 
@@ -44,14 +44,14 @@ CROWDED = tuple(
   WHERE {own}_no = n.value LIMIT 1 OFFSET ?2)"""
     for own, _, index in _ENDS
 )
-"""What selects facts with many links from them, and to them."""
+"""Queries that select facts with many links from them, and to them."""
 _LIVE = f"""SELECT f.fact_no, f.scope_no FROM json_each(?1) n CROSS JOIN fact f
   ON f.fact_no = n.value WHERE f.lifecycle = 'live'
   AND (?2 OR f.review NOT IN {fact_rows.UNREVIEWED})"""
 
 
 def number_of(connection: apsw.Connection, fact_id: str) -> int | None:
-    """Return the number of a fact in a scope that is there."""
+    """Return the number of a fact in an existing scope, or None."""
     return next((int(row[0]) for row in connection.execute(_NUMBER, (fact_id,))), None)
 
 
@@ -85,7 +85,7 @@ def _walkable(
     *,
     drafts: bool,
 ) -> list[int]:
-    """Return the first `limit` facts that are live and visible, in their order."""
+    """Return the first `limit` of the facts that are live and visible, in their order."""
     walkable: list[int] = []
     size = max(limit, _LOOKED_AT)
     for start in range(0, len(numbers), size):
@@ -98,7 +98,7 @@ def _walkable(
 
 
 def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View) -> Neighborhood:
-    """Find the facts around one that the caller has seen; by distance, then the oldest first."""
+    """Return the facts around a visible one, ordered by distance, then oldest first."""
     start = number_of(connection, around.fact_id)
     if start is None:
         return Neighborhood(facts=(), links=())
@@ -108,7 +108,8 @@ def neighborhood(connection: apsw.Connection, around: NeighbourQuery, view: View
     order: list[tuple[int, int]] = []
     for depth in range(1, around.depth + 1):
         neighbours = sorted(_neighbours(connection, level, around.types, scope_filter) - visited)
-        # Of the last level only as many are looked at as will be shown, and one to tell of more.
+        # Of the last level, read only as many as the answer has, and one to know whether there are
+        # more.
         limit = around.limit + 1 - len(order) if depth == around.depth else len(neighbours)
         level = _walkable(connection, neighbours, scopes, limit, drafts=view.drafts)
         visited.update(level)

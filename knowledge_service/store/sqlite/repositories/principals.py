@@ -1,4 +1,4 @@
-"""Registered callers, and the realms that their namespaces' UIDs tell apart."""
+"""Registered callers, and their realms, which are identified by the UIDs of namespaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Principals(base.SqliteRepository):
     """The `PrincipalStore` port."""
 
     def put_principal(self, principal: PrincipalIn, *, actor: Actor) -> None:
-        """Register; an equal registration writes nothing."""
+        """Register a caller; an equal registration writes nothing."""
 
         def work(tx: Transaction) -> None:
             _settle_realm(tx, principal, actor)
@@ -41,12 +41,12 @@ class Principals(base.SqliteRepository):
     _registered: tuple[int, dict[str, PrincipalIn | None]] = (-1, {})
 
     def principal(self, username: str) -> PrincipalIn | None:
-        """Look one up; every request asks, so that what was read is kept until it changes."""
+        """Return a registration. Every request needs one, so it is cached until it changes."""
         version, registrations = self._registered
         if version != self._writer.scopes_version or len(registrations) > _REMEMBERED:
             version, registrations = self._registered = (self._writer.scopes_version, {})
         if username not in registrations:
-            # Kept with the version that was read before it, so that it cannot outlive a change.
+            # Cached under the version that was read first, so that it cannot outlive a change.
             registrations[username] = self._read(username)
         return registrations[username]
 
@@ -62,7 +62,7 @@ class Principals(base.SqliteRepository):
             return tuple(_principal(row) for row in connection.execute(_EVERY_PRINCIPAL))
 
     def delete_principal(self, username: str, *, actor: Actor) -> bool:
-        """Forget."""
+        """Delete a registration."""
 
         def work(tx: Transaction) -> bool:
             if tx.one(_GET, (username,)) is None:
@@ -75,7 +75,11 @@ class Principals(base.SqliteRepository):
 
 
 def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None:
-    """Start the realm anew when its namespace was made again under the same name."""
+    """Start a new realm when its namespace was created again under the same name.
+
+    Raises:
+        Conflict: the namespace's UID was replaced before.
+    """
     path, uid = realm_of(principal.home), principal.realm_uid
     if uid is None or path == PLATFORM:
         return

@@ -1,4 +1,4 @@
-"""Where a fact comes from and what it has touched, read from tables in one snapshot."""
+"""The provenance and the impact of a fact, read from tables in one snapshot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from knowledge_service.store.sqlite.repositories import (
 
 _DERIVING = json.dumps(["derived_from", "promoted_from", "supersedes"])
 _DERIVED = json.dumps(["derived_from", "promoted_from"])
-# Nobody reads a longer chain; it ends one that was linked round in circles of many facts.
+# A longer chain is of no use to a reader; the bound ends a chain that links facts in a circle.
 _LONGEST = 1_000
 
 _BACK_BY_FACT = f"""SELECT {link_rows.COLUMNS}, l.to_no, b.scope_no, b.review
@@ -94,7 +94,7 @@ _MAX_LISTED = "SELECT EXISTS(SELECT 1 FROM {} = ? LIMIT 1 OFFSET ?)"
 
 
 class _Query(NamedTuple):
-    """A query about facts in two forms, and what tells that many rows lead from one."""
+    """A query about facts, without and with scopes, and the test whether a fact has many rows."""
 
     by_fact: str
     by_scope: str
@@ -114,13 +114,13 @@ class Provenance(base.SqliteRepository):
     """The `ProvenanceStore` port."""
 
     def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:
-        """Put together what leads to a fact."""
+        """Return the provenance of a visible fact."""
         with self._readers.bulk_connection() as connection:
             visible_fact = _visible(connection, fact_id, reader.view)
             return _why(connection, *visible_fact, reader) if visible_fact else None
 
     def impact(self, fact_id: str, reader: AuditReader, *, limit: int) -> Impact | None:
-        """Put together what came of a fact."""
+        """Return the impact of a visible fact."""
         with self._readers.bulk_connection() as connection:
             visible_fact = _visible(connection, fact_id, reader.view)
             if visible_fact is None:
@@ -145,7 +145,7 @@ class Provenance(base.SqliteRepository):
 
 
 class _Scopes:
-    """The scopes that a reader sees; `asked` is what queries name."""
+    """The scopes that a reader sees; `asked` is their form in queries."""
 
     def __init__(self, connection: apsw.Connection, view: View) -> None:
         self._view = view
@@ -153,11 +153,11 @@ class _Scopes:
         self.asked = base.scope_filter(view, self.paths)
 
     def __contains__(self, number: object) -> bool:
-        """Tell whether a scope is seen."""
+        """Return whether a scope is visible."""
         return number in self.paths
 
     def shows(self, number: int, review: str) -> bool:
-        """Tell whether a fact of a scope with that state of its review is seen."""
+        """Return whether a fact of the scope with this review state is visible."""
         return number in self.paths and self._view.can_read_fact(self.paths[number], review)
 
     def rows(self, connection: apsw.Connection, query: _Query, number: int) -> Sequence[Any]:
@@ -169,7 +169,7 @@ class _Scopes:
     def rows_of_all(
         self, connection: apsw.Connection, query: _Query, numbers: Sequence[int], types: str
     ) -> list[Any]:
-        """Return the rows of some facts in the order of their first column."""
+        """Return the rows of some facts, ordered by their first column."""
         sparse, crowded_numbers = self.asked.split(connection, query.crowded, numbers)
         rows: list[Any] = []
         if sparse:
@@ -260,17 +260,17 @@ def _run(connection: apsw.Connection, fact: Fact, view: View) -> Run | None:
 
 
 def _runs_of(connection: apsw.Connection, fact: Fact, run_id: str, view: View) -> tuple[Run, ...]:
-    """Return the visible runs that an id at a fact may mean: its realm's, of the platform any."""
+    """Return the visible runs with an id in the fact's realm; for the platform, in any realm."""
     realm = realm_of(fact.scope)
     visible_runs = runs.visible_runs(connection, run_id, view)
     return tuple(run for run in visible_runs if realm in (PLATFORM, realm_of(run.scope)))
 
 
 def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: View) -> str | None:
-    """Name a session unless it is a run that the reader may not see.
+    """Return a session's name unless it is a run that the reader may not see.
 
-    Those of the platform's facts are of any realm: only runs that the reader sees are named, so
-    that the answer does not depend on what other realms have.
+    Sessions of the platform's facts belong to any realm. Only runs that the reader sees are named,
+    so that the answer does not depend on the content of other realms.
     """
     if session is None or _runs_of(connection, fact, session, view):
         return session
@@ -283,7 +283,7 @@ def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: Vi
 def _receipts(
     connection: apsw.Connection, run: Run, fact: Fact, reader: AuditReader
 ) -> tuple[Receipt, ...]:
-    """Return what had been put in front of the run when the fact was made."""
+    """Return the receipts of the run from before the fact was recorded."""
     columns = runs.numbered(connection, key_of(run)) or ()
     bindings = (*columns, times.to_us(fact.recorded_at))
     receipts = [

@@ -60,12 +60,12 @@ _SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, obser
 
 
 class RecallRepository(base.SqliteRepository):
-    """The `RecallStore` port. With an embedder, facts near in meaning are candidates, too."""
+    """The `RecallStore` port. With an embedder, facts with near embeddings are candidates, too."""
 
     embedder: Embedder | None = None
 
     def search(self, search: Search) -> SearchResult:
-        """Rank over narrow rows; whole facts are read for results only."""
+        """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
         with self._snapshot(search, vector) as (connection, snapshot):
             query = SearchQuery(search.query, search.limit, search.filters, search.now)
@@ -86,7 +86,7 @@ class RecallRepository(base.SqliteRepository):
     def _snapshot(
         self, search: Search, vector: Vector | None
     ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
-        """Begin a snapshot, with the decoded postings that it may use."""
+        """Open a snapshot with the postings cache that it may use."""
         before = self._writer.erasure_version
         with self._readers.search_connection() as connection:
             snapshot = _snapshot(connection, search, vector)  # its first read begins the snapshot
@@ -102,7 +102,7 @@ class RecallRepository(base.SqliteRepository):
         return Vector(self.embedder.model, found[0]) if found else None
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
-        """Go through the scopes, the nearest first."""
+        """Read facts scope by scope, nearest first."""
         found: list[Fact] = []
         with self._readers.snapshot() as connection:
             scopes = base.visible_scopes(connection, search.view, search.scopes)
@@ -123,7 +123,7 @@ class RecallRepository(base.SqliteRepository):
         return tuple(found)
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
-        """List them, the nearest first."""
+        """Return the visible scopes, nearest first."""
         with self._readers.snapshot() as connection:
             seen = base.visible_scopes(connection, view, scopes)
         return _visible(seen.values(), view, scopes)
@@ -131,7 +131,7 @@ class RecallRepository(base.SqliteRepository):
     def record_recall(
         self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
     ) -> Recalled:
-        """Commit the receipt, its usage and the answer that a repeat gets."""
+        """Commit the receipt, its usage and the answer for a repeat."""
 
         def work(tx: Transaction) -> Recalled:
             _record(tx, [new])
@@ -140,11 +140,11 @@ class RecallRepository(base.SqliteRepository):
         return self._idempotent(idempotency_key, _RECALLED, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
-        """Leave the receipt to the writer's next commit."""
+        """Add the receipt to the writer's deferred jobs."""
         self._writer.submit_later(_Recording(new))
 
     def receipt(self, receipt_id: str) -> NewReceipt | None:
-        """Look a receipt up."""
+        """Return a receipt and its observer."""
         with self._readers.snapshot() as connection:
             for body, observer in connection.execute(_FIND, (receipt_id,)):
                 return NewReceipt(Receipt.model_validate_json(body), observer)
@@ -189,17 +189,17 @@ def _visible(paths: Iterable[str], view: View, named: tuple[str, ...] | None) ->
 
 
 class _Recording(BatchableJob):
-    """Writes a receipt and the uses that it tells of; those of one commit together."""
+    """Writes a receipt and its uses; the receipts of one commit are written together."""
 
     def __init__(self, new: NewReceipt) -> None:
         self.new = new
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
+        """Write the receipt."""
         _record(tx, [self.new])
 
     def run_batch(self, tx: Transaction, jobs: Sequence[_Recording]) -> list[None]:
-        """Write all of them."""
+        """Write the receipts of all jobs."""
         _record(tx, [job.new for job in jobs])
         return [None] * len(jobs)
 
@@ -222,7 +222,7 @@ def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
         kind = "injected" if receipt.run else "recalled"
         served += [(fact_no, tx.at_us, *who) for fact_no, _ in own]
         used += [(fact_no, observer_no, kind, tx.at_us) for fact_no, _ in own]
-        # Beside the uses of its facts, a scope counts the recall that it was a part of.
+        # Besides the uses of its facts, a scope counts the recall itself.
         scopes = sorted(Counter([scope_no for _, scope_no in own]).items())
         of_scopes += [(scope_no, observer_no, kind, count, tx.at_us) for scope_no, count in scopes]
         of_scopes += [(scope_no, observer_no, "recall", 1, tx.at_us) for scope_no, _ in scopes]

@@ -1,8 +1,8 @@
-"""Archives what declared scopes hold beyond their bounds.
+"""Archives facts beyond the bounds of declared scopes.
 
-A reader looks through a scope, a page to a snapshot, and chooses what goes. The writer archives
-some of that in one commit, after it has checked again that each may go: a fact may have been
-approved, promoted, changed or given to a run since.
+A reader scans a scope, a page in each snapshot, and chooses the facts. The writer archives some of
+them in each commit, after it has checked again that each may be archived: a fact may have been
+approved, promoted, changed or recalled by a run since.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _MAY_GO = f"""SELECT f.id, f.version FROM json_each(?1) n CROSS JOIN fact f ON f
   AND NOT EXISTS (SELECT 1 FROM served s JOIN receipt r ON r.id = s.receipt
     JOIN run ON run.realm_no = r.realm_no AND run.run_id = r.run_id
     WHERE s.fact_no = f.fact_no AND s.run_id IS NOT NULL AND run.outcome IS NULL)"""
-# Rows that are read in one snapshot, some milliseconds: what reads for long keeps the log from
-# being folded.
+# Rows that are read in one snapshot, some milliseconds: a long read blocks the checkpoint of the
+# log.
 _PAGE = 1_000
-# The most facts chosen in one pass over a scope, which are held in memory.
+# The maximum number of facts chosen in one scan of a scope, which are held in memory.
 _CHOSEN = 20_000
 # Facts archived per commit, which take some milliseconds of the writer's time.
 _PORTION = 100
-# A scope rests this many times as long as the pass over it took. Otherwise a large scope that is
-# always some facts over its limit would keep a processor busy.
+# A scope rests this many times as long as its scan took. Otherwise a large scope that is always
+# slightly over its limit would keep a processor busy.
 _REST = 10.0
 
 
@@ -65,7 +65,7 @@ class _Bound:
 
 
 class Retention:
-    """Chooses by the readers and archives by the writer. Used by one thread at a time."""
+    """Chooses facts with the readers, archives with the writer; one thread at a time."""
 
     def __init__(
         self, readers: ReadPool, writer: WriteQueue, monotonic: Callable[[], float] = time.monotonic
@@ -76,7 +76,7 @@ class Retention:
         self._not_before_s: dict[int, float] = {}
 
     def retain(self) -> int:
-        """Archive in every scope beyond its bound; return how many facts went."""
+        """Archive facts in every scope beyond its bound; return their number."""
         with self._readers.snapshot() as connection:
             rows: Any = connection.execute(_BOUNDS).fetchall()
         return sum(self._retain_in(_bound(row)) for row in rows)
@@ -117,7 +117,7 @@ class Retention:
 
 
 def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) -> int:
-    """Archive those of one scope that may still go; return how many went."""
+    """Archive the facts of one scope that may still be archived; return their number."""
     row = tx.one(_BOUND_OF, (scope_no,))
     if row is None:
         return 0

@@ -1,4 +1,4 @@
-"""The ledger in tables: runs merged, and what they count up to."""
+"""The run ledger in tables: merged runs and their statistics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
 _RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
 _RUNS_BY_ID = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
-# The page is chosen in an index; only its own runs are read.
+# The page is selected in an index; only its own runs are read.
 _LIST_FILTER = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
   AND (?4 IS NULL OR (opened_at, run_id, scope) <
     (SELECT opened_at, run_id, scope FROM run WHERE realm_no = ?3 AND run_id = ?4))
@@ -58,22 +58,22 @@ class Runs(base.SqliteRepository):
     """The `RunStore` port."""
 
     def put_run(self, run_id: str, run: RunIn, *, actor: Actor) -> Run:
-        """Merge, and credit the facts when this closes the run."""
+        """Merge a run; when this closes it, credit the facts."""
         return self._writer.submit(lambda tx: _put(tx, run_id, run, actor))
 
     def run(self, key: RunKey, view: View) -> Run | None:
-        """Look one up."""
+        """Return a visible run."""
         with self._readers.snapshot() as connection:
             run = find_run(connection, key)
         return run if run and view.can_read(run.scope) else None
 
     def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
-        """Look an id up in every realm."""
+        """Return the visible runs with an id, in every realm."""
         with self._readers.snapshot() as connection:
             return visible_runs(connection, run_id, view)
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
-        """List a page."""
+        """Return a page of runs."""
         view = listing.view
         with self._readers.bulk_connection() as connection:
             cursor = (
@@ -94,7 +94,7 @@ class Runs(base.SqliteRepository):
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
-        """Count from the ledger, nothing else."""
+        """Count from the ledger alone."""
         with self._readers.bulk_connection() as connection:
             return tuple(
                 statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
@@ -111,7 +111,7 @@ class Runs(base.SqliteRepository):
 
 
 def numbered(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[int, str] | None:
-    """Return the columns that name a run; None when the realm does not exist."""
+    """Return the columns that identify a run; None when the realm does not exist."""
     realm_no = base.find_scope(connection, key.realm)
     return None if realm_no is None else (realm_no, key.run_id)
 
@@ -125,11 +125,11 @@ def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | No
 
 
 def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[Run, ...]:
-    """Return the visible runs of an id, at most one in each realm."""
+    """Return the visible runs with an id, at most one in each realm."""
     if view.can_read_subtree(PLATFORM):
         bodies = connection.execute(_RUNS_BY_ID, (run_id,))
         return tuple(Run.model_validate_json(body) for (body,) in bodies)
-    # Only realms in reach are read: what others have must not set how long the reader waits.
+    # Only readable realms are read, so that the content of others cannot delay the reader.
     scopes = (PLATFORM, view.home, *(reach.scope for reach in view.scope_ranges))
     realms = sorted({realm_of(scope) for scope in scopes})
     candidates = (find_run(connection, RunKey(realm, run_id)) for realm in realms)
@@ -168,7 +168,7 @@ def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
 def _credit(
     tx: Transaction, run: Run, realm_no: int, actor: Actor, *, credited: bool
 ) -> tuple[bool, tuple[str, ...]]:
-    """Credit the facts that were in front of a run that just closed; return these too."""
+    """Credit the facts that a just closed run recalled; also return these facts."""
     if credited or run.outcome is None:
         return credited, ()
     kind = run_merge.usage_kind_of_outcome(run, actor.type)
@@ -192,7 +192,7 @@ def _of_blueprint(
 
 
 def _paths(connection: apsw.Connection, view: View) -> str:
-    """Return the paths that a reader sees as a query takes them."""
+    """Return the paths that a reader sees in the form that a query takes."""
     return json.dumps(sorted(base.visible_paths(connection, view, None)))
 
 

@@ -1,7 +1,7 @@
-"""Joining what a scope's predecessor of the same path knew, as when a namespace was made again.
+"""Merges a scope with its retired predecessor of the same path, as when a namespace is recreated.
 
-The old scope comes back with its number, its facts and its index. What the present one has learnt
-since moves over, and the present one is retired in its place; both keep every fact they had.
+The old scope returns with its number, its facts and its index. The facts of the present scope move
+into it, and the present scope is retired; no fact is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.repositories import base
 
-# Moving a fact from one index to another costs what came after it; so many take about a second.
+# Moving a fact to another index costs time; this many facts take about a second.
 _MOST_MOVED = 2_000
 
 _LAST = """SELECT scope_no, retired_at FROM scope
@@ -30,7 +30,7 @@ _MOVING = "SELECT fact_no FROM fact WHERE scope_no = ? ORDER BY fact_no"
 _EQUAL_RUNS = """SELECT a.run_id FROM run a JOIN run b USING(run_id)
   WHERE a.realm_no = ? AND b.realm_no = ? ORDER BY a.run_id LIMIT 3"""
 _COUNT = "SELECT count(*) FROM fact WHERE scope_no = ? AND lifecycle = 'live'"
-# Usage and receipts are no projections: they follow their observer here and nowhere else.
+# Usage and receipts are not projections: only these statements move them with their observer.
 _FOLLOW = (
     """INSERT INTO usage(fact_no, observer_no, kind, count, last_at)
   SELECT fact_no, ?1, kind, count, last_at FROM usage WHERE observer_no = ?2
@@ -51,10 +51,10 @@ _FOLLOW = (
 
 
 class Adoption(base.SqliteRepository):
-    """The adopting half of the `ScopeStore` port."""
+    """The adoption part of the `ScopeStore` port."""
 
     def adopt_scope(self, path: str, *, actor: Actor) -> AdoptionResult | None:
-        """Bring the last predecessor back, with all that was retired together with a realm."""
+        """Restore the last predecessor; a realm returns with all scopes retired with it."""
 
         def work(tx: Transaction) -> AdoptionResult | None:
             row = tx.one(_LAST, (path,))
@@ -95,7 +95,11 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
 
 
 def _refuse_equal_runs(tx: Transaction, old: tuple[int, str], now: int | None) -> None:
-    """Raise Conflict when old and present realm have runs of one id: ids are unique in a realm."""
+    """Check that the old and the present realm have no runs with the same id.
+
+    Raises:
+        Conflict: they have; ids are unique in a realm.
+    """
     number, path = old
     runs = [row[0] for row in tx.all(_EQUAL_RUNS, (number, now))] if now is not None else []
     if runs:

@@ -11,7 +11,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
-# A scope whose facts are all erased yields no rows any more.
+# A scope whose facts are all erased yields no more rows.
 _UNERASED = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
   CROSS JOIN fact f INDEXED BY fact_newest ON f.scope_no = s.scope_no
   WHERE s.erased_by IS NOT NULL LIMIT ?"""
@@ -23,7 +23,7 @@ _PORTION = 4
 
 
 def erase_some(tx: Transaction) -> int:
-    """Erase some facts of deleted scopes with their promoted copies; return how many."""
+    """Erase some facts of deleted scopes with their promoted copies; return the number of facts."""
     rows = tx.all(_UNERASED, (_PORTION,))
     uow = SqliteUnitOfWork(tx)
     for fact_id, path, actor in rows:
@@ -34,6 +34,6 @@ def erase_some(tx: Transaction) -> int:
 
 
 def count(connection: apsw.Connection) -> int:
-    """Return how many facts of deleted scopes are still to be erased."""
+    """Return the number of facts of deleted scopes that are not erased yet."""
     rows: Any = connection.execute(_COUNT).fetchall()
     return int(rows[0][0])

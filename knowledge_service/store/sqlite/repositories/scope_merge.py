@@ -1,6 +1,6 @@
-"""Rows of several scopes in one order, read from indexes that begin with the scope.
+"""Merges rows of several scopes in one order, read from indexes that begin with the scope.
 
-Only rows of these scopes are read: what other scopes hold costs nothing.
+Only rows of these scopes are read: rows of other scopes cost nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import apsw
 
-# An arbitrary number: rows of one scope that are read at a time.
+# An arbitrary number of rows of one scope that are read at a time.
 _PAGE = 50
 
 Key = tuple[Any, ...]
 
 
 class _Descending(tuple[Any, ...]):
-    """A key that sorts before the smaller ones."""
+    """A key that sorts before smaller ones."""
 
     def __lt__(self, compared: tuple[Any, ...]) -> bool:
         return tuple.__gt__(self, compared)
@@ -29,10 +29,11 @@ class _Descending(tuple[Any, ...]):
 
 @dataclass(frozen=True)
 class ScopedRows:
-    """How rows are read in the order of their key, which is their first columns.
+    """The queries that read rows in the order of their key, which is their first columns.
 
-    `heads` takes the scopes as JSON and the key to begin after, and returns each scope that has a
-    row with the key of its first. `page` takes a scope, the key to begin after and a number.
+    `heads` takes the scopes as JSON and the key to start after, and returns each scope that has a
+    row, with the key of its first row. `page` takes a scope, the key to start after and a number of
+    rows.
     """
 
     heads: str
@@ -42,7 +43,7 @@ class ScopedRows:
     def merge(
         self, connection: apsw.Connection, scopes: Collection[int], start_key: Key
     ) -> Iterator[tuple[Any, ...]]:
-        """Go through the rows of all these scopes in the order of their keys."""
+        """Yield the rows of all these scopes in the order of their keys."""
         order = _Descending if self.descending else tuple
         size = len(start_key)
         heads: Any = connection.execute(self.heads, (json.dumps(sorted(scopes)), *start_key))

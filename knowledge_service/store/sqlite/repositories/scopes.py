@@ -31,7 +31,7 @@ _USAGE_SEEN = """SELECT o.path, u.kind, u.count FROM json_each(?2) s
 _CROWDED = "SELECT EXISTS(SELECT 1 FROM scope_usage WHERE scope_no = ? LIMIT 1 OFFSET ?)"
 
 LEVELS = ("platform", "realm", "formation", "cell")
-# An arbitrary number: so many scopes' settings are kept in memory, a kilobyte each.
+# Settings of scopes cached in memory, a kilobyte each; an arbitrary number.
 _REMEMBERED = 20_000
 
 
@@ -41,7 +41,7 @@ class Scopes(base.SqliteRepository):
     _declared: tuple[int, dict[str, ScopeConfig | None]] = (-1, {})
 
     def put_scope(self, path: str, config: ScopeConfig, *, actor: Actor) -> None:
-        """Declare; an equal declaration writes nothing."""
+        """Declare a scope; an equal declaration writes nothing."""
         text = config.model_dump_json()
 
         def work(tx: Transaction) -> None:
@@ -53,13 +53,13 @@ class Scopes(base.SqliteRepository):
         self._writer.submit(work)
 
     def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
-        """Look declarations up."""
+        """Return declarations, from the cache if possible."""
         version, configs = self._declared
         if version != self._writer.scopes_version or len(configs) > _REMEMBERED:
             version, configs = self._declared = (self._writer.scopes_version, {})
         missing = [path for path in paths if path not in configs]
         if missing:
-            # Kept with the version that was read before it, so that it cannot outlive a change.
+            # Cached under the version that was read first, so that it cannot outlive a change.
             configs.update(self._declarations(missing))
         requested = {path: configs[path] for path in paths}
         return {path: config for path, config in requested.items() if config}
@@ -73,7 +73,7 @@ class Scopes(base.SqliteRepository):
         return declarations
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
-        """List by path."""
+        """Return the visible scopes by path."""
         with self._readers.bulk_connection() as connection:
             return tuple(sorted(base.visible_paths(connection, view, None)))
 
@@ -93,7 +93,7 @@ class Scopes(base.SqliteRepository):
         return existed
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
-        """Forget a declaration."""
+        """Remove a declaration."""
 
         def work(tx: Transaction) -> bool:
             number = base.find_scope(tx, path)
@@ -105,7 +105,7 @@ class Scopes(base.SqliteRepository):
         return self._writer.submit(work)
 
     def facts_by_level(self) -> dict[str, int]:
-        """Count the live facts of all scopes of each level, by the counters of the scopes."""
+        """Count the live facts of all scopes of each level, from the counters of the scopes."""
         with self._readers.snapshot() as connection:
             counted = {str(level): int(count) for level, count in connection.execute(_BY_LEVEL)}
         return {level: counted.get(level, 0) for level in LEVELS}
@@ -120,7 +120,7 @@ class Scopes(base.SqliteRepository):
 def retire(
     tx: Transaction, number: int, path: str, actor: Actor, *, erase: bool = False
 ) -> None:  # fmt: skip
-    """Take a scope out of sight; with `erase`, its facts are erased from then on."""
+    """Retire a scope; with `erase`, its facts are erased from then on."""
     part: dict[str, Any] = {"path": path}
     if erase:
         part["erase"] = True

@@ -65,7 +65,7 @@ _EVENTS = """SELECT e.seq, e.scope_no, e.type, e.actor, e.at, p.salt, p.bytes FR
   AND e.seq <= (SELECT max(seq) FROM fact_event WHERE op = ?1) ORDER BY e.seq"""
 _OLD_ROW = f"""SELECT {", ".join("p." + name for name in fact_events.CHANGEABLE)} FROM fact_past p
   JOIN fact f USING(fact_no) WHERE f.id = ? AND p.until_seq = ?"""
-# Events about other facts, links and promotions, have another scope than 0 here.
+# Events about other facts, links and promotions, have a scope other than 0 here.
 _CLOSINGS = """SELECT e.type, e.actor, p.salt, p.bytes FROM fact f CROSS JOIN fact_event x
     ON x.fact_no = f.fact_no AND x.other_scope = 0
   CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq)
@@ -86,7 +86,7 @@ class SqliteUnitOfWork:
 
     @property
     def at_us(self) -> int:
-        """The moment of the write."""
+        """The time of the write, in microseconds since 1970."""
         return self._tx.at_us
 
     def begin(self) -> None:
@@ -98,15 +98,15 @@ class SqliteUnitOfWork:
         return self._tx.new_id()
 
     def fact(self, fact_id: str) -> Fact | None:
-        """Look one up."""
+        """Return a fact by its id, or None."""
         return self._first(_BY_ID, (fact_id,))
 
     def equal(self, scope: str, content_hash: bytes) -> Fact | None:
-        """Look an equal up."""
+        """Return an equal fact, or None."""
         return self._among_equals(_EQUAL, scope, content_hash)
 
     def decision(self, scope: str, content_hash: bytes) -> Decision | None:
-        """Look a reviewed equal up."""
+        """Return a reviewer's decision about an equal fact, or None."""
         fact = self._among_equals(_DECIDED, scope, content_hash)
         if fact is None:
             return None
@@ -116,35 +116,35 @@ class SqliteUnitOfWork:
         return Decision(fact, "replaced" if replaced else "approved")
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
-        """List a key's facts."""
+        """Return the facts of a key."""
         number = base.find_scope(self._tx, scope)
         if number is None:
             return ()
         return list(fact_rows.facts(self._tx.connection, _KEYED, (number, key_hash)))
 
     def links(self, fact_id: str) -> Sequence[LiveLink]:
-        """List live links."""
+        """Return the live links of a fact."""
         return [LiveLink(*row) for row in self._tx.all(_LINKS, (fact_id,))]
 
     def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
-        """List standing promotions."""
+        """Return the active promotions of a fact."""
         return [ActivePromotion(*row) for row in self._tx.all(_PROMOTIONS, (fact_id,))]
 
     def copies(self, fact_id: str) -> Sequence[str]:
-        """List what promotions made."""
+        """Return the copies that promotions created."""
         return [copy for (copy,) in self._tx.all(_COPIES, (fact_id,))]
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
-        """List who confirmed."""
+        """Return the confirmations of a fact."""
         return [Confirmation(*row) for row in self._tx.all(_CONFIRMATIONS, (fact_id,))]
 
     def config(self, scope: str) -> ScopeConfig:
-        """Look a declaration up."""
+        """Return the configuration of a scope."""
         row = self._tx.one(_CONFIG, (scope,))
         return ScopeConfig.model_validate_json(row[0]) if row else ScopeConfig()
 
     def run_exposures(self, fact_id: str) -> Sequence[RunExposure]:
-        """List the closed missions' runs that had the fact in front of them."""
+        """Return the closed runs of missions that recalled the fact."""
         exposures = []
         for run_id, body, outcome in self._tx.all(_RUN_EXPOSURES, (fact_id,)):
             run = json.loads(body)
@@ -179,13 +179,17 @@ class SqliteUnitOfWork:
         self._op = self._op or event.seq
 
     def require_room(self, scope: str) -> None:
-        """Refuse one more live fact where there are too many."""
+        """Check that a scope has room for one more live fact.
+
+        Raises:
+            QuotaExceeded: it has not.
+        """
         number = base.find_scope(self._tx, scope)
         if number is not None:
             capacity.require_room(self._tx, number, 1)
 
     def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
-        """Let a fact's names go on to another."""
+        """Move a fact's aliases to another fact."""
         for scope_no, namespace, value in self._tx.all(_ALIASES, (old_id,)):
             part = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
             self._tx.record(
@@ -193,12 +197,12 @@ class SqliteUnitOfWork:
             )
 
     def operation(self, fact_id: str) -> int | None:
-        """Find the last operation that stands."""
+        """Return the last operation that was not undone."""
         row: Any = self._tx.one(_OPERATION, (fact_id,))
         return row[0] if row else None
 
     def events(self, op: int) -> Sequence[Event]:
-        """Read an operation's events; others may stand between them when scopes were made."""
+        """Return an operation's events; events that create scopes may be in between."""
         events = []
         for seq, scope_no, kind, actor, at, salt, data in self._tx.all(_EVENTS, (op,)):
             parts = (
@@ -212,7 +216,7 @@ class SqliteUnitOfWork:
         return events
 
     def values_before(self, fact_id: str, seq: int) -> Mapping[str, Any] | None:
-        """Read the version that an event ended."""
+        """Return the version that an event ended."""
         row = self._tx.one(_OLD_ROW, (fact_id, seq))
         if row is None:
             return None
@@ -220,9 +224,9 @@ class SqliteUnitOfWork:
         return values | {name: json.loads(values[name]) for name in fact_fields.LISTS}
 
     def closer(self, fact_id: str) -> Closer | None:
-        """Read the last event that closed the fact."""
+        """Return the actor of the last event that closed the fact."""
         for kind, actor, salt, data in self._tx.connection.execute(_CLOSINGS, (fact_id,)):
-            # Only the service archives for room, and says no type.
+            # Only the service archives facts for retention, and records no actor type.
             default_type = "system" if kind == "fact.archived" else None
             for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
                 if part and part.get("fact") == fact_id and closes(part):
@@ -230,12 +234,12 @@ class SqliteUnitOfWork:
         return None
 
     def ended_live(self, fact_id: str) -> tuple[int | None] | None:
-        """Return until when the fact held while it was live last, in a tuple; None if never."""
+        """Return a tuple of the end of validity when the fact was last live; None if never."""
         row = self._tx.one(_LAST_LIVE, (fact_id,))
         return (row[0],) if row else None
 
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
-        """Erase for good."""
+        """Erase facts permanently."""
         return fact_erasure.erase(self._tx, fact_ids, actor=actor.name, reason=reason)
 
     def _among_equals(self, sql: str, scope: str, content_hash: bytes) -> Fact | None:

@@ -44,7 +44,7 @@ class Usage(base.SqliteRepository):
         actor: str,
         idempotency_key: IdempotencyKey | None = None,
     ) -> int:
-        """Count in one transaction, and tell the log of it."""
+        """Count uses in one transaction, and append them to the log."""
 
         def work(tx: Transaction) -> int:
             observer_no = base.ensure_scope(tx, observer, actor)
@@ -58,7 +58,7 @@ class Usage(base.SqliteRepository):
 def usage_of_fact(
     connection: apsw.Connection, fact_no: int, view: View, scopes: base.ScopeFilter
 ) -> dict[UsageKind, UsageCount]:
-    """Sum up a fact's uses by observers that the reader may see."""
+    """Return the sum of a fact's uses by observers that the reader may see."""
     counts: dict[Any, UsageCount] = {}
     query: tuple[str, tuple[Any, ...]] = (_OF_FACT, (fact_no,))
     if scopes.is_named(connection, _CROWDED, fact_no):

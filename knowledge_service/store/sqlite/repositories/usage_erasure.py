@@ -28,13 +28,13 @@ _PORTION = 500
 
 
 def are_many(connection: apsw.Connection, fact_id: str) -> bool:
-    """Tell whether a fact and its copies have more uses than one commit should delete."""
+    """Return whether a fact and its copies have more uses than one commit should delete."""
     rows: Any = connection.execute(_COUNT, (fact_id, _PORTION)).fetchall()
     return bool(rows[0][0] >= _PORTION)
 
 
 def forget_some(tx: Transaction, fact_id: str) -> int:
-    """Delete some uses of a fact and of its copies; return how many."""
+    """Delete some uses of a fact and of its copies; return their number."""
     count = 0
     for statement in _FORGET:
         tx.execute(statement, (fact_id, _PORTION))

@@ -1,7 +1,7 @@
-"""Vectors of facts: kept beside them, compared one by one with a question's.
+"""Vectors of facts, compared one by one with the vector of a query.
 
-Exhaustive over the visible scopes, so that nothing invisible moves a rank; made for tens of
-thousands of visible facts, not for millions.
+The search is exhaustive over the visible scopes, so that nothing invisible affects a rank. It is
+meant for tens of thousands of visible facts, not for millions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base
 
-# How many facts nearest in meaning become candidates.
+# The number of nearest facts that become candidates.
 _NEAREST = 50
 _UNEMBEDDED = """SELECT f.fact_no, f.scope_no, coalesce(f.title || char(10), '') || f.content
   FROM fact f LEFT JOIN vector v
   ON v.scope_no = f.scope_no AND v.fact_no = f.fact_no AND v.model = ?1
   WHERE f.fact_no > ?2 AND v.fact_no IS NULL ORDER BY f.fact_no LIMIT ?3"""
-# A fact that was erased meanwhile gets none; its number may be that of another scope's by now.
+# A fact that was erased meanwhile gets no vector; its number may belong to another scope by now.
 _STORE_VECTOR = """INSERT OR REPLACE INTO vector(scope_no, fact_no, model, data)
   SELECT scope_no, fact_no, ?3, ?2 FROM fact WHERE fact_no = ?1 AND scope_no = ?4"""
 _OF_SCOPE = "SELECT fact_no, data FROM vector WHERE scope_no = ? AND model = ? ORDER BY fact_no"
@@ -33,13 +33,13 @@ class Vectors(base.SqliteRepository):
     def facts_without_vector(
         self, model: str, after_number: int, limit: int
     ) -> list[tuple[int, int, str]]:
-        """Look for facts that no vector was made for yet."""
+        """Return facts without a vector."""
         with self._readers.bulk_connection() as connection:
             rows: Any = connection.execute(_UNEMBEDDED, (model, after_number, limit))
             return list(rows)
 
     def keep_vectors(self, model: str, vectors: Sequence[tuple[int, int, bytes]]) -> None:
-        """Keep them in one commit."""
+        """Store vectors in one commit."""
 
         def work(tx: Transaction) -> None:
             tx.executemany(
@@ -52,7 +52,7 @@ class Vectors(base.SqliteRepository):
 def nearest(
     connection: apsw.Connection, scope_nos: Iterable[int], model: str, vector: Sequence[float]
 ) -> Mapping[int, float]:
-    """Return the facts nearest to a vector: 1 for the best of them, 0 for the last."""
+    """Return the similarity of the facts nearest to a vector: 1 for the best, 0 for the last."""
     numbers: list[int] = []
     rows: list[bytes] = []
     size = len(vector) * 4
