@@ -20,6 +20,7 @@ from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
 from knowledge_service.extraction.worker import ExtractionWorker
 from knowledge_service.metrics import Metrics
+from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.background import BackgroundWorker, run_workers
@@ -61,6 +62,7 @@ def serve(settings: Settings) -> None:
             progress=progress,
             reads_within=settings.reads_within,
             undeclared_facts=settings.undeclared_facts,
+            ranker_config=RankerConfig(use_conversations=settings.recall_conversations),
         )
     metrics = _metrics_of(store)
     workers = _workers(settings, store, metrics)

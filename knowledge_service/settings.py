@@ -14,6 +14,7 @@ from typing import Literal, cast
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _AUTH = ("kubernetes", "token", "none")
+_BOOLEANS = {"true": True, "false": False}
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ADMIN_COMMANDS = (
     ("verify", "", "walk the log's hash chain and check the file; status 1 if anything is wrong"),
@@ -59,6 +60,8 @@ class Settings:
     """Maximum number of live facts that agents may store in a scope without a KnowledgeScope."""
     reads_within: timedelta = timedelta(seconds=8)
     """How long one read of the store may take. A client waits 10 s for an answer."""
+    recall_conversations: bool = True
+    """Whether recall ranks by speakers, turns and sessions."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ def parse(
         metrics_port=_metrics_port(env, parser),
         undeclared_facts=_undeclared_facts(env, parser),
         reads_within=_reads_within(env, parser),
+        recall_conversations=_recall_conversations(env, parser),
     )
 
 
@@ -185,6 +189,15 @@ def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
             f"KAIS_READ_SECONDS: {value!r} is not a number of seconds; use 1 to {_MAX_SECONDS}"
         )
     return timedelta(seconds=int(value))
+
+
+def _recall_conversations(env: Mapping[str, str], parser: argparse.ArgumentParser) -> bool:
+    value = env.get("KAIS_RECALL_CONVERSATIONS") or "true"
+    if value not in _BOOLEANS:
+        parser.error(
+            f"KAIS_RECALL_CONVERSATIONS: {value!r} is unknown; give {' or '.join(_BOOLEANS)}"
+        )
+    return _BOOLEANS[value]
 
 
 def _metrics_port(env: Mapping[str, str], parser: argparse.ArgumentParser) -> int | None:

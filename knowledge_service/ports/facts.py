@@ -88,6 +88,10 @@ class FactStore(Protocol):
 class RecallStore(Protocol):
     """Port for ranked retrieval, receipts, and the usage that receipts count."""
 
+    def ranker(self) -> str:
+        """Return the name of the ranker that searches, as receipts keep it."""
+        ...
+
     def search(self, search: Search) -> SearchResult:
         """Return the best facts that pass the filters; none when no term matches."""
         ...

@@ -51,6 +51,20 @@ class SearchQuery:
 
 
 @dataclass(frozen=True)
+class RankerConfig:
+    """Which optional features rank.
+
+    Without `use_conversations`, speakers, turns and sessions neither add candidates nor change
+    a score, and do not keep near-duplicates apart: nothing of `ranking.conversations` runs.
+    """
+
+    use_conversations: bool = True
+
+
+DEFAULT_CONFIG = RankerConfig()
+
+
+@dataclass(frozen=True)
 class Matches:
     """The BM25 scores of all visible documents, and the similarities of the nearest facts.
 
@@ -194,20 +208,31 @@ _OVERRIDDEN = Outcome("overridden", "a nearer scope has a fact on the same key")
 _NEAR_DUPLICATE = Outcome("folded", "a better one says nearly the same")
 
 
-def retrieve(snapshot: Snapshot, query: SearchQuery) -> Retrieval:
+def retrieve(
+    snapshot: Snapshot, query: SearchQuery, config: RankerConfig = DEFAULT_CONFIG
+) -> Retrieval:
     """Run the pipeline over a snapshot."""
+    use_conversations = config.use_conversations
     filters = query.filters
     now = filters.valid_at or filters.known_at or query.now or _EPOCH
     parsed_query = parser.parse(query.text, now)
     matches = snapshot.match(parsed_query.terms)
     selection = select(snapshot, matches, query)
-    neighbours = find_neighbours(matches.scores, selection)
+    neighbours = (
+        find_neighbours(matches.scores, selection) if use_conversations else Neighbours({}, (), {})
+    )
     candidates = {**selection.similar, **selection.rows}
     rows = snapshot.rows(request_linked(selection, neighbours, candidates))
     evidence = gather_evidence(matches, selection, neighbours, rows, filters)
-    ranked = ranking.rank(parsed_query, evidence, now, size=max(_BATCH, 2 * query.limit))
+    ranked = ranking.rank(
+        parsed_query,
+        evidence,
+        now,
+        size=max(_BATCH, 2 * query.limit),
+        use_conversations=use_conversations,
+    )
     ranked = _rank_by_usefulness(snapshot, ranked, evidence)
-    deduplicator = Deduplicator(snapshot.paths)
+    deduplicator = Deduplicator(snapshot.paths, use_conversations=use_conversations)
     best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
     deduplicator.register_keys(_read_same_key(snapshot, best, filters))
     results, excluded = deduplicate(ranked, evidence.rows, deduplicator, query.limit)

@@ -16,6 +16,7 @@ from typing import Any
 
 from knowledge_service.domain import conversation_metadata, recall_filters
 from knowledge_service.search import pipeline, thesaurus
+from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.query import answer_types, expansion, parser
 from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking
 from knowledge_service.search.ranking.conversations import sessions, speakers, turns
@@ -76,3 +77,11 @@ def _plain(value: Any) -> Any:
 
 
 RANKER = identity()
+
+
+_WITHOUT_CONVERSATIONS = "-no-conversations"
+
+
+def version_of(config: RankerConfig) -> str:
+    """Return the name of the ranker with these features, as receipts keep it."""
+    return RANKER if config.use_conversations else RANKER + _WITHOUT_CONVERSATIONS

@@ -37,7 +37,6 @@ from knowledge_service.domain.access_control import (
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.ports import Hit, IdempotencyKey, NewReceipt, Search, SearchResult
-from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import authorization, fact_queries
 
@@ -97,7 +96,7 @@ def recall(
             "principal": reader.name,
             "scopes": result.scopes,
             "known_at": known_at,
-            "ranker": ranker_version.RANKER,
+            "ranker": store.ranker(),
             "analyser": analyser.VERSION,
             "run": body.run,
             "attempt": body.attempt,

@@ -17,7 +17,6 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import Principal, ScopeRange, View
 from knowledge_service.errors import Conflict
-from knowledge_service.search import ranker_version
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import fact_queries, provenance, recall
 
@@ -97,7 +96,7 @@ def _compare(
         facts=tuple(fact for fact, _ in current),
         scores=tuple(score for _, score in current),
         moved=rank_changes,
-        reasons=(*_version_changes(receipt), *changed_facts, *change_reasons),
+        reasons=(*_version_changes(receipt, store.ranker()), *changed_facts, *change_reasons),
     )
 
 
@@ -128,10 +127,10 @@ def _rank_changes(
     )
 
 
-def _version_changes(receipt: Receipt) -> Iterator[str]:
+def _version_changes(receipt: Receipt, ranker: str) -> Iterator[str]:
     """Yield a reason for each changed version, even if the results are equal."""
-    if receipt.ranker != ranker_version.RANKER:
-        yield f"the ranker was {receipt.ranker} and is now {ranker_version.RANKER}"
+    if receipt.ranker != ranker:
+        yield f"the ranker was {receipt.ranker} and is now {ranker}"
     if receipt.analyser != analyser.VERSION:
         yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
 

@@ -42,6 +42,8 @@ from knowledge_service.ports import (
     IdempotencyKey,
     NewReceipt,
 )
+from knowledge_service.search import pipeline
+from knowledge_service.search.pipeline import RankerConfig
 from tests.fakes.store_unit_of_work import Book
 
 T = TypeVar("T")
@@ -92,8 +94,13 @@ class Base:
     """Everything that is kept, in dictionaries under one lock."""
 
     def __init__(
-        self, clock: clocks.Clock = clocks.now, *, undeclared_facts: int = UNDECLARED_FACTS
+        self,
+        clock: clocks.Clock = clocks.now,
+        *,
+        undeclared_facts: int = UNDECLARED_FACTS,
+        ranker_config: RankerConfig = pipeline.DEFAULT_CONFIG,
     ) -> None:
+        self.ranker_config = ranker_config
         self.problem: str | None = None
         self.undeclared_facts = undeclared_facts
         self.book = Book()

@@ -32,7 +32,7 @@ from knowledge_service.ports import (
     Search,
     SearchResult,
 )
-from knowledge_service.search import pipeline
+from knowledge_service.search import pipeline, ranker_version
 from knowledge_service.search.pipeline import SearchQuery
 from tests.fakes.recall_snapshot import MemorySnapshot
 from tests.fakes.store_base import Base, Row, StoredScope
@@ -117,12 +117,15 @@ class Facts(Base):
             lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order),
         )
 
+    def ranker(self) -> str:
+        return ranker_version.version_of(self.ranker_config)
+
     def search(self, search: Search) -> SearchResult:
         self._check()
         snapshot = self._snapshot(search)
         by_number = {row.number: row.fact for rows in snapshot.scopes.values() for row in rows}
         query = SearchQuery(search.query, search.limit, search.filters, search.now)
-        retrieval = pipeline.retrieve(snapshot, query)
+        retrieval = pipeline.retrieve(snapshot, query, self.ranker_config)
         hits = []
         for each in retrieval.results:
             terms = retrieval.term_parts(each.number) if search.explain else {}

@@ -37,6 +37,7 @@ class FactWords:
 
     row: Candidate
     all: frozenset[str]
+    use_conversations: bool = True
 
     @functools.cached_property
     def exact_tokens(self) -> frozenset[str]:
@@ -60,14 +61,17 @@ class FactWords:
             row.subject,
             row.predicate,
             row.title,
-            speakers.speaker(row),
-            sessions.conversation_of(row),
+            speakers.speaker(row) if self.use_conversations else None,
+            sessions.conversation_of(row) if self.use_conversations else None,
         )
 
 
-def fact_words(row: Candidate) -> FactWords:
-    """Return a fact with the words of its content."""
-    return FactWords(row, frozenset(_TOKEN.findall(row.content.casefold())))
+def fact_words(row: Candidate, *, use_conversations: bool = True) -> FactWords:
+    """Return a fact with the words of its content.
+
+    Without `use_conversations`, neither the speaker nor the session tells two facts apart.
+    """
+    return FactWords(row, frozenset(_TOKEN.findall(row.content.casefold())), use_conversations)
 
 
 def is_near_duplicate(first: FactWords, second: FactWords) -> bool:
@@ -90,8 +94,9 @@ class Deduplicator:
     `paths` are the scopes of the facts by number.
     """
 
-    def __init__(self, paths: Mapping[int, str]) -> None:
+    def __init__(self, paths: Mapping[int, str], *, use_conversations: bool = True) -> None:
         self._paths = paths
+        self._use_conversations = use_conversations
         self._kept: list[tuple[int, FactWords]] = []
         self._keys: dict[tuple[str, str], dict[int, int]] = {}
 
@@ -113,7 +118,7 @@ class Deduplicator:
 
     def duplicate_of(self, row: Candidate) -> int | None:
         """Return the near-duplicate among the earlier facts; if there is none, add this fact."""
-        candidate = fact_words(row)
+        candidate = fact_words(row, use_conversations=self._use_conversations)
         for number, shown in self._kept:
             if is_near_duplicate(candidate, shown):
                 return number

@@ -102,25 +102,32 @@ class Ranked:
     parts: dict[str, float]
 
 
-def rank(question: ParsedQuery, evidence: Evidence, now: datetime, *, size: int) -> list[Ranked]:
+def rank(
+    question: ParsedQuery,
+    evidence: Evidence,
+    now: datetime,
+    *,
+    size: int,
+    use_conversations: bool = True,
+) -> list[Ranked]:
     """Return the scored rows, best first.
 
-    Only the best `size` rows by the sum of their features are scored with factors.
+    Only the best `size` rows by the sum of their features are scored with factors. Without
+    `use_conversations`, no score depends on speakers, turns or sessions.
     """
     now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    conversations = evidence.conversations
+    conversations = evidence.conversations if use_conversations else {}
     if conversations is None:
         conversations = sessions.group_by_conversation(evidence.rows.values())
     asking = {number for number in conversations if speakers.is_asking(evidence.rows[number])}
     arms = _sum_features(evidence, conversations, asking)
     sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
     ranked = []
-    speaker_factors = _speaker_factors(
-        question, [evidence.rows[number] for _, number in sums[:size]]
-    )
+    best_rows = [evidence.rows[number] for _, number in sums[:size]]
+    speaker_factors = _speaker_factors(question, best_rows) if use_conversations else {}
     for negative_score, number in sums[:size]:
         score = -negative_score
-        factors = _factors(question, evidence.rows[number], now_us)
+        factors = _factors(question, evidence.rows[number], now_us, use_conversations)
         if number in speaker_factors:
             factors["x_speaker"] = speaker_factors[number]
         if number in asking:
@@ -229,14 +236,18 @@ def _context(text_at: Mapping[int, float], ordinal: int, after_question: Set[int
     )
 
 
-def _factors(query: ParsedQuery, row: Candidate, now_us: int) -> dict[str, float]:
+def _factors(
+    query: ParsedQuery, row: Candidate, now_us: int, use_conversations: bool
+) -> dict[str, float]:
     factors = _time_factors(row, now_us, _RECENT_NOW if query.prefers_recent else _RECENT)
     if query.phrases:
         content = row.content.casefold()
         count = sum([phrase in content for phrase in query.phrases])
         if count:
             factors["x_phrase"] = 1 + _PHRASE * min(count, _MOST_PHRASES)
-    if query.dates and _is_dated(row, query.dates):
+    if query.dates and _is_dated(
+        row, query.dates, speakers.stated_days(row) if use_conversations else ()
+    ):
         factors["x_date"] = _DATED
     if query.asks_time and _TIMED.search(row.content):
         factors["x_when"] = _WHEN
@@ -272,14 +283,16 @@ def _is_short_turn(row: Candidate, session: Conversation | None) -> bool:
     return session is not None and sessions.is_conversation(session) and speakers.is_short(row)
 
 
-def _is_dated(row: Candidate, periods: Sequence[dates.Moment | dates.Span]) -> bool:
+def _is_dated(
+    row: Candidate,
+    periods: Sequence[dates.Moment | dates.Span],
+    stated_days: Sequence[dates.Moment],
+) -> bool:
     """Return whether a fact is of one of the periods, or names a day in it ("yesterday").
 
     A fact without a day of its own counts as of the day on which it was recorded.
     """
-    stated = [
-        datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in speakers.stated_days(row)
-    ]
+    stated = [datetime(day.year, day.month, day.day or 1, tzinfo=UTC) for day in stated_days]
     start = stated[0] if stated else _moment(row.since_us)
     moments = stated or [start]
     if stated or row.valid_from_us is not None:

@@ -10,6 +10,8 @@ from knowledge_client.models import StoreIdentity
 from knowledge_service import clock as clocks
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.event_log import times
+from knowledge_service.search import pipeline
+from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.db import connection, read_pool
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
@@ -70,7 +72,9 @@ class SqliteStore(
         progress: Progress | None = None,
         reads_within: timedelta = read_pool.TIME_LIMIT,
         undeclared_facts: int = UNDECLARED_FACTS,
+        ranker_config: RankerConfig = pipeline.DEFAULT_CONFIG,
     ) -> None:
+        self.ranker_config = ranker_config
         self._reads_within = reads_within
         self._undeclared_facts = undeclared_facts
         self._lock = connection.lock(path)

@@ -166,6 +166,12 @@ def test_caller_that_never_sends_its_body_holds_up_the_end_no_longer_than_a_pod_
             assert process.wait(25) == 0
 
 
+def test_recall_without_conversations_is_a_setting_of_the_service(tmp_path: Path) -> None:
+    prelude = "import os; os.environ['KAIS_RECALL_CONVERSATIONS'] = 'false'"
+    with serving(tmp_path / "knowledge.db", prelude) as (_, url), KnowledgeClient(url) as client:
+        assert client.recall(RecallIn(query="rain")).ranker.endswith("-no-conversations")
+
+
 def test_no_authentication_beyond_loopback_is_refused() -> None:
     command = [sys.executable, "-m", "knowledge_service.main", "serve"]
     refused = subprocess.run(

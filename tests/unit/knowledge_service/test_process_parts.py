@@ -161,6 +161,10 @@ class TestWrongSettings:
                 "KAIS_UNDECLARED_FACTS: 'many' is not a number of facts; use 1 to 100000000",
             ),
             ({"KAIS_UNDECLARED_FACTS": "0"}, "KAIS_UNDECLARED_FACTS: '0' is not a number of facts"),
+            (
+                {"KAIS_RECALL_CONVERSATIONS": "no"},
+                "KAIS_RECALL_CONVERSATIONS: 'no' is unknown; give true or false",
+            ),
             ({"KAIS_LOG_LEVEL": "chatty"}, "KAIS_LOG_LEVEL: 'chatty' is unknown; give DEBUG, INFO"),
         ],
     )
@@ -188,6 +192,22 @@ class TestWrongSettings:
         found = settings.parse(["serve"], {})
         assert isinstance(found, settings.Settings)
         assert found.undeclared_facts == capacity.UNDECLARED_FACTS
+
+    @pytest.mark.parametrize(
+        ("environment", "is_on"),
+        [
+            pytest.param({}, True, id="conversations are on by default"),
+            pytest.param({"KAIS_RECALL_CONVERSATIONS": "true"}, True, id="true is on"),
+            pytest.param({"KAIS_RECALL_CONVERSATIONS": "false"}, False, id="false is off"),
+            pytest.param({"KAIS_RECALL_CONVERSATIONS": ""}, True, id="empty counts as unset"),
+        ],
+    )
+    def test_recall_uses_conversations_unless_switched_off(
+        self, environment: dict[str, str], is_on: bool
+    ) -> None:
+        parsed = settings.parse(["serve"], environment)
+        assert isinstance(parsed, settings.Settings)
+        assert parsed.recall_conversations is is_on
 
     def test_empty_variable_is_one_that_is_not_set(self) -> None:
         names = (

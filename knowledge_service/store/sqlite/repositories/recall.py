@@ -26,8 +26,8 @@ from knowledge_service.ports import (
     SearchResult,
 )
 from knowledge_service.ports.embeddings import Embedder
-from knowledge_service.search import pipeline
-from knowledge_service.search.pipeline import Retrieval, SearchQuery
+from knowledge_service.search import pipeline, ranker_version
+from knowledge_service.search.pipeline import RankerConfig, Retrieval, SearchQuery
 from knowledge_service.search.ranking.ranking import Ranked
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
@@ -63,13 +63,18 @@ class RecallRepository(base.SqliteRepository):
     """The `RecallStore` port. With an embedder, facts with near embeddings are candidates, too."""
 
     embedder: Embedder | None = None
+    ranker_config: RankerConfig = pipeline.DEFAULT_CONFIG
+
+    def ranker(self) -> str:
+        """Return the name of the ranker."""
+        return ranker_version.version_of(self.ranker_config)
 
     def search(self, search: Search) -> SearchResult:
         """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
         with self._snapshot(search, vector) as (connection, snapshot):
             query = SearchQuery(search.query, search.limit, search.filters, search.now)
-            retrieval = pipeline.retrieve(snapshot, query)
+            retrieval = pipeline.retrieve(snapshot, query, self.ranker_config)
             facts = fact_rows.by_numbers(
                 connection, [each.number for each in retrieval.results], search.filters.known_at
             )
