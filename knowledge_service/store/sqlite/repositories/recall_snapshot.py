@@ -35,7 +35,7 @@ _SAME_KEY = f"""SELECT {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) 
   WHERE f.lifecycle = 'live'"""
 _SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
-# What is superseded or contradicted stands for itself; every other link brings the other end along.
+# Superseded or contradicted facts add nothing; every other link adds the fact at its other end.
 _LINKED = tuple(
     f"""SELECT l.{own}_no, l.{other}_no, f.scope_no
   FROM link l JOIN fact f ON f.fact_no = l.{other}_no
@@ -55,7 +55,7 @@ _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
-# Most scopes that recalled a fact have no outcomes: they are filtered out first.
+# Most scopes that recalled a fact have no outcomes, so they are filtered out first.
 _USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
     SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
       SELECT 1 FROM usage INDEXED BY usage_seen WHERE observer_no = s.value
@@ -75,7 +75,7 @@ _MANY_RATES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM 
 
 @dataclass(frozen=True)
 class Vector:
-    """A question's vector, and the model that made it."""
+    """A query's vector, and the model that computed it."""
 
     model: str
     values: Sequence[float]
@@ -83,9 +83,9 @@ class Vector:
 
 @dataclass(frozen=True)
 class ReaderScopes:
-    """For whom a question is asked.
+    """The scopes of a query's reader.
 
-    Usage counts when its observer is among `observers`; queries name `observer_filter` and
+    Usage counts when its observer is among `observers`. Queries use `observer_filter` and
     `scope_filter`.
     """
 
@@ -95,10 +95,10 @@ class ReaderScopes:
 
 
 class SqliteSnapshot:
-    """The `pipeline.Snapshot` of one read transaction; `paths` are the scopes that are searched.
+    """The `pipeline.Snapshot` of one read transaction; `paths` are the searched scopes.
 
-    With the query's `vector`, facts near in meaning match, too. `cache` holds the postings that
-    other queries decoded.
+    With the query's `vector`, facts with near embeddings match, too. `cache` holds the postings
+    that other queries decoded.
     """
 
     vector: Vector | None = None
@@ -147,7 +147,7 @@ class SqliteSnapshot:
         return batch
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
-        """Read rows as they are, or as they were known at a moment."""
+        """Read rows as they are, or as they were known at the requested time."""
         if self._known_at is not None:
             facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
@@ -173,7 +173,7 @@ class SqliteSnapshot:
         }
 
     def _same_key(self, rows: Sequence[Candidate]) -> list[Candidate]:
-        """Read the facts of the visible scopes, live now or then, that have a key of these."""
+        """Read visible facts, live now or at the requested time, that share a key with a row."""
         keys = {key.hex() for row in rows if (key := key_hash(row.subject, row.predicate))}
         bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
         if self._known_at is None:
@@ -197,9 +197,9 @@ class SqliteSnapshot:
         return sorted(pairs)
 
     def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
-        """Run a query about links that are live, now or at the moment asked about."""
+        """Run a query for links that are live now, or were at the requested time."""
         if self._known_at is not None:
-            # Apart, since the index does not hold when a link was made.
+            # A separate query, because the index does not hold when a link was made.
             sql = sql.replace(_LIVE, _LIVE_AS_OF)
             bindings = (*bindings, times.to_us(self._known_at))
         elif "?2" not in sql:
