@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from kais import facts as kais_facts
 from knowledge_client.models import FactIn, ProblemViolation, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.access_control import Principal, realm_of
+from knowledge_service.domain.fact_fields import STORED_FIELDS
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import InvalidBody, SecretRefused, TooLarge
 from knowledge_service.search.text import batch_analysis
@@ -134,17 +136,22 @@ class _FactPreparer:
         return self._sources[key]
 
 
+# All fields with a mask but the tags, which masking also merges.
+MASKED_FIELDS = [each for each in STORED_FIELDS if each.mask and each.name != "tags"]
+_sent_values = operator.attrgetter(*(each.attribute for each in MASKED_FIELDS))
+_stored_values = operator.attrgetter(*(each.name for each in MASKED_FIELDS))
+
+
 def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
-    names = (body.title or None, body.subject or None, body.predicate or None)
-    sent_texts = (body.content, *names, body.data)
-    stored_texts = (fact.content, fact.title, fact.subject, fact.predicate, fact.data)
-    if sent_texts != stored_texts or (body.schema_, body.about, source) != (
-        fact.schema,
-        fact.about,
-        fact.source,
-    ):
+    sent, stored = _sent_values(body), _stored_values(fact)
+    if sent != stored and any(map(_differs, sent, stored)):
         return True
-    return _has_mask(fact.tags) and not _has_mask(body.tags)
+    return source != fact.source or (_has_mask(fact.tags) and not _has_mask(body.tags))
+
+
+def _differs(sent: Any, stored: Any) -> bool:
+    """Compare a value with the stored one; an empty text is stored as none."""
+    return bool(sent != stored and (sent or stored))
 
 
 def _has_mask(tags: Sequence[str]) -> bool:
