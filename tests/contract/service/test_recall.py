@@ -93,6 +93,6 @@ class TestRecall:
         if isinstance(store, SqliteStore):
             from knowledge_service.errors import StoreUnavailable  # noqa: PLC0415
 
-            store._writer._failure = StoreUnavailable("the disk is full")
+            store._writer._fatal_error = StoreUnavailable("the disk is full")
             answer = await connect("lead").recall(RecallIn(query="rain"))
             assert (answer.receipt, len(answer.facts)) == (None, 1)

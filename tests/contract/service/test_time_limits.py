@@ -141,7 +141,7 @@ async def test_service_whose_disk_hangs_is_not_ready_and_says_why_before_the_pro
 async def test_writes_beyond_the_queue_are_refused_and_others_are_stored_later(
     http: httpx.AsyncClient, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_queue, "_QUEUED", 3)
+    monkeypatch.setattr(write_queue, "_MAX_QUEUED", 3)
     waiting: list[asyncio.Task[httpx.Response]] = []
     async with asyncio.timeout(10):
         while store._writer._queue.qsize() < 3:
@@ -182,7 +182,7 @@ async def test_recalls_go_on_while_batches_wait_for_a_disk_that_hangs(
 async def test_fact_that_the_disk_does_not_take_is_refused_in_words(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
 ) -> None:
-    monkeypatch.setattr(write_queue, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(write_queue, "_COMMIT_TIMEOUT_S", 0.2)
     answer = await asyncio.wait_for(http.post(f"/v1/{path}", json=body), 5)
     assert answer.status_code == 503
     assert answer.json()["detail"].startswith("no commit for 0.2 s: the disk is slow or hangs")

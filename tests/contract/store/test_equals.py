@@ -107,7 +107,7 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     assert [status(store, content) for content in ("sun", "sun", "rain")] == [
         "created", "confirmed", "confirmed",
     ]  # fmt: skip
-    assert sum(map(len, store._writer._equals._known.values())) == 2
+    assert sum(map(len, store._writer._hash_index._known.values())) == 2
     store.close()
     assert offline.rebuild(path).changed == ()
 

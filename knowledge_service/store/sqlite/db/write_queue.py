@@ -44,20 +44,20 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 # A commit does not wait for further jobs: it takes what is queued, at most this many, so that no
 # answer waits for long.
-_GROUP = 256
+_MAX_JOBS_PER_COMMIT = 256
 # The maximum length of the queue: some seconds of the writer's work.
-_QUEUED = 2_048
+_MAX_QUEUED = 2_048
 # The maximum number of merged jobs; a job that must run alone has the rest examined again.
-_MAX_JOBS_PER_COMMIT = 32
+_MAX_BATCHED_JOBS = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
 # The number of deferred jobs (receipts without a run) in a commit that a caller waits for, and in
 # one that no caller waits for yet.
-_DEFERRED_PER_COMMIT, _ALONE = 8, 32
+_DEFERRED_PER_COMMIT, _DEFERRED_PER_IDLE_COMMIT = 8, 32
 # The maximum wait for a commit; a client has given up by then.
-_PATIENCE_S = 20.0
+_COMMIT_TIMEOUT_S = 20.0
 # A disk that was full has room again with this many bytes: some of the largest facts and their
 # index.
-_ROOM = 1 << 20
+_MIN_FREE_BYTES = 1 << 20
 
 
 class _Job(NamedTuple):
@@ -65,9 +65,9 @@ class _Job(NamedTuple):
     future: Waiting | None
 
 
-_NO_COMPLETION = _Job(lambda _: None, None)
+_WAKE_FOR_DEFERRED = _Job(lambda _: None, None)
 """Wakes the writer for work that no caller waits for."""
-_FOLDED = _Job(lambda _: None, None)
+_WAL_IS_SHORT = _Job(lambda _: None, None)
 """Wakes the writer when little of the log is left to checkpoint, so that it can be truncated."""
 
 
@@ -87,23 +87,23 @@ class WriteQueue:
         self._checkpointer = checkpointer
         checkpointer.watch(connection)
         self._file = file
-        self._down: StoreUnavailable | None = None
+        self._write_error: StoreUnavailable | None = None
         self._clock = clock
         self._ids = Uuid7Generator()
         self._undeclared_facts = undeclared_facts
         self._scopes_version = 0
-        self._edition = 0
+        self._erasure_version = 0
         self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
-        checkpointer.on_short = lambda: self._queue.put(_FOLDED)
-        self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _edition, _blanked: None
+        checkpointer.on_short = lambda: self._queue.put(_WAL_IS_SHORT)
+        self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
         """Called after a commit that erased, before its version can be read."""
-        self._head = read_head(SqliteEventTable(connection))
-        self._equals = HashIndexTable(connection)
+        self._chain_head = read_head(SqliteEventTable(connection))
+        self._hash_index = HashIndexTable(connection)
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.deferred: Deferred[_Job] = Deferred()
         """Jobs that no caller waits for."""
-        self._knows_later = False
-        self._failure: StoreUnavailable | None = None
+        self._is_wakeup_queued = False
+        self._fatal_error: StoreUnavailable | None = None
         self._damage: StoreDamaged | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -111,7 +111,7 @@ class WriteQueue:
     @property
     def fatal_error(self) -> StoreUnavailable | None:
         """The reason why nothing can be written any more; None as long as writes are possible."""
-        return self._failure
+        return self._fatal_error
 
     def mark_damaged(self, damage: StoreDamaged) -> None:
         """Reject all further writes, because a restored copy would not have them."""
@@ -122,12 +122,12 @@ class WriteQueue:
     @property
     def write_error(self) -> StoreUnavailable | None:
         """The reason why the last writes failed; None once there is room again."""
-        return self._down
+        return self._write_error
 
     @property
     def latest_us(self) -> int:
         """Return the time of the last event; 0 in an empty log."""
-        return self._head.at
+        return self._chain_head.at
 
     @property
     def scopes_version(self) -> int:
@@ -136,7 +136,7 @@ class WriteQueue:
 
     def now(self) -> datetime:
         """Return the time that a write would have now."""
-        return max(self._clock(), times.from_us(self._head.at))
+        return max(self._clock(), times.from_us(self._chain_head.at))
 
     @property
     def erased_since_s(self) -> float | None:
@@ -146,10 +146,10 @@ class WriteQueue:
     @property
     def erasure_version(self) -> int:
         """Return a number that changes with each erasure; odd while one is being committed."""
-        return self._edition
+        return self._erasure_version
 
     def submit(
-        self, operation: Callable[[Transaction], T], *, patience_s: float = _PATIENCE_S
+        self, operation: Callable[[Transaction], T], *, patience_s: float = _COMMIT_TIMEOUT_S
     ) -> T:
         """Run a job and return its result after the commit.
 
@@ -172,16 +172,16 @@ class WriteQueue:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._enqueue(_Job(operation, future))
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
                 return cast("T", await future)
         except TimeoutError as exc:
-            raise _no_commit(_PATIENCE_S) from exc
+            raise _no_commit(_COMMIT_TIMEOUT_S) from exc
 
     def _enqueue(self, job: _Job) -> None:
-        self._refuse_for_good()
-        if self._queue.qsize() >= _QUEUED:
+        self._raise_if_unusable()
+        if self._queue.qsize() >= _MAX_QUEUED:
             raise StoreUnavailable(
-                f"{_QUEUED} writes are queued; nothing of this one is stored, try again"
+                f"{_MAX_QUEUED} writes are queued; nothing of this one is stored, try again"
             )
         self._queue.put(job)
 
@@ -192,13 +192,13 @@ class WriteQueue:
             StoreUnavailable: the job would be lost, because the last commit failed or the disk is
                 too slow.
         """
-        lost = self._failure or self._damage or self._down
+        lost = self._fatal_error or self._damage or self._write_error
         if lost:
             raise lost
         self.deferred.append(_Job(operation, None))
-        if not self._knows_later:  # one wakeup for all of them, not one each
-            self._knows_later = True
-            self._queue.put(_NO_COMPLETION)
+        if not self._is_wakeup_queued:  # one wakeup for all of them, not one each
+            self._is_wakeup_queued = True
+            self._queue.put(_WAKE_FOR_DEFERRED)
 
     def close(self) -> None:
         """Finish the queued jobs and close the connection."""
@@ -215,20 +215,22 @@ class WriteQueue:
                 job = self._queue.get(timeout=self._idle_s(due))
             except queue.Empty:
                 if due is None:
-                    self._empty()
+                    self._truncate_wal()
                     continue
-                self._commit(self._take_deferred(_ALONE))
+                self._commit(self._take_deferred(_DEFERRED_PER_IDLE_COMMIT))
                 due = time.monotonic() if self.deferred else None
                 continue
             group, open_ = self._gather(job)
-            urgent = [job for job in group if job is not _NO_COMPLETION and job is not _FOLDED]
+            urgent = [
+                job for job in group if job is not _WAKE_FOR_DEFERRED and job is not _WAL_IS_SHORT
+            ]
             if urgent:
                 self._commit([*urgent, *self._take_deferred(_DEFERRED_PER_COMMIT)])
-            elif _FOLDED in group:
-                self._empty()
+            elif _WAL_IS_SHORT in group:
+                self._truncate_wal()
             if due is None and self.deferred:
                 due = time.monotonic() + deferred_writes.DELAY_S
-        while jobs := self._take_deferred(_GROUP):
+        while jobs := self._take_deferred(_MAX_JOBS_PER_COMMIT):
             self._commit(jobs)
 
     def _idle_s(self, due: float | None) -> float | None:
@@ -237,13 +239,13 @@ class WriteQueue:
             return max(0.0, due - time.monotonic())
         return wal_truncation.AGAIN_IDLE_S if self._wal_truncation.is_due else None
 
-    def _empty(self) -> None:
-        if self._failure is None and self._damage is None:
+    def _truncate_wal(self) -> None:
+        if self._fatal_error is None and self._damage is None:
             self._wal_truncation.step(erases=False)
 
     def _take_deferred(self, minimum: int) -> list[_Job]:
         """Dequeue some deferred jobs."""
-        self._knows_later = False
+        self._is_wakeup_queued = False
         return self.deferred.take(minimum)
 
     def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
@@ -251,7 +253,7 @@ class WriteQueue:
         job = first
         while job is not None:
             group.append(job)
-            if len(group) >= _GROUP:
+            if len(group) >= _MAX_JOBS_PER_COMMIT:
                 return group, True
             try:
                 job = self._queue.get_nowait()
@@ -261,9 +263,9 @@ class WriteQueue:
 
     def _commit(self, jobs: list[_Job]) -> None:
         resolved: list[Completion] = []
-        head, group = self._head, GroupCommit()
+        head, group = self._chain_head, GroupCommit()
         try:
-            self._refuse_if_lost()
+            self._check_database_file()
             self._checkpointer.finish(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
             pending_jobs = deque(jobs)
@@ -276,47 +278,47 @@ class WriteQueue:
                     job = pending_jobs.popleft()
                     if job.future:
                         resolved.append(Completion(job.future, result, error))
-            self._edition += group.erases
+            self._erasure_version += group.erases
             blanked = group.index(self._connection)
-            self._equals.write()
+            self._hash_index.write()
             self._end()
-            self._head = head
+            self._chain_head = head
             self._publish_commit(group, blanked)
             if any(job.future for job in jobs):  # deferred jobs alone are too small to prove room
-                self._log_write_error(None)
+                self._set_write_error(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable_error(exc)
             if not isinstance(exc, _REFUSED):
-                self._failure = StoreUnavailable(f"{error.detail}; restart the service")
+                self._fatal_error = StoreUnavailable(f"{error.detail}; restart the service")
             resolved = [Completion(job.future, None, error) for job in jobs if job.future]
             self._roll_back()
-            self._equals.forget()
-            self._log_write_error(error)
-        self._edition += self._edition % 2
+            self._hash_index.forget()
+            self._set_write_error(error)
+        self._erasure_version += self._erasure_version % 2
         completions.resolve(resolved)
 
     def _publish_commit(self, group: GroupCommit, blanked: ErasedDocuments) -> None:
         """Update caches and the log after a commit."""
-        self._equals.commit()
+        self._hash_index.commit()
         self._scopes_version += group.moves_scopes
         if group.erases:
-            self.on_erased(self._edition + 1, blanked)
+            self.on_erased(self._erasure_version + 1, blanked)
         self._wal_truncation.step(erases=group.erases)
 
-    def _refuse_if_lost(self) -> None:
-        if self._failure is None:
+    def _check_database_file(self) -> None:
+        if self._fatal_error is None:
             try:
                 self._file.check()
             except StoreUnavailable as exc:
-                self._failure = exc
-        self._refuse_for_good()
+                self._fatal_error = exc
+        self._raise_if_unusable()
 
-    def _refuse_for_good(self) -> None:
-        lasting = self._failure or self._damage
+    def _raise_if_unusable(self) -> None:
+        lasting = self._fatal_error or self._damage
         if lasting:
             raise lasting
 
-    def _log_write_error(self, error: StoreUnavailable | None) -> None:
+    def _set_write_error(self, error: StoreUnavailable | None) -> None:
         """Log when writes begin to fail, and when they succeed again.
 
         A rolled-back write leaves its room in the write-ahead log, where a small one fits although
@@ -324,13 +326,13 @@ class WriteQueue:
         """
         if isinstance(error, StoreDamaged):
             self.mark_damaged(error)
-        if self._down and not error and self._file.free_bytes() < _ROOM:
+        if self._write_error and not error and self._file.free_bytes() < _MIN_FREE_BYTES:
             return
-        if error and not self._down:
+        if error and not self._write_error:
             _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
-        if not error and self._down:
+        if not error and self._write_error:
             _log.info("the store takes writes again")
-        self._down = error
+        self._write_error = error
 
     def _run_batch(
         self, pending_jobs: deque[_Job], head: ChainHead, group: GroupCommit
@@ -340,7 +342,7 @@ class WriteQueue:
         An empty list of results means that the first job must run alone.
         """
         kind = type(pending_jobs[0].operation)
-        first = itertools.islice(pending_jobs, _MAX_JOBS_PER_COMMIT)
+        first = itertools.islice(pending_jobs, _MAX_BATCHED_JOBS)
         operations = [
             job.operation
             for job in itertools.takewhile(lambda job: type(job.operation) is kind, first)
@@ -355,10 +357,10 @@ class WriteQueue:
         self, job: _Job, head: ChainHead, group: GroupCommit
     ) -> tuple[ChainHead, Any, BaseException | None]:
         transaction = Transaction(
-            self._connection, head, self._ids, self._clock(), self._equals,
+            self._connection, head, self._ids, self._clock(), self._hash_index,
             undeclared_facts=self._undeclared_facts,
         )  # fmt: skip
-        mark = self._equals.savepoint()
+        mark = self._hash_index.savepoint()
         # The first job needs no savepoint: the whole transaction is rolled back. A savepoint costs
         # time.
         has_savepoint = group.is_begun
@@ -371,7 +373,7 @@ class WriteQueue:
         except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
             back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
             self._connection.execute(back)
-            self._equals.rollback(mark)
+            self._hash_index.rollback(mark)
             return head, None, exc
         if has_savepoint:
             self._connection.execute("RELEASE job")
@@ -384,17 +386,17 @@ class WriteQueue:
         except connections.ENVIRONMENTAL as exc:
             if connections.is_transient(exc):
                 raise
-            self._failure = StoreUnavailable(
+            self._fatal_error = StoreUnavailable(
                 f"a commit failed ({exc}); restart the service after the disk is repaired"
             )
-            raise self._failure from exc
+            raise self._fatal_error from exc
 
     def _roll_back(self) -> None:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except connections.ENVIRONMENTAL as exc:
-            self._failure = connections.unavailable_error(exc)
+            self._fatal_error = connections.unavailable_error(exc)
 
 
 def _no_commit(patience_s: float) -> StoreUnavailable:
