@@ -19,7 +19,7 @@ class LogReader(Protocol):
     """Read access to the log within one snapshot."""
 
     read_errors: tuple[type[Exception], ...]
-    """What reading raises when the store's file is damaged."""
+    """Exceptions that a read raises when the store's file is damaged."""
 
     def entries(self, first: int = 1, last: int = NEWEST) -> Iterator[LogEntry]:
         """Return the events from `first` to `last`, in order."""
@@ -109,7 +109,7 @@ class ImportedTables(ExportedTables, Protocol):
     """The same tables during an import."""
 
     write_errors: tuple[type[Exception], ...]
-    """What a write raises when a row does not fit."""
+    """Exceptions that a write raises when a row does not fit."""
 
     def insert(self, table: str, row: Mapping[str, Any]) -> None:
         """Store a row.

@@ -53,7 +53,7 @@ class ReadPool:
     """A pool of reading connections; each use is one snapshot.
 
     The snapshots share `postings_cache`. A read that takes longer than `time_limit` is ended, so
-    that it cannot block others for ever.
+    that it cannot block others forever.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Deletes the uses of a fact before the fact is erased: a popular fact has very many."""
+"""Deletes the uses of a fact before the fact is erased: a popular fact has many."""
 
 from __future__ import annotations
 
