@@ -1,3 +1,5 @@
+import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -34,6 +36,20 @@ def test_import_contracts_hold():
     program = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_module_of_a_layers_contract_exists():
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    modules = [
+        f"{container}.{module}".lstrip(".")
+        for contract in linter["contracts"]
+        if contract["type"] == "layers"
+        for container in contract.get("containers", [""])
+        for layer in contract["layers"]
+        for module in re.findall(r"\w+", layer)
+    ]
+    assert len(modules) > 1
+    assert [module for module in modules if importlib.util.find_spec(module) is None] == []
 
 
 def test_generated_files_are_current():
