@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_LONGEST = 100
-# Longer than any name below.
-_LONGEST_NAME = 24
+_MAX_VALUE_LENGTH = 100
+# No pattern below matches a longer key.
+_MAX_KEY_LENGTH = 24
 _SPEAKER_PATTERN = re.compile(
     r"(?:speaker|sender|narrator)(?:_?(?:name|id))?|from|role|who|said_by|spoken_by"
 )
@@ -61,22 +61,22 @@ def parse(data: Any) -> TurnMetadata:
     values: dict[str, str] = {}
     for key in sorted(data):
         name = key.casefold()
-        kind = _field_kind(name) if len(name) <= _LONGEST_NAME else None
+        kind = _field_kind(name) if len(name) <= _MAX_KEY_LENGTH else None
         if kind is None or kind in values:
             continue
         value = data[key]
         if isinstance(value, str | int) and not isinstance(value, bool):
             text = str(value) if not isinstance(value, int) or abs(value) < 1 << 62 else ""
-            if 0 < len(text) <= _LONGEST:
+            if 0 < len(text) <= _MAX_VALUE_LENGTH:
                 values[kind] = f"{name}={text}" if kind == "session" else text
     if not values:
         return NO_METADATA
-    speaker = values.get("voice", "")
+    speaker = values.get("speaker", "")
     return TurnMetadata(
-        speaker or values.get("author", ""),
-        values.get("session", ""),
-        values.get("turn", ""),
-        values.get("when", ""),
+        speaker=speaker or values.get("author", ""),
+        session=values.get("session", ""),
+        turn=values.get("turn", ""),
+        time_text=values.get("time", ""),
         is_author=not speaker and "author" in values,
     )
 
@@ -84,14 +84,14 @@ def parse(data: Any) -> TurnMetadata:
 @functools.lru_cache(maxsize=4096)
 def _field_kind(name: str) -> str | None:
     for kind, pattern in (
-        ("voice", _SPEAKER_PATTERN),
+        ("speaker", _SPEAKER_PATTERN),
         ("author", _AUTHOR_PATTERN),
         ("session", _SESSION_PATTERN),
         ("turn", _TURN_PATTERN),
     ):
         if pattern.fullmatch(name):
             return kind
-    return "when" if _TIME_PATTERN.fullmatch(name) else None
+    return "time" if _TIME_PATTERN.fullmatch(name) else None
 
 
 def parse_json(data: str | None) -> TurnMetadata:
