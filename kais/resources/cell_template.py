@@ -199,7 +199,7 @@ class Container(Model):
 
 
 class Tool(Model):
-    """One tool that a mind may call; a mind without tools has none, no shell either."""
+    """One tool that a mind may call. Without tools a mind can call nothing, not even a shell."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
         description="Name of the tool. Unknown tools are reported."
@@ -242,7 +242,10 @@ class Recursion(Model):
     )
     spawn_policy: SpawnPolicy = Field(
         default=SpawnPolicy.OPEN,
-        description=("Whether the cell may create cells freely, after approval, or not at all."),
+        description=(
+            "Which cells this cell may create: open, any; approval_required, those that are "
+            "approved; blueprint_only, those of Blueprints; disabled, none."
+        ),
     )
 
 
