@@ -41,10 +41,10 @@ def decide_invalid_mission(observed: InvalidMission, now: datetime) -> Plan:
     annotations = metadata.get("annotations") or {}
     run_id = annotation_values.run_id(annotations)
     deleted_at = attempts.parse_time(metadata.get("deletionTimestamp"))
-    is_held = labels.FINALIZER in (metadata.get("finalizers") or ())
-    if deleted_at is not None and is_held and run_id is None:
+    has_finalizer = labels.FINALIZER in (metadata.get("finalizers") or ())
+    if deleted_at is not None and has_finalizer and run_id is None:
         return Plan((_release_finalizer(metadata),))  # the run-id is missing or was removed
-    if deleted_at is None or not is_held or run_id is None:
+    if deleted_at is None or not has_finalizer or run_id is None:
         return status_and_events.invalid_plan(
             observed.body,
             summary=ConditionType.SUCCEEDED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -62,15 +62,12 @@ def from_ledger_conflict(
         f"the ledger has this run closed as {ledger.outcome}, which stands; "
         f"seen here: {observed_outcome}"
     )
-    return RunOutcome(
+    return replace(
+        ending,
         outcome=Outcome(str(ledger.outcome)),
         message=message,
         finished_at=ledger.finished_at or ending.finished_at,
         started_at=ending.started_at or ledger.started_at,
-        attempts=ending.attempts,
-        receipt=ending.receipt,
-        injected=ending.injected,
-        attempt=ending.attempt,
     )
 
 
