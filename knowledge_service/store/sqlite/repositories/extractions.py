@@ -50,7 +50,7 @@ class Extractions(base.SqliteRepository):
         return self._writer.submit(work)
 
     def extraction(self, key: RunKey) -> Extraction | None:
-        """Look one up."""
+        """Return the extraction of a run, or None."""
         with self._readers.snapshot() as connection:
             columns = runs.numbered(connection, key)
             for row in connection.execute(_GET, columns) if columns else ():
@@ -73,7 +73,7 @@ class Extractions(base.SqliteRepository):
             )
 
     def begin_extraction(self, key: RunKey) -> Extraction:
-        """Count an attempt."""
+        """Set the state to `running` and count the attempt."""
 
         def work(tx: Transaction) -> Extraction:
             if _get(tx, key).state in ("pending", "running"):
@@ -83,7 +83,7 @@ class Extractions(base.SqliteRepository):
         return self._writer.submit(work)
 
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
-        """Count episodes of earlier runs in the same scope."""
+        """Count episodes of earlier runs in the same scope by error signature."""
         with self._readers.bulk_connection() as connection:
             columns = runs.numbered(connection, key)
             if columns is None:
@@ -109,7 +109,8 @@ class Extractions(base.SqliteRepository):
                 except QuotaExceeded as exc:
                     skipped[exc.detail] += 1
                 else:
-                    fact_ids += [fact_id] if fact_id not in fact_ids else []
+                    if fact_id not in fact_ids:
+                        fact_ids.append(fact_id)
             summary = _summarise(reason, skipped)
             payload = {"facts": fact_ids, "reason": summary}
             _record(tx, "extraction.done", _numbered(tx, key), actor.name, payload)
