@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import ControlPlane, started_control_plane
 from tests.cluster.processes import Cluster, Operator, Start, wait_for
 
 # How often an object is reconciled depends on how far apart its children report, so nothing else
@@ -17,6 +19,13 @@ USES = 100
 KINDS = ("blueprintinstances", "formations", "cells", "blueprints", "blueprintrevisions")
 CHILDREN = ("deployments", "services", "serviceaccounts", "configmaps")
 CELL = {"mode": "Service", "container": {"image": "none:1", "ports": [{"containerPort": 80}]}}
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """Run a control plane of its own: the instances would burden later tests."""
+    with started_control_plane() as plane:
+        yield plane
 
 
 def blueprint() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,7 +27,18 @@ from tests.cluster.conftest import ControlPlane
 from tests.cluster.proxy import Proxy
 from tests.contract import cluster_port
 
-pytestmark = pytest.mark.cluster
+# kopf leaves TLS connections open whose peer is silent or gone; they close when collected.
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def collected_connections() -> Iterator[None]:
+    """Collect the connections of kopf with the test that opened them."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
