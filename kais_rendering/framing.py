@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from typing import IO
 
@@ -37,24 +36,6 @@ def payload_bytes(message: bytes | bytearray) -> int:
     """Return the length of the payload from the start of a message."""
     (size,) = _HEADER.unpack_from(message)
     return int(size)
-
-
-async def read(stream: asyncio.StreamReader, *, max_bytes: int) -> bytes | None:
-    """Read one message; None at the end of the stream.
-
-    Raises:
-        TooLong: The message is longer than the limit.
-        BadFrame: The stream ended within the message.
-    """
-    try:
-        (size,) = _HEADER.unpack(await stream.readexactly(_HEADER.size))
-        if size > max_bytes:
-            raise TooLong(size, max_bytes=max_bytes)
-        return await stream.readexactly(size)
-    except asyncio.IncompleteReadError as exc:
-        if exc.expected == _HEADER.size and not exc.partial:
-            return None
-        raise BadFrame("the connection ended within a message") from exc
 
 
 def read_blocking(stream: IO[bytes]) -> bytes | None:

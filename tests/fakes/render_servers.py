@@ -49,6 +49,12 @@ class ScriptedPool:
         return self.answer
 
 
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """Read one message; IncompleteReadError if the connection ends before its end."""
+    header = await reader.readexactly(framing.HEADER_BYTES)
+    return await reader.readexactly(framing.payload_bytes(header))
+
+
 @contextlib.asynccontextmanager
 async def serving(pool: server.Pool, path: Path, **options: Any) -> AsyncIterator[CountingServer]:
     running = CountingServer(pool, path, **options)

@@ -22,6 +22,7 @@ from tests.fakes.render_servers import (
     asking,
     connect,
     is_hung_up_on,
+    read_frame,
     serving,
 )
 
@@ -139,7 +140,7 @@ async def test_the_server_closes_a_connection_that_asks_no_more(socket: Path) ->
     async with serving(finished_pool(), socket, idle_s=0.1):
         reader, writer = await connect(socket)
         writer.write(REQUEST)
-        assert await framing.read(reader, max_bytes=framing.MAX_BYTES)
+        assert await read_frame(reader)
         assert await is_hung_up_on(reader)
         writer.close()
 
@@ -148,7 +149,7 @@ async def test_a_ping_is_the_last_request_of_its_connection(socket: Path) -> Non
     async with serving(ScriptedPool(), socket):
         reader, writer = await connect(socket)
         writer.write(framing.frame(server.PING))
-        assert await framing.read(reader, max_bytes=framing.MAX_BYTES) == b'{"done":{}}'
+        assert await read_frame(reader) == b'{"done":{}}'
         assert await is_hung_up_on(reader)
         writer.close()
 
