@@ -22,7 +22,7 @@ CELL_MODE: Final = "kais.io/cell-mode"
 must not select them.
 """
 SPEC_HASH: Final = "kais.io/spec-hash"
-"""Hash of the owner's whole name, because a label holds 63 characters and a name 253."""
+"""Hash of the spec from which an object was made; another hash means an older rendering."""
 
 # Annotations that a user writes.
 ABORT: Final = "kais.io/abort"

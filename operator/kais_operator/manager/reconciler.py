@@ -96,9 +96,8 @@ class Reconciler:
         try:
             return await self._run_guarded(controller, key)
         except asyncio.CancelledError:
-            self._pending_events.pop(
-                key, None
-            )  # nobody waits for the Events of a cancelled reconcile
+            # A cancelled reconcile announces nothing.
+            self._pending_events.pop(key, None)
             raise
         except Exception as exc:
             # Only logs and records the error, with the fields of the object.
