@@ -78,8 +78,9 @@ client: venv ## knowledge_client/sync_client.py from async_client.py
 	$(BIN)/python -m scripts.generate_sync_client
 
 reference: venv ## the generated pages of docs/reference, from the models and the commands
-	$(BIN)/python -m kais.reference
+	$(BIN)/python -m kais.reference_pages
 	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.completion_commands
 
 binaries: ## the pinned Kubernetes binaries (about 15 minutes the first time)
 	$(PYTHON) -m kais_cluster build
@@ -93,9 +94,10 @@ charts: venv ## install or upgrade the charts in the cluster that is up
 # --- run
 
 .PHONY: demo demo-down bench
-demo: preflight-demo venv ## the main job, end to end, on a real cluster
+demo: preflight-demo venv ## the main job, end to end, on a real cluster, and an agent with a scripted model
 	$(BIN)/python -m kais_cluster.demo up
 	$(BIN)/python examples/namespace-doctor/demo.py
+	@$(BIN)/python -m kais_cluster.demo next
 
 demo-down: ## remove cluster, images, state and network of the demo
 	$(PYTHON) -m kais_cluster.demo down

@@ -1,9 +1,9 @@
-"""`python -m bench [NAME]...`, of renders, commands, service, marks, upkeep, recall, control_plane.
+"""Measure what docs/benchmarks.md reports: `python -m bench [NAME]...`, by the names of `BENCHES`.
 
 Without a name all are measured, and docs/benchmarks.md is written.
 
-With names, only those are measured and printed, and the file stays as it is. `service` and `upkeep`
-alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
+With names, only those are measured and printed, and the file stays as it is. `service` and
+`maintenance` alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
 """
 
 import importlib
@@ -12,7 +12,10 @@ from pathlib import Path
 
 from bench.figures import machine
 
-ALL = ("renders", "commands", "service", "marks", "upkeep", "recall", "control_plane")
+BENCHES = (
+    *("renders", "commands", "service", "in_process", "maintenance"),
+    *("recall", "control_plane"),
+)
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
@@ -22,20 +25,20 @@ to a third longer in some minutes than in others.
 
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
-`renders`, `commands`, `service`, `marks`, `upkeep`, `recall` and `control_plane`. Why the code is
-as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
+`renders`, `commands`, `service`, `in_process`, `maintenance`, `recall` and `control_plane`. Why the
+code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
 
 
 def main() -> None:
     """Run the named benches, or all of them, and write the page."""
-    named = sys.argv[1:]
-    if named[:1] in (["service"], ["upkeep"]) and named[1:2] and named[1].startswith("--"):
-        print(importlib.import_module(f"bench.{named[0]}").run(named[1:]))
+    names = sys.argv[1:]
+    if names[:1] in (["service"], ["maintenance"]) and names[1:2] and names[1].startswith("--"):
+        print(importlib.import_module(f"bench.{names[0]}").run(names[1:]))
         return
-    sections = [importlib.import_module(f"bench.{name}").run() for name in named or ALL]
-    if named:
+    sections = [importlib.import_module(f"bench.{name}").run() for name in names or BENCHES]
+    if names:
         print("\n\n".join(sections))
         return
     page = HEAD + "Machine: " + machine() + "\n\n" + "\n\n".join(sections) + "\n"

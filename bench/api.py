@@ -62,22 +62,26 @@ class Api:
 
     async def create_when_served(self, path: str, body: Mapping[str, object]) -> None:
         """The same right after a CRD was made, when its kind answers 404 or 429 for a while."""
-        await self._version(path)
+        await self._list_version(path)
         await self.create(path, body)
 
     async def burst(self, prefix: str, count: int, *, workloads: int = 0) -> Burst:
         """Create so many instances at once; wait for all to be Applied and their workloads."""
         created: dict[str, float] = {}
-        watching = [asyncio.create_task(self._times(INSTANCES, prefix, count, _is_applied))]
+        watching = [
+            asyncio.create_task(self._completion_times(INSTANCES, prefix, count, _is_applied))
+        ]
         if workloads:
             watching += [
-                asyncio.create_task(self._times(path, prefix, count * workloads, _is_there))
+                asyncio.create_task(
+                    self._completion_times(path, prefix, count * workloads, _is_there)
+                )
                 for path in (DEPLOYMENTS, SERVICES)
             ]
         await asyncio.sleep(0.05)  # the watches begin
         begin = time.perf_counter()
 
-        async def one(number: int) -> None:
+        async def create_instance(number: int) -> None:
             name = f"{prefix}-{number}"
             body = {
                 "apiVersion": "kais.io/v1",
@@ -88,40 +92,40 @@ class Api:
             created[name] = time.perf_counter()
             await self.create(INSTANCES, body)
 
-        await asyncio.gather(*(one(number) for number in range(count)))
-        applied, *made = await asyncio.wait_for(asyncio.gather(*watching), _LONGEST_S)
+        await asyncio.gather(*(create_instance(number) for number in range(count)))
+        applied, *workload_times = await asyncio.wait_for(asyncio.gather(*watching), _LONGEST_S)
         return Burst(
             [applied[name] - created[name] for name in created],
             max(applied.values()) - begin,
-            max((at for times in made for at in times.values()), default=begin) - begin,
+            max((at for times in workload_times for at in times.values()), default=begin) - begin,
         )
 
-    async def _version(self, path: str) -> str:
+    async def _list_version(self, path: str) -> str:
         """The list's resourceVersion."""
-        said = ""
+        error_text = ""
         for _ in range(60):
             answer = await self._http.get(path, params={"limit": 1})
             if answer.status_code == HTTPStatus.OK:
                 return str(answer.json()["metadata"]["resourceVersion"])
-            said = answer.text
+            error_text = answer.text
             await asyncio.sleep(0.5)
-        raise SystemExit(f"{path}: {said}")
+        raise SystemExit(f"{path}: {error_text}")
 
-    async def _times(
-        self, path: str, prefix: str, count: int, is_done: Callable[[dict[str, Any]], bool]
+    async def _completion_times(
+        self, path: str, prefix: str, count: int, is_complete: Callable[[dict[str, Any]], bool]
     ) -> dict[str, float]:
         """When each of so many objects was first seen done, by name."""
-        done: dict[str, float] = {}
-        query = {"watch": "1", "resourceVersion": await self._version(path)}
+        times: dict[str, float] = {}
+        query = {"watch": "1", "resourceVersion": await self._list_version(path)}
         async with self._http.stream("GET", path, params=query) as answer:
             async for line in answer.aiter_lines():
                 body = json.loads(line)["object"]
                 name = body["metadata"]["name"]
-                if name.startswith(prefix) and name not in done and is_done(body):
-                    done[name] = time.perf_counter()
-                if len(done) == count:
+                if name.startswith(prefix) and name not in times and is_complete(body):
+                    times[name] = time.perf_counter()
+                if len(times) == count:
                     break
-        return done
+        return times
 
 
 def _text(encoded: str) -> str:
@@ -129,8 +133,8 @@ def _text(encoded: str) -> str:
 
 
 def _is_applied(body: dict[str, Any]) -> bool:
-    found = (body.get("status") or {}).get("conditions", [])
-    return any(c["type"] == "Applied" and c["status"] == "True" for c in found)
+    conditions = (body.get("status") or {}).get("conditions", [])
+    return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
 
 
 def _is_there(_: dict[str, Any]) -> bool:

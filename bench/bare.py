@@ -9,7 +9,7 @@ from typing import Any, cast
 import uvicorn
 
 from knowledge_client.models import Remembered, ScopeConfig
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
 

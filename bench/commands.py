@@ -33,11 +33,11 @@ def run() -> str:
         host.kubectl("wait", "--for=condition=Established", "-f", str(ROOT / "crds"))
         _fill(host)
         env = settings.environment() | {"KUBECONFIG": str(host.kubeconfig)}
-        took = _measured([TYPER, HELP, KR8S, LIST], env)
-    typer, shown, kr8s, listed = (_medians(samples) for samples in took)
+        measurements = _measure([TYPER, HELP, KR8S, LIST], env)
+    typer, help_time, kr8s, listed = (_medians(samples) for samples in measurements)
     rows = [
-        _row("`kais --help`", shown, typer, asked="1.5"),
-        _row("`kais blueprint list`", listed, kr8s, asked="2.5"),
+        _row("`kais --help`", help_time, typer, limit="1.5"),
+        _row("`kais blueprint list`", listed, kr8s, limit="2.5"),
     ]
     head = (
         "command",
@@ -47,16 +47,16 @@ def run() -> str:
         "of processor time",
         "asked: at most",
     )
-    words = (
+    description = (
         f"Medians of {ROUNDS} rounds, each of the four one after the other. The library of the "
         f"first is `import typer`, of the second `import kr8s`; there are {BLUEPRINTS} Blueprints."
     )
-    return f"## Commands\n\n{words}\n\n" + table(head, rows)
+    return f"## Commands\n\n{description}\n\n" + table(head, rows)
 
 
-def _row(name: str, took: Sample, alone: Sample, *, asked: str) -> list[str]:
-    ratios = [f"{mine / its:.2f}" for mine, its in zip(took, alone, strict=True)]
-    return [name, f"{1000 * took[0]:.0f}", f"{1000 * alone[0]:.0f}", *ratios, asked]
+def _row(name: str, duration: Sample, alone: Sample, *, limit: str) -> list[str]:
+    ratios = [f"{total / baseline:.2f}" for total, baseline in zip(duration, alone, strict=True)]
+    return [name, f"{1000 * duration[0]:.0f}", f"{1000 * alone[0]:.0f}", *ratios, limit]
 
 
 def _medians(samples: list[Sample]) -> Sample:
@@ -77,26 +77,28 @@ def _fill(host: cluster.HostCluster) -> None:
         for number in range(BLUEPRINTS)
     ]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    for left in reversed(range(20)):
+    for retries_left in reversed(range(20)):
         try:
             host.kubectl("apply", "-f", "-", stdin=listed)
         except errors.CommandFailed:
-            if not left:
+            if not retries_left:
                 raise
             time.sleep(0.5)
         else:
             return
 
 
-def _measured(commands: list[list[str]], env: dict[str, str]) -> list[list[Sample]]:
+def _measure(commands: list[list[str]], env: dict[str, str]) -> list[list[Sample]]:
     """Give what every round of each command took; a round before them warms the caches."""
-    took: list[list[Sample]] = [[] for _ in commands]
+    measurements: list[list[Sample]] = [[] for _ in commands]
     for number in range(ROUNDS + 1):
-        for command, samples in zip(commands, took, strict=True):
-            before, start = os.times(), time.perf_counter()
+        for command, samples in zip(commands, measurements, strict=True):
+            times_before, start = os.times(), time.perf_counter()
             subprocess.run(command, env=env, check=True, capture_output=True)
-            wall, after = time.perf_counter() - start, os.times()
-            used = after.children_user + after.children_system
+            wall, times_after = time.perf_counter() - start, os.times()
+            processor_s = times_after.children_user + times_after.children_system
             if number:
-                samples.append((wall, used - before.children_user - before.children_system))
-    return took
+                samples.append(
+                    (wall, processor_s - times_before.children_user - times_before.children_system)
+                )
+    return measurements

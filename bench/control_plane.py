@@ -60,40 +60,41 @@ def process(*command: str, **environment: str) -> Iterator[Popen[bytes]]:
             started.wait()
 
 
-def _shares(samples: Sequence[float]) -> str:
-    named = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    told = (f"{name} {quantile(samples, share) * 1000:.0f} ms" for name, share in named)
-    return ", ".join(told)
+def _format_quantiles(samples: Sequence[float]) -> str:
+    quantiles = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+    parts = (f"{name} {quantile(samples, share) * 1000:.0f} ms" for name, share in quantiles)
+    return ", ".join(parts)
 
 
 async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], str]:
     """One row of the table, and the line of what it was made of."""
     await metrics_reader.settle(operator)
     metrics_reader.forget_peak(operator)
-    before = metrics_reader.read(operator)
+    start_reading = metrics_reader.read(operator)
     burst = await api.burst(f"burst{count}", count, workloads=2)
-    at_applied = metrics_reader.read(operator).since(before)
+    at_applied = metrics_reader.read(operator).since(start_reading)
     await metrics_reader.settle(operator)
-    used = metrics_reader.read(operator).since(before)
+    usage = metrics_reader.read(operator).since(start_reading)
     seconds = max(burst.seconds_to_applied, burst.seconds_to_workloads)
     row = [
         count,
         f"{count / seconds:.1f}",
         f"{burst.seconds_to_workloads:.1f}",
         *(f"{quantile(burst.samples, share):.2f}" for share in (0.5, 0.9, 0.99)),
-        f"{used.requests.total() / count:.1f}",
-        f"{used.cpu_s / count * 1000:.0f} + {used.render_s / count * 1000:.0f}",
+        f"{usage.requests.total() / count:.1f}",
+        f"{usage.cpu_s / count * 1000:.0f} + {usage.render_s / count * 1000:.0f}",
         f"{metrics_reader.memory_mib(operator, 'VmRSS'):.0f}",
         f"{metrics_reader.memory_mib(operator, 'VmHWM'):.0f}",
     ]
-    verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in used.requests.most_common())
+    verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in usage.requests.most_common())
     passes = ", ".join(
-        f"{kind} {at_applied.reconciles[kind] / (count * each):.1f} ({n / (count * each):.1f})"
-        for kind, each in (("BlueprintInstance", 1), ("Formation", 1), ("Cell", 2))
-        if (n := used.reconciles[kind])
+        f"{kind} {at_applied.reconciles[kind] / (count * per_instance):.1f}"
+        f" ({n / (count * per_instance):.1f})"
+        for kind, per_instance in (("BlueprintInstance", 1), ("Formation", 1), ("Cell", 2))
+        if (n := usage.reconciles[kind])
     )
-    told = f"- burst of {count}: {verbs}; passes per object until all are applied"
-    return row, f"{told} (and in all): {passes}"
+    summary = f"- burst of {count}: {verbs}; passes per object until all are applied"
+    return row, f"{summary} (and in all): {passes}"
 
 
 async def measure_lone(cluster: HostCluster, operator: int) -> str:
@@ -107,7 +108,8 @@ async def measure_lone(cluster: HostCluster, operator: int) -> str:
     await api.close()
     return (
         f"A lone instance, create→Applied, {LONE} times with the operator at rest: "
-        f"{_shares(lone)}; each right after the one before was Applied: {_shares(crowded)}."
+        f"{_format_quantiles(lone)}; each right after the one before was Applied: "
+        f"{_format_quantiles(crowded)}."
     )
 
 
@@ -134,40 +136,45 @@ def versions(cluster: HostCluster) -> set[str]:
     """Name and version of each object that a use consists of."""
     kinds = "bp,bpr,bpi,fm,cells,deployments,services,serviceaccounts,configmaps"
     line = "{.kind}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}"
-    shown = f"jsonpath={{range .items[*]}}{line}{{end}}"
-    return set(cluster.kubectl("get", kinds, "-n", "bench", "-o", shown).splitlines())
+    template = f"jsonpath={{range .items[*]}}{line}{{end}}"
+    return set(cluster.kubectl("get", kinds, "-n", "bench", "-o", template).splitlines())
 
 
 async def measure_restart(cluster: HostCluster, operator: int, count: int) -> str:
     """What a new operator does with so many settled instances."""
-    before = versions(cluster)
+    versions_before = versions(cluster)
     ready_s = await metrics_reader.wait_ready()
-    began = time.perf_counter()
+    start = time.perf_counter()
     await metrics_reader.settle(operator)
-    seen = metrics_reader.read(operator)
-    settled_s = time.perf_counter() - began - 3
+    usage = metrics_reader.read(operator)
+    settled_s = time.perf_counter() - start - 3
     now, peak = (metrics_reader.memory_mib(operator, field) for field in ("VmRSS", "VmHWM"))
     return (
         f"- restart with {count} settled instances: ready after {ready_s:.1f} s, all looked at "
-        f"{settled_s:.0f} s later ({seen.reconciles.total():,} passes), "
-        f"{len(versions(cluster) - before)} of {len(before):,} objects written, "
+        f"{settled_s:.0f} s later ({usage.reconciles.total():,} passes), "
+        f"{len(versions(cluster) - versions_before)} of {len(versions_before):,} objects written, "
         f"{now:.0f} MiB (peak {peak:.0f})"
     )
 
 
 @contextmanager
-def plane() -> Iterator[tuple[HostCluster, Callable[[], AbstractContextManager[Popen[bytes]]]]]:
+def plane(
+    checkout: Path | None = None,
+) -> Iterator[tuple[HostCluster, Callable[[], AbstractContextManager[Popen[bytes]]]]]:
     """A new control plane with our kinds and a store; gives what starts an operator there.
+
+    Programs and kinds are those of the checkout, by default of this one.
 
     Each burst has its own: what an earlier one left in the API server and the controller manager
     would be in its figures, and to delete it takes longer than to make it.
     """
-    programs = Path(sys.executable).parent
+    programs = Path(sys.executable).parent if checkout is None else checkout / ".venv" / "bin"
+    crds = str((checkout or Path()) / "crds")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kb-")))
         cluster = stack.enter_context(ephemeral.control_plane())
-        cluster.kubectl("apply", "--server-side", "-f", "crds")
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "crds")
+        cluster.kubectl("apply", "--server-side", "-f", crds)
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
         cluster.kubectl("create", "namespace", "kais-system")
         store = [str(programs / "kais-knowledge"), "serve", "--db", str(folder / "k.db")]
         stack.enter_context(process(*store, "--port", "18999", "--auth", "none"))
@@ -186,15 +193,15 @@ def run(bursts: Sequence[int] = BURSTS) -> str:
     with plane() as (cluster, operator), operator() as running:
         lone = asyncio.run(measure_lone(cluster, running.pid))
     rows: list[list[object]] = []
-    told: list[str] = []
+    summaries: list[str] = []
     for count in bursts:
         with plane() as (cluster, operator):
             with operator() as running:
                 row, line = asyncio.run(measure_many(cluster, running.pid, count))
             rows.append(row)
-            told.append(line)
-            with operator() as again:
-                told.append(asyncio.run(measure_restart(cluster, again.pid, count)))
+            summaries.append(line)
+            with operator() as restarted:
+                summaries.append(asyncio.run(measure_restart(cluster, restarted.pid, count)))
     head = (
         *("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s"),
         *("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB"),
@@ -202,5 +209,5 @@ def run(bursts: Sequence[int] = BURSTS) -> str:
     return (
         f"## Operator on a control plane without nodes\n\n{lone}\n\n{table(head, rows)}\n\n"
         "Requests of the operator to the API server, per instance, and what a restart does:\n\n"
-        + "\n".join(told)
+        + "\n".join(summaries)
     )

@@ -24,7 +24,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 
 _SCOPE = "realm:bench/formation:team"
 _LINKS_A_FACT, _HUBS, _SPOKES = 8, 20, 1_000
-_ASKED, _RECEIPTS, _FACTS_A_RECEIPT = 500, 50_000, 10
+_QUERIES, _RECEIPTS, _FACTS_A_RECEIPT = 500, 50_000, 10
 _FACT = """INSERT INTO fact(fact_no, id, scope_no, kind, content, tags, confidence, source,
   source_type, recorded_at, content_hash) VALUES(?, ?, ?, 'fact', ?, '[]', 0.5,
   '{"type":"user_input"}', 'user_input', 1, ?)"""
@@ -57,8 +57,8 @@ def fill(db: apsw.Connection, links: int, scope_no: int) -> int:
         for n in range(_RECEIPTS):
             receipt = f"r-{n:09}"
             db.execute(_RECEIPT, (receipt, scope_no, n))
-            shown = [1, *(1 + dice.randrange(facts) for _ in range(_FACTS_A_RECEIPT - 1))]
-            db.executemany(_SERVED, [(fact, n, receipt, scope_no) for fact in shown])
+            served_facts = [1, *(1 + dice.randrange(facts) for _ in range(_FACTS_A_RECEIPT - 1))]
+            db.executemany(_SERVED, [(fact, n, receipt, scope_no) for fact in served_facts])
     return facts
 
 
@@ -78,28 +78,28 @@ def measure(
     db.close()
     store = SqliteStore(path)
     dice = random.Random(2)  # noqa: S311 - a workload
-    found: dict[str, float | int] = {"facts": facts, "links": links}
+    figures: dict[str, float | int] = {"facts": facts, "links": links}
     for depth in (1, 2):
         times = []
-        for _ in range(_ASKED):
-            around = NeighbourQuery(f"f-{1 + dice.randrange(facts):09}", depth, 50)
-            began = clock()
-            store.neighbors(around, view)
-            times.append((clock() - began) * 1000)
+        for _ in range(_QUERIES):
+            query = NeighbourQuery(f"f-{1 + dice.randrange(facts):09}", depth, 50)
+            start = clock()
+            store.neighbors(query, view)
+            times.append((clock() - start) * 1000)
         times.sort()
-        found |= {
-            f"depth{depth}_p50": times[_ASKED // 2],
-            f"depth{depth}_p95": times[-_ASKED // 20],
+        figures |= {
+            f"depth{depth}_p50": times[_QUERIES // 2],
+            f"depth{depth}_p95": times[-_QUERIES // 20],
         }
-    began = clock()
+    start = clock()
     impact = store.impact("f-000000001", AuditReader(view, "bench"), limit=1_000)
-    found["impact_ms"] = (clock() - began) * 1000
-    found["impact_recalls"] = len(impact.recalls) if impact else 0
+    figures["impact_ms"] = (clock() - start) * 1000
+    figures["impact_recalls"] = len(impact.recalls) if impact else 0
     store.close()
-    return found
+    return figures
 
 
 if __name__ == "__main__":
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with tempfile.TemporaryDirectory() as made:
-        sys.stdout.write(json.dumps(measure(Path(made), wanted)) + "\n")
+    link_count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as temporary_folder:
+        sys.stdout.write(json.dumps(measure(Path(temporary_folder), link_count)) + "\n")

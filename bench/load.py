@@ -59,7 +59,7 @@ async def drive(job: dict[str, Any], requests: Iterator[tuple[bytes, bytes]]) ->
     refused: list[str] = []
     interval = job.get("clients", 1) / job["rate"] if job.get("rate") else 0.0
 
-    async def one(number: int) -> None:
+    async def send_requests(number: int) -> None:
         connection = await Connection.open(job["port"])
         due = time.perf_counter() + interval * number / job.get("clients", 1)
         for sent, expected in requests:
@@ -74,10 +74,10 @@ async def drive(job: dict[str, Any], requests: Iterator[tuple[bytes, bytes]]) ->
         connection.close()
 
     begin, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    await asyncio.gather(*(one(number) for number in range(job.get("clients", 1))))
+    await asyncio.gather(*(send_requests(number) for number in range(job.get("clients", 1))))
     seconds = time.perf_counter() - begin
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    spent = used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    spent = usage.ru_utime + usage.ru_stime - cpu.ru_utime - cpu.ru_stime
     return {
         "samples": samples,
         "seconds": seconds,
@@ -117,10 +117,13 @@ def imports(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
 
 def _batches(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
     number, size = job.get("mark", 0), job.get("batch", 200)
-    told = itertools.chain.from_iterable(itertools.repeat(*scope) for scope in job["plan"])
-    while scopes := list(itertools.islice(told, size)):
+    scopes_in_order = itertools.chain.from_iterable(
+        itertools.repeat(*scope) for scope in job["plan"]
+    )
+    while scopes := list(itertools.islice(scopes_in_order, size)):
         facts = [
-            {"content": texts.fact(no), "scope": scope} for no, scope in enumerate(scopes, number)
+            {"content": texts.fact(index), "scope": scope}
+            for index, scope in enumerate(scopes, number)
         ]
         number += size
         yield request("/v1/facts:batch", {"facts": facts}), b"results"
@@ -131,22 +134,22 @@ async def visible(job: dict[str, Any]) -> dict[str, Any]:
     missing = 0
     samples: list[float] = []
 
-    async def one(number: int) -> None:
+    async def write_and_recall(number: int) -> None:
         nonlocal missing
         connection = await Connection.open(job["port"])
         for n in range(job["count"] // job["clients"]):
-            word = f"own{job.get('mark', 0)}x{number}x{n}"
-            body = {"content": f"the word is {word}", "scope": job["scopes"][0]}
-            _, told = await connection.post(request("/v1/facts", body))
-            question = {"query": word, "limit": 1, "scopes": job["scopes"]}
+            token = f"own{job.get('mark', 0)}x{number}x{n}"
+            body = {"content": f"the word is {token}", "scope": job["scopes"][0]}
+            _, remember_answer = await connection.post(request("/v1/facts", body))
+            question = {"query": token, "limit": 1, "scopes": job["scopes"]}
             start = time.perf_counter()
-            _, found = await connection.post(request("/v1/recall", question))
+            _, recall_answer = await connection.post(request("/v1/recall", question))
             samples.append(time.perf_counter() - start)
-            fact_id = json.loads(told)["fact_id"]
-            missing += fact_id.encode() not in found
+            fact_id = json.loads(remember_answer)["fact_id"]
+            missing += fact_id.encode() not in recall_answer
         connection.close()
 
-    await asyncio.gather(*(one(number) for number in range(job["clients"])))
+    await asyncio.gather(*(write_and_recall(number) for number in range(job["clients"])))
     return {"samples": samples, "missing": missing}
 
 
@@ -154,9 +157,9 @@ async def main() -> None:
     """Do the jobs that stand on stdin, those of one list at the same time."""
     answers = []
     makers = {"recall": recalls, "remember": remembers, "import": imports}
-    for together in json.load(sys.stdin):
+    for concurrent_jobs in json.load(sys.stdin):
         running = []
-        for job in together:
+        for job in concurrent_jobs:
             if job["kind"] == "visible":
                 running.append(visible(job))
             else:

@@ -1,8 +1,8 @@
 """What an erasure and a round of retention cost everybody else, in one large scope, in process.
 
-`python -m bench upkeep --sizes 200000,1000000` chooses the sizes. `--in FOLDER` keeps the filled
-databases there and uses them again. A probe remembers one fact after the other meanwhile; its
-longest wait is what others notice.
+`python -m bench maintenance --sizes 200000,1000000` chooses the sizes. `--in FOLDER` keeps the
+filled databases there and uses them again. A probe remembers one fact after the other meanwhile;
+its longest wait is what others notice.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SIZES = (200_000,)
 _BATCH = 200
 _ERASED = 5
 _LARGE = "realm:bench/formation:large"
-_OTHER = "realm:bench/formation:other"
+_PROBE_SCOPE = "realm:bench/formation:other"
 _ACTOR = Actor("bench", "system")
-_WHY = ActionContext(_ACTOR, "measured")
+_CONTEXT = ActionContext(_ACTOR, "measured")
 _PAUSE_S = 0.002
 
 
@@ -46,10 +46,10 @@ class Probe:
         number = 0
         while not self._is_over.wait(_PAUSE_S):
             number += 1
-            fact = new_fact(f"probe {number} {time.monotonic_ns()}", scope=_OTHER)
-            began = time.perf_counter()
+            fact = new_fact(f"probe {number} {time.monotonic_ns()}", scope=_PROBE_SCOPE)
+            start = time.perf_counter()
             self._store.remember([fact], actor=_ACTOR)
-            self.waits_s.append(time.perf_counter() - began)
+            self.waits_s.append(time.perf_counter() - start)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -65,9 +65,9 @@ class Probe:
 def fill(path: Path, count: int) -> None:
     """Write `count` facts into one scope."""
     store = SqliteStore(path)
-    words = Texts(seed=11)
+    generator = Texts(seed=11)
     for first in range(0, count, _BATCH):
-        texts = [words.fact(number) for number in range(first, first + _BATCH)]
+        texts = [generator.fact(number) for number in range(first, first + _BATCH)]
         facts = [new_fact(text, scope=_LARGE, tags=(f"t{n % 7}",)) for n, text in enumerate(texts)]
         store.remember(facts, actor=_ACTOR)
     store.close()
@@ -82,7 +82,7 @@ def measure(path: Path, count: int) -> list[list[object]]:
 
     def erase() -> None:
         for fact_id in chosen:
-            store.erase(fact_id, _WHY)
+            store.erase(fact_id, _CONTEXT)
 
     def retain() -> None:
         bound = ScopeConfig(retention=Retention(max_facts=count - _ERASED - 20))
@@ -90,25 +90,27 @@ def measure(path: Path, count: int) -> list[list[object]]:
         store.retain()
 
     rows = [
-        _measured(store, count, "nothing", lambda: time.sleep(1)),
-        _measured(store, count, f"{_ERASED} erasures", erase),
-        _measured(store, count, "a round of retention, 20 facts too many", retain),
+        _measure_task(store, count, "nothing", lambda: time.sleep(1)),
+        _measure_task(store, count, f"{_ERASED} erasures", erase),
+        _measure_task(store, count, "a round of retention, 20 facts too many", retain),
     ]
     store.close()
     return rows
 
 
-def _measured(store: SqliteStore, count: int, name: str, work: Callable[[], None]) -> list[object]:
+def _measure_task(
+    store: SqliteStore, count: int, name: str, task: Callable[[], None]
+) -> list[object]:
     probe = Probe(store)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak of resident memory
     with probe.running():
-        began = time.perf_counter()
-        work()
-        took = time.perf_counter() - began
-    waits = sorted(probe.waits_s)
-    worst = 1000 * waits[-1] if waits else 1000 * took
-    middle = 1000 * waits[len(waits) // 2] if waits else worst
-    row: list[object] = [f"{count:,}", name, f"{took:.2f}", f"{middle:.1f}", f"{worst:.0f}"]
+        start = time.perf_counter()
+        task()
+        seconds = time.perf_counter() - start
+    wait_times = sorted(probe.waits_s)
+    worst = 1000 * wait_times[-1] if wait_times else 1000 * seconds
+    middle = 1000 * wait_times[len(wait_times) // 2] if wait_times else worst
+    row: list[object] = [f"{count:,}", name, f"{seconds:.2f}", f"{middle:.1f}", f"{worst:.0f}"]
     row.append(f"{_peak_mib():.0f}")
     print(*row, sep=" | ", file=sys.stderr, flush=True)
     return row
@@ -116,18 +118,18 @@ def _measured(store: SqliteStore, count: int, name: str, work: Callable[[], None
 
 def _peak_mib() -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = [each for each in lines if each.startswith("VmHWM")]
+    (line,) = [status_line for status_line in lines if status_line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 
 
 def run(arguments: Sequence[str] = ()) -> str:
     """Measure and return the section of docs/benchmarks.md."""
     sizes = [int(part) for part in _option(arguments, "--sizes", "200000").split(",")]
-    kept = _option(arguments, "--in", "")
+    database_folder = _option(arguments, "--in", "")
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         for size in sizes:
-            filled = Path(kept or folder) / f"filled-{size}.db"
+            filled = Path(database_folder or folder) / f"filled-{size}.db"
             if not filled.exists():
                 fill(filled, size)
             path = Path(folder) / "measured.db"

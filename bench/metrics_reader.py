@@ -22,12 +22,12 @@ class Reading:
     cpu_s: float
     render_s: float
 
-    def since(self, before: "Reading") -> "Reading":
+    def since(self, earlier: "Reading") -> "Reading":
         return Reading(
-            self.requests - before.requests,
-            self.reconciles - before.reconciles,
-            self.cpu_s - before.cpu_s,
-            self.render_s - before.render_s,
+            self.requests - earlier.requests,
+            self.reconciles - earlier.reconciles,
+            self.cpu_s - earlier.cpu_s,
+            self.render_s - earlier.render_s,
         )
 
 
@@ -37,20 +37,21 @@ def read(process_id: int) -> Reading:
         lines = answer.read().decode().splitlines()
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     return Reading(
-        _counts(lines, "kais_api_requests_total", "verb"),
+        _counts(lines, "kais_api_requests_total", "verb", "resource"),
         _counts(lines, "kais_reconcile_total", "kind"),
         _cpu_s(process_id),
         sum(_cpu_s(int(child)) for child in children),
     )
 
 
-def _counts(lines: Sequence[str], metric: str, label: str) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _counts(lines: Sequence[str], metric: str, *names: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
     for line in lines:
         if line.startswith(metric + "{"):
             labels, _, value = line.rpartition(" ")
-            found[labels.split(f'{label}="')[1].split('"')[0]] += int(float(value))
-    return found
+            values = (labels.split(f'{name}="')[1].split('"')[0] for name in names)
+            counts[" ".join(values)] += int(float(value))
+    return counts
 
 
 def _cpu_s(process_id: int) -> float:
@@ -80,25 +81,25 @@ def is_ready() -> bool:
 
 async def wait_ready() -> float:
     """Wait until the operator leads and trusts its watches; gives the seconds."""
-    began = time.perf_counter()
-    while time.perf_counter() - began < 60:
+    start = time.perf_counter()
+    while time.perf_counter() - start < 60:
         if is_ready():
-            return time.perf_counter() - began
+            return time.perf_counter() - start
         await asyncio.sleep(0.2)
     raise SystemExit("the operator is not ready within 60 s")
 
 
 async def settle(process_id: int) -> None:
     """Wait until no pass was made for three seconds."""
-    before = -1
-    while (now := read(process_id).reconciles.total()) != before:
-        before = now
+    previous = -1
+    while (now := read(process_id).reconciles.total()) != previous:
+        previous = now
         await asyncio.sleep(3)
 
 
 async def rest(process_id: int) -> None:
     """Wait until no pass was made for a second: one use is alone when those before are done."""
-    before = -1
-    while (now := read(process_id).reconciles.total()) != before:
-        before = now
+    previous = -1
+    while (now := read(process_id).reconciles.total()) != previous:
+        previous = now
         await asyncio.sleep(1)

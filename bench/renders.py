@@ -34,68 +34,81 @@ def serving() -> Iterator[Path]:
             process.terminate()
 
 
-async def through_the_workers(
-    spec: dict[str, Any], given: dict[str, Any], *, callers: int, socket: Path | None = None
+async def measure_workers(
+    spec: dict[str, Any], parameters: dict[str, Any], *, callers: int, socket: Path | None = None
 ) -> float:
     """Renders per second through the operator's port; each is of another instance."""
     pool = RenderClient(socket, grace_s=60) if socket else RenderPool()
     workers = renderer.WorkerRenderer(pool)
 
-    async def one(instance: str) -> None:
+    async def render_one(instance: str) -> None:
         await workers.render(
-            spec, given, blueprint="b", revision=1, namespace="n", instance=instance
+            spec, parameters, blueprint="b", revision=1, namespace="n", instance=instance
         )
 
-    async def some(caller: int) -> None:
+    async def render_many(caller: int) -> None:
         for number in range(ROUNDS // callers):
-            await one(f"i-{caller}-{number}")
+            await render_one(f"i-{caller}-{number}")
 
     try:
-        await asyncio.gather(*(one(f"w{n}") for n in "ab"))
+        await asyncio.gather(*(render_one(f"w{n}") for n in "ab"))
         start = time.perf_counter()
-        await asyncio.gather(*(some(caller) for caller in range(callers)))
+        await asyncio.gather(*(render_many(caller) for caller in range(callers)))
         return ROUNDS / (time.perf_counter() - start)
     finally:
         await workers.close()
 
 
-def in_process(spec: dict[str, Any], given: dict[str, Any]) -> float:
+def measure_in_process(spec: dict[str, Any], parameters: dict[str, Any]) -> float:
     """Renders per second without the workers."""
 
-    def one() -> None:
+    def render_once() -> None:
         blueprints.render_blueprint(
-            spec, given, blueprint="b", revision=1, instance="i", namespace="n"
+            spec, parameters, blueprint="b", revision=1, instance="i", namespace="n"
         )
 
-    one()
+    render_once()
     start = time.perf_counter()
     for _ in range(ROUNDS):
-        one()
+        render_once()
     return ROUNDS / (time.perf_counter() - start)
 
 
-def spec_of(example: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def load_example(example: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The Blueprint's spec, and what its required parameters have as examples."""
     documents = yaml.safe_load_all((FOLDER / example / "blueprint.yaml").read_text())
     spec = next(d["spec"] for d in documents if d and d["kind"] == "Blueprint")
-    given = {p["name"]: p.get("example", "x") for p in spec["parameters"] if "default" not in p}
-    return spec, given
+    parameters = {
+        p["name"]: p.get("example", "x") for p in spec["parameters"] if "default" not in p
+    }
+    return spec, parameters
 
 
 def run() -> str:
     """Measure and return the section of docs/benchmarks.md."""
     rows = []
     for example in EXAMPLES:
-        spec, given = spec_of(example)
-        one = asyncio.run(through_the_workers(spec, given, callers=1))
-        many = asyncio.run(through_the_workers(spec, given, callers=8))
+        spec, parameters = load_example(example)
+        sequential = asyncio.run(measure_workers(spec, parameters, callers=1))
+        concurrent = asyncio.run(measure_workers(spec, parameters, callers=8))
         with serving() as socket:
-            away = [
-                asyncio.run(through_the_workers(spec, given, callers=callers, socket=socket))
+            renderer_rates = [
+                asyncio.run(measure_workers(spec, parameters, callers=callers, socket=socket))
                 for callers in (1, 8)
             ]
         rows.append(
-            [example, *(f"{rate:,.0f}" for rate in (in_process(spec, given), one, many, *away))]
+            [
+                example,
+                *(
+                    f"{rate:,.0f}"
+                    for rate in (
+                        measure_in_process(spec, parameters),
+                        sequential,
+                        concurrent,
+                        *renderer_rates,
+                    )
+                ),
+            ]
         )
     head = (
         *("blueprint", "in process", "by workers, one after the other", "eight callers"),

@@ -52,30 +52,37 @@ class Served:
 
     def resident_mib(self) -> float:
         """Return what the process holds in memory, together with those that it has started."""
-        return sum(_resident_kib(each) for each in (self._process.pid, *self._children())) / 1024
+        return (
+            sum(_resident_kib(process_id) for process_id in (self._process.pid, *self._children()))
+            / 1024
+        )
 
     def _children(self) -> list[int]:
         tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
-        return [int(each) for task in tasks for each in (task / "children").read_text().split()]
+        return [
+            int(process_id)
+            for task in tasks
+            for process_id in (task / "children").read_text().split()
+        ]
 
     def processor_s(self) -> float:
         """Return the processor time that the server itself used so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
-    def send(self, *together: dict[str, Any]) -> list[dict[str, Any]]:
+    def send(self, *concurrent_jobs: dict[str, Any]) -> list[dict[str, Any]]:
         """Have the load client do jobs at the same time."""
-        jobs = [[{"port": self.port, **job} for job in together]]
-        done = subprocess.run(
+        jobs = [[{"port": self.port, **job} for job in concurrent_jobs]]
+        completed = subprocess.run(
             [sys.executable, "-m", "bench.load"], input=json.dumps(jobs), text=True,
             stdout=subprocess.PIPE, check=True,
         )  # fmt: skip
-        (answers,) = json.loads(done.stdout)
-        for job, answer in zip(together, answers, strict=True):
+        (answers,) = json.loads(completed.stdout)
+        for job, answer in zip(concurrent_jobs, answers, strict=True):
             if answer.get("refusals") or answer.get("missing"):
                 raise SystemExit(f"{job['kind']} failed: {answer['refused'] or 'not visible'}")
-        found: list[dict[str, Any]] = answers
-        return found
+        results: list[dict[str, Any]] = answers
+        return results
 
     def stop(self) -> None:
         """End the server gracefully."""

@@ -23,13 +23,13 @@ SIZES = (10_000, 100_000, 1_000_000)
 SCOPES = (10, 1_000, 10_000)
 QUICK = ((2_000,), (10,))
 RECALLS = 400
-_ALL = 32
+_MAX_NAMED_SCOPES = 32
 # Each waits for its own commit: two leave the writer idle now and then.
 _IMPORTERS = 4
 
 
 @dataclass(frozen=True)
-class Places:
+class Layout:
     """Which scopes there are, and how many facts go to each."""
 
     plan: tuple[tuple[str, int], ...]
@@ -41,7 +41,7 @@ class Places:
         return tuple(path for path, _ in self.plan)
 
 
-def places(facts: int, scopes: int) -> Places:
+def lay_out(facts: int, scopes: int) -> Layout:
     """Lay facts out: two chains of three scopes, the rest evenly over formations beside them."""
     small, large = min(4_000, facts // 10), min(50_000, facts // 2)
     plan, chains = [], []
@@ -51,12 +51,15 @@ def places(facts: int, scopes: int) -> Places:
         parts = (count // 4, count // 2, count - count // 4 - count // 2)
         plan += list(zip(chain, parts, strict=True))
         chains.append(chain)
-    left, others = facts - small - large, max(1, scopes - 6)
+    remaining, formations = facts - small - large, max(1, scopes - 6)
     plan += [
-        (f"realm:r{n % 100}/formation:f{n}", left * (n + 1) // others - left * n // others)
-        for n in range(others)
+        (
+            f"realm:r{n % 100}/formation:f{n}",
+            remaining * (n + 1) // formations - remaining * n // formations,
+        )
+        for n in range(formations)
     ]
-    return Places(tuple((path, count) for path, count in plan if count), *chains)
+    return Layout(tuple((path, count) for path, count in plan if count), *chains)
 
 
 @dataclass
@@ -89,7 +92,7 @@ class Tables:
 
 def measure(facts: int, scopes: int, calls: int, plot: Plot, tables: Tables) -> None:
     """Fill a store, measure it, and add the rows to the tables."""
-    layout = places(facts, scopes)
+    layout = lay_out(facts, scopes)
     size = [f"{facts:,}", f"{scopes:,}"]
 
     def add(rows: list[list[object]], *cells: object) -> None:
@@ -106,7 +109,7 @@ def measure(facts: int, scopes: int, calls: int, plot: Plot, tables: Tables) -> 
         served.stop()
         served = Served(db)
         views = {"4,000 visible": layout.small, "50,000 visible": layout.large}
-        if len(layout.everything) <= _ALL:
+        if len(layout.everything) <= _MAX_NAMED_SCOPES:
             views[f"all visible, {len(layout.everything)} scopes"] = layout.everything
         for name, visible in views.items():
             for cache, clients in (("cold", 1), ("warm", 1), ("warm", 16)):
@@ -127,15 +130,15 @@ def measure(facts: int, scopes: int, calls: int, plot: Plot, tables: Tables) -> 
 
 
 def measure_writes(
-    served: Served, layout: Places, calls: int, add: Callable[..., None], tables: Tables
+    served: Served, layout: Layout, calls: int, add: Callable[..., None], tables: Tables
 ) -> None:
     """Measure recalls beside writes, single writes, and recalls of what was just written."""
     reading = {"kind": "recall", "scopes": layout.large, "clients": 1, "count": calls}
     writing = {"kind": "remember", "scopes": layout.large[:1], "clients": 8, "rate": 500}
-    recalled, written = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
-    rate = len(written["samples"]) / written["seconds"]
+    recall_result, write_result = served.send(reading, {**writing, "count": 500 * 4, "mark": 10**9})
+    rate = len(write_result["samples"]) / write_result["seconds"]
     name = f"50,000 visible, beside {rate:.0f} writes/s"
-    add(tables.recalls, name, 1, *_rates(recalled, calls))
+    add(tables.recalls, name, 1, *_rates(recall_result, calls))
     for clients in (1, 32):
         job = {"kind": "remember", "scopes": layout.large[1:2], "clients": clients}
         (result,) = served.send({**job, "count": 10 * calls, "mark": 10**10 * clients})
@@ -180,7 +183,10 @@ def run(arguments: Sequence[str] = ()) -> str:
     sizes, scopes = (
         QUICK
         if quick
-        else (_chosen(arguments, "--sizes", SIZES), _chosen(arguments, "--scopes", SCOPES))
+        else (
+            _sizes_option(arguments, "--sizes", SIZES),
+            _sizes_option(arguments, "--scopes", SCOPES),
+        )
     )
     calls = 20 if quick else RECALLS
     plot = Plot("p95 of one recall, ms")
@@ -188,13 +194,16 @@ def run(arguments: Sequence[str] = ()) -> str:
     for count in scopes:
         for size in sizes:
             measure(size, count, calls, plot, tables)
-    is_whole = (sizes, scopes) == (SIZES, SCOPES)  # a plot of some of the sizes is not the page's
-    picture = plot.write(Path("docs/benchmarks-recall.svg")) if is_whole else ""
+    is_default_run = (sizes, scopes) == (
+        SIZES,
+        SCOPES,
+    )  # a plot of some of the sizes is not the page's
+    picture = plot.write(Path("docs/benchmarks-recall.svg")) if is_default_run else ""
     return f"## Knowledge service over HTTP\n\n{tables.render()}\n\n{picture}"
 
 
-def _chosen(arguments: Sequence[str], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+def _sizes_option(arguments: Sequence[str], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
     if name not in arguments:
         return default
-    given = arguments[list(arguments).index(name) + 1]
-    return tuple(int(part) for part in given.split(","))
+    value = arguments[list(arguments).index(name) + 1]
+    return tuple(int(part) for part in value.split(","))

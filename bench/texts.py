@@ -15,14 +15,13 @@ class Texts:
     """Sentences over 30,000 words; word n comes in proportion to 1/(n + 10)."""
 
     def __init__(self, seed: int) -> None:
-        made = random.Random(1)  # noqa: S311 - made-up text, no secret
-        words = [
-            "".join(made.choices(_SYLLABLES, k=made.choice((2, 3, 3, 4))))
-            for _ in range(_VOCABULARY)
+        rng = random.Random(1)  # noqa: S311 - made-up text, no secret
+        vocabulary = [
+            "".join(rng.choices(_SYLLABLES, k=rng.choice((2, 3, 3, 4)))) for _ in range(_VOCABULARY)
         ]
-        for place in range(300, 300 + 10 * _IDENTIFIERS, 10):
-            words[place] = f"{words[place]}_{words[place + 1]}-{place}"
-        self._words = words
+        for index in range(300, 300 + 10 * _IDENTIFIERS, 10):
+            vocabulary[index] = f"{vocabulary[index]}_{vocabulary[index + 1]}-{index}"
+        self._words = vocabulary
         self._weights = list(itertools.accumulate(1 / (n + 10) for n in range(_VOCABULARY)))
         self._random = random.Random(seed)  # noqa: S311 - made-up text, no secret
 

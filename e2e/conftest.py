@@ -22,16 +22,26 @@ def one_at_a_time() -> Iterator[None]:
         yield
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--use-cluster-as-is",
+        action="store_true",
+        help="the cluster is up with today's images and charts: install nothing",
+    )
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Installed]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Installed]:
     """Our images and charts in a cluster with a node; what the run started, it stops.
 
     With several processes the cluster must be up before them: `make e2e` sees to that.
     """
-    was_up = operations.current_cluster().status().mode in {"node", "named"}
+    provider = operations.current_cluster()
+    is_provided = provider.status().mode in {"node", "named"}
     try:
-        with one_at_a_time():
-            provider = demo.prepare()
+        if not request.config.getoption("--use-cluster-as-is"):
+            with one_at_a_time():
+                provider = demo.prepare()
         env = provider.env()
         yield Installed(
             kubeconfig=provider.kubeconfig,
@@ -40,5 +50,5 @@ def cluster() -> Iterator[Installed]:
             audit_log=provider.audit_log,
         )
     finally:
-        if not was_up:
+        if not is_provided:
             operations.down()

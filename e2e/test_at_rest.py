@@ -7,7 +7,7 @@ import pytest
 
 from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, Installed
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 REST_S = 120
@@ -23,17 +23,17 @@ def test_objects_at_rest_are_not_written_for_two_minutes_while_others_are_at_wor
     cluster: Installed, namespace: str
 ) -> None:
     cluster.apply(manifests.blueprint("calm", namespace))
-    done = cluster.kais("blueprint", "use", "calm", "-n", namespace, "--name", "used")
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = cluster.kais("blueprint", "use", "calm", "-n", namespace, "--name", "used")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     cluster.finished_mission("used", namespace)
-    until(
+    wait_until(
         lambda: (cluster.get("blueprint", "calm", namespace) or {}).get("status", {}),
         lambda status: status.get("succeeded") == 1 and status.get("running") == 0,
-        what="statistics of the Blueprint",
+        description="statistics of the Blueprint",
     )
     begin = wait_for_rest(cluster, namespace)
     time.sleep(REST_S)
-    assert writes(cluster, namespace, after=begin) == []
+    assert writes(cluster, namespace, offset=begin) == []
 
 
 def wait_for_rest(cluster: Installed, namespace: str) -> int:
@@ -41,15 +41,15 @@ def wait_for_rest(cluster: Installed, namespace: str) -> int:
     while True:
         begin = audit.size(cluster)
         time.sleep(QUIET_S)
-        if not writes(cluster, namespace, after=begin):
+        if not writes(cluster, namespace, offset=begin):
             return audit.size(cluster)
 
 
-def writes(cluster: Installed, namespace: str, *, after: int) -> list[str]:
+def writes(cluster: Installed, namespace: str, *, offset: int) -> list[str]:
     """List what was written here, in the installation's namespace and outside of all namespaces."""
-    places = {namespace, KAIS_NAMESPACE, None}
+    namespaces = {namespace, KAIS_NAMESPACE, None}
     return [
         audit.line(entry)
-        for entry in audit.entries(cluster, after=after)
-        if audit.is_write(entry) and entry["objectRef"].get("namespace") in places
+        for entry in audit.read_entries(cluster, offset=offset)
+        if audit.is_write(entry) and entry["objectRef"].get("namespace") in namespaces
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.installed import Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 from knowledge_client import KnowledgeClient, errors, models
 
 pytestmark = pytest.mark.e2e
@@ -23,18 +23,18 @@ def test_wrong_parameters_are_all_named_before_anything_is_made(
     blueprint = manifests.blueprint("typed", namespace)
     blueprint["spec"]["parameters"].append({"name": "who", "type": "string", "required": True})
     cluster.apply(blueprint)
-    until(
+    wait_until(
         lambda: conditions(cluster.get("bp", "typed", namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == "True",
-        what="ready Blueprint",
+        lambda blueprint_conditions: blueprint_conditions.get("Ready", {}).get("status") == "True",
+        description="ready Blueprint",
     )
-    done = cluster.kais(
+    completed = cluster.kais(
         "blueprint", "use", "typed", "-n", namespace, "--set", "seconds=soon", "--set", "secnds=1"
     )
-    assert done.returncode == 2
-    for words in ("seconds", "soon", "secnds", "who"):
-        assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    assert completed.returncode == 2
+    for parameter_text in ("seconds", "soon", "secnds", "who"):
+        assert parameter_text in completed.stderr
+    assert "Traceback" not in completed.stderr
     assert cluster.list("bpi", namespace) == []
 
 
@@ -53,36 +53,40 @@ def test_wrong_parameters_by_kubectl_are_all_named_in_the_condition(
             },
         }
     )
-    seen = until(
+    instance_conditions = wait_until(
         lambda: conditions(cluster.get("bpi", "named-wrong", namespace)),
-        lambda seen: seen.get("ParametersValid", {}).get("status") == "False",
-        what="refused parameters",
+        lambda instance_conditions: (
+            instance_conditions.get("ParametersValid", {}).get("status") == "False"
+        ),
+        description="refused parameters",
     )
-    assert "seconds" in seen["ParametersValid"]["message"]
-    assert "colour" in seen["ParametersValid"]["message"]
+    assert "seconds" in instance_conditions["ParametersValid"]["message"]
+    assert "colour" in instance_conditions["ParametersValid"]["message"]
     assert cluster.get("formation", "named-wrong", namespace) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "leaf", "words"),
+    ("name", "leaf", "message_part"),
     [
         ("unparsed", "{{ seconds", "objective"),
         ("undeclared", "wait {{ minutes }}", "minutes"),
     ],
 )
 def test_a_template_that_cannot_serve_says_where(
-    cluster: Installed, namespace: str, name: str, leaf: str, words: str
+    cluster: Installed, namespace: str, name: str, leaf: str, message_part: str
 ) -> None:
     blueprint = manifests.blueprint(name, namespace)
     blueprint["spec"]["mission"]["objective"] = leaf
     cluster.apply(blueprint)
-    seen = until(
+    blueprint_conditions = wait_until(
         lambda: conditions(cluster.get("bp", name, namespace)),
-        lambda seen: seen.get("Compiled", {}).get("status") == "False",
-        what="Compiled=False",
+        lambda blueprint_conditions: (
+            blueprint_conditions.get("Compiled", {}).get("status") == "False"
+        ),
+        description="Compiled=False",
     )
-    assert "objective" in seen["Compiled"]["message"]
-    assert words in seen["Compiled"]["message"]
+    assert "objective" in blueprint_conditions["Compiled"]["message"]
+    assert message_part in blueprint_conditions["Compiled"]["message"]
 
 
 def test_an_entrypoint_that_does_not_exist_is_named(cluster: Installed, namespace: str) -> None:
@@ -90,13 +94,15 @@ def test_an_entrypoint_that_does_not_exist_is_named(cluster: Installed, namespac
         manifests.formation("nowhere", namespace, "pass"),
         manifests.mission("nowhere", namespace, entrypoint={"cell": "wroker"}),
     )
-    seen = until(
+    mission_conditions = wait_until(
         lambda: conditions(cluster.get("mission", "nowhere", namespace)),
-        lambda seen: seen.get("Started", {}).get("reason") == "EntrypointNotFound",
-        what="EntrypointNotFound",
+        lambda mission_conditions: (
+            mission_conditions.get("Started", {}).get("reason") == "EntrypointNotFound"
+        ),
+        description="EntrypointNotFound",
     )
-    assert "wroker" in seen["Started"]["message"]
-    assert "worker" in seen["Started"]["message"]
+    assert "wroker" in mission_conditions["Started"]["message"]
+    assert "worker" in mission_conditions["Started"]["message"]
 
 
 def test_an_image_that_cannot_be_pulled_shows_the_kubelets_words(
@@ -106,14 +112,16 @@ def test_an_image_that_cannot_be_pulled_shows_the_kubelets_words(
         manifests.formation("pull", namespace, "pass", image="127.0.0.1:1/missing:1"),
         manifests.mission("pull", namespace, startDeadline="20s"),
     )
-    seen = until(
+    mission_conditions = wait_until(
         lambda: conditions(cluster.get("mission", "pull", namespace)),
-        lambda seen: "missing:1" in seen.get("Started", {}).get("message", ""),
-        what="the kubelet's words",
+        lambda mission_conditions: (
+            "missing:1" in mission_conditions.get("Started", {}).get("message", "")
+        ),
+        description="the kubelet's words",
         timeout_s=30,
     )
-    assert seen["Started"]["status"] == "False"
-    assert "connection refused" in seen["Started"]["message"]
+    assert mission_conditions["Started"]["status"] == "False"
+    assert "connection refused" in mission_conditions["Started"]["message"]
     mission = cluster.finished_mission("pull", namespace)
     assert mission["status"]["outcome"] == "InfrastructureFailed"
 
@@ -141,10 +149,10 @@ def test_a_task_that_hangs_is_timed_out(cluster: Installed, namespace: str) -> N
     status = cluster.finished_mission("hangs", namespace)["status"]
     assert (status["outcome"], status["attempt"]) == ("TimedOut", 1)
     assert "8s" in conditions(cluster.get("mission", "hangs", namespace))["Succeeded"]["message"]
-    until(
+    wait_until(
         lambda: cluster.list("pod", namespace, "kais.io/mission=hangs"),
         lambda pods: all(pod["status"]["phase"] != "Running" for pod in pods),
-        what="end of the hanging pod",
+        description="end of the hanging pod",
     )
 
 
@@ -181,13 +189,13 @@ def test_a_token_of_another_scope_reads_nothing_and_writes_nothing(
     cluster: Installed, namespace: str
 ) -> None:
     cluster.apply(manifests.formation("here", namespace, "pass"))
-    until(
+    wait_until(
         lambda: conditions(cluster.get("cell", "here-worker-0", namespace)),
-        lambda seen: seen.get("Registered", {}).get("status") == "True",
-        what="registered cell",
+        lambda cell_conditions: cell_conditions.get("Registered", {}).get("status") == "True",
+        description="registered cell",
     )
     with cluster.store(namespace) as person:
-        kept = person.remember(models.FactIn(content="the gateway is blue", scope=None)).fact_id
+        fact_id = person.remember(models.FactIn(content="the gateway is blue", scope=None)).fact_id
         secret = person.remember(
             models.FactIn(
                 content="the key is under the mat", scope=f"realm:{namespace}/formation:o"
@@ -207,11 +215,11 @@ def test_a_token_of_another_scope_reads_nothing_and_writes_nothing(
         "create", "token", account["metadata"]["name"], "-n", namespace
     ).strip()
     with cluster.forwarded() as url, KnowledgeClient(url=url, token=token) as cell:
-        assert cell.get_fact(kept).content == "the gateway is blue"
+        assert cell.get_fact(fact_id).content == "the gateway is blue"
         with pytest.raises(errors.NotFound):
             cell.get_fact(secret)
         with pytest.raises(errors.PermissionDenied):
-            cell.correct(kept, models.CorrectIn(reason="mine now"))
+            cell.correct(fact_id, models.CorrectIn(reason="mine now"))
         with pytest.raises(errors.PermissionDenied):
             cell.recall(models.RecallIn(query="key", scopes=(f"realm:{namespace}/formation:o",)))
         with pytest.raises(errors.PermissionDenied):
@@ -233,26 +241,26 @@ def test_an_object_of_our_childs_name_that_belongs_to_someone_else_is_left_alone
     }
     cluster.apply(foreign)
     cluster.apply(manifests.formation("taken", namespace, "pass"))
-    seen = until(
+    cell_conditions = wait_until(
         lambda: conditions(cluster.get("cell", "taken-worker-0", namespace)),
-        lambda seen: seen.get("Applied", {}).get("reason") == "NameTaken",
-        what="NameTaken",
+        lambda cell_conditions: cell_conditions.get("Applied", {}).get("reason") == "NameTaken",
+        description="NameTaken",
     )
-    assert "taken-worker-0" in seen["Applied"]["message"]
-    kept = cluster.get("serviceaccount", "taken-worker-0", namespace)
-    assert kept is not None
-    assert kept["metadata"]["labels"] == {"mine": "yes"}
-    assert "ownerReferences" not in kept["metadata"]
+    assert "taken-worker-0" in cell_conditions["Applied"]["message"]
+    foreign_account = cluster.get("serviceaccount", "taken-worker-0", namespace)
+    assert foreign_account is not None
+    assert foreign_account["metadata"]["labels"] == {"mine": "yes"}
+    assert "ownerReferences" not in foreign_account["metadata"]
     cluster.kubectl("delete", "serviceaccount", "taken-worker-0", "-n", namespace)
-    until(
+    wait_until(
         lambda: conditions(cluster.get("cell", "taken-worker-0", namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == "True",
-        what="healed cell",
+        lambda cell_conditions: cell_conditions.get("Ready", {}).get("status") == "True",
+        description="healed cell",
         timeout_s=330,
     )
 
 
-def test_a_mind_cell_is_accepted_and_says_it_is_not_supported_yet(
+def test_a_mind_without_an_endpoint_is_accepted_and_says_what_to_set(
     cluster: Installed, namespace: str
 ) -> None:
     cluster.apply(
@@ -263,9 +271,12 @@ def test_a_mind_cell_is_accepted_and_says_it_is_not_supported_yet(
             "spec": {"mind": {"provider": "ollama", "model": "m", "systemPrompt": "Think."}},
         }
     )
-    seen = until(
+    cell_conditions = wait_until(
         lambda: conditions(cluster.get("cell", "thinker", namespace)),
-        lambda seen: seen.get("Ready", {}).get("reason") == "NotYetSupported",
-        what="NotYetSupported",
+        lambda cell_conditions: cell_conditions.get("Ready", {}).get("reason") == "NoModelEndpoint",
+        description="NoModelEndpoint",
     )
-    assert seen["Ready"]["status"] == "False"
+    assert (
+        "set spec.mind.baseUrl, or agents.endpoints.ollama" in cell_conditions["Ready"]["message"]
+    )
+    assert cell_conditions["Ready"]["status"] == "False"

@@ -11,8 +11,8 @@ from e2e.test_checks import cell, mission, ready, results, shell
 
 pytestmark = pytest.mark.e2e
 LINES = "yes \"$(head -c 199 /dev/zero | tr '\\0' x)\" | head -n {count}"
-MUCH = LINES.format(count=5000)
-TOO_MUCH = LINES.format(count=90_000)  # 17.2 MiB
+ONE_MIB_OUTPUT = LINES.format(count=5000)
+HUGE_OUTPUT = LINES.format(count=90_000)  # 17.2 MiB
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,13 @@ def namespace(cluster: Installed, images: None, request: pytest.FixtureRequest) 
 
 
 def verdicts_at_the_end() -> list[Body]:
-    covered = f'{MUCH}; echo \'{{"total": {{"percent": 83.5}}}}\''
+    covered = f'{ONE_MIB_OUTPUT}; echo \'{{"total": {{"percent": 83.5}}}}\''
     return [
-        shell("good", f"{MUCH}; echo verdict: good", successPattern="verdict: good$"),
-        shell("bad", f"{MUCH}; echo verdict: bad", failPattern="verdict: bad$"),
+        shell("good", f"{ONE_MIB_OUTPUT}; echo verdict: good", successPattern="verdict: good$"),
+        shell("bad", f"{ONE_MIB_OUTPUT}; echo verdict: bad", failPattern="verdict: bad$"),
         {"name": "covered", "type": "coverage", "command": covered, "jsonPath": "total.percent",
          "operator": ">=", "value": 80},
-        shell("endless", f"{TOO_MUCH}; echo verdict: good", successPattern="verdict: good$"),
+        shell("endless", f"{HUGE_OUTPUT}; echo verdict: good", successPattern="verdict: good$"),
     ]  # fmt: skip
 
 
@@ -49,14 +49,16 @@ def test_the_last_line_of_much_output_judges_a_task(cluster: Installed, namespac
         cell("work", namespace, BUSYBOX, "true"),
         mission("work", namespace, *verdicts_at_the_end(), completion={"maxAttempts": 1}),
     )
-    done = cluster.finished_mission("work", namespace)
-    seen = results(done)
+    finished_mission = cluster.finished_mission("work", namespace)
+    check_results = results(finished_mission)
     # The kubelet looks every ten seconds whether a log is to be rotated, and gives what is left.
-    assert seen.pop("endless") in {("Error", TOO_LONG), ("Passed", "")}, done["status"]
-    assert {name: status for name, (status, _) in seen.items()} == {
+    assert check_results.pop("endless") in {("Error", TOO_LONG), ("Passed", "")}, finished_mission[
+        "status"
+    ]
+    assert {name: status for name, (status, _) in check_results.items()} == {
         name: status for name, status in EXPECTED.items() if name != "endless"
     }
-    assert seen["covered"][1] == "83.5 >= 80"
+    assert check_results["covered"][1] == "83.5 >= 80"
 
 
 def test_the_last_line_of_much_output_judges_a_running_cell(
@@ -67,7 +69,7 @@ def test_the_last_line_of_much_output_judges_a_running_cell(
     cluster.apply(
         mission("serve", namespace, *verdicts_at_the_end(), completion={"maxAttempts": 1})
     )
-    done = cluster.finished_mission("serve", namespace)
-    assert statuses(done) == EXPECTED, done["status"]
-    assert results(done)["covered"][1] == "83.5 >= 80"
-    assert results(done)["endless"][1] == "it printed more than 16 MiB and was stopped"
+    finished_mission = cluster.finished_mission("serve", namespace)
+    assert statuses(finished_mission) == EXPECTED, finished_mission["status"]
+    assert results(finished_mission)["covered"][1] == "83.5 >= 80"
+    assert results(finished_mission)["endless"][1] == "it printed more than 16 MiB and was stopped"

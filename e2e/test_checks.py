@@ -9,7 +9,7 @@ import pytest
 from e2e.support import tiny_images
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Body, Installed, conditions
 from e2e.support.tiny_images import BARE, BUSYBOX
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 SHARED = "/workspace/shared"
@@ -52,13 +52,13 @@ def mission(cell_name: str, namespace: str, *checks: Body, **spec: Any) -> Body:
     }
 
 
-def shell(name: str, command: str, **more: Any) -> Body:
-    return {"name": name, "type": "command", "command": command, **more}
+def shell(name: str, command: str, **spec_fields: Any) -> Body:
+    return {"name": name, "type": "command", "command": command, **spec_fields}
 
 
 def results(body: Body) -> dict[str, tuple[str, str]]:
-    told = body["status"]["checks"]
-    return {check["name"]: (check["status"], check.get("message", "")) for check in told}
+    checks = body["status"]["checks"]
+    return {check["name"]: (check["status"], check.get("message", "")) for check in checks}
 
 
 def operator_pod(cluster: Installed) -> Body:
@@ -67,10 +67,13 @@ def operator_pod(cluster: Installed) -> Body:
 
 def restarts(cluster: Installed) -> list[int]:
     """How often each container of the operator's pod was started again."""
-    return [each["restartCount"] for each in operator_pod(cluster)["status"]["containerStatuses"]]
+    return [
+        container_status["restartCount"]
+        for container_status in operator_pod(cluster)["status"]["containerStatuses"]
+    ]
 
 
-WORK = """
+TASK_SCRIPT = """
 mkdir -p /workspace/shared/out
 echo "# report" > /workspace/shared/out/report.md
 echo '{"total": {"percent": 83.5}}' > /workspace/shared/coverage.json
@@ -80,7 +83,7 @@ printf %s "The report is Ready" > /dev/termination-log
 
 def test_checks_of_every_type_see_what_the_work_left(cluster: Installed, namespace: str) -> None:
     cluster.apply(
-        cell("work", namespace, BUSYBOX, "sh", "-c", WORK),
+        cell("work", namespace, BUSYBOX, "sh", "-c", TASK_SCRIPT),
         mission(
             "work", namespace,
             {"name": "files", "type": "fileExists", "paths": ["out/report.md", "coverage.json"]},
@@ -92,22 +95,22 @@ def test_checks_of_every_type_see_what_the_work_left(cluster: Installed, namespa
             {"name": "old", "type": "natsResponse", "successPattern": "READY"},
         ),
     )  # fmt: skip
-    done = cluster.finished_mission("work", namespace)
-    assert done["status"]["outcome"] == "Succeeded", done["status"]
-    assert {name: status for name, (status, _) in results(done).items()} == dict.fromkeys(
-        ("files", "report", "words", "covered", "answer", "old"), "Passed"
-    )
-    assert results(done)["covered"] == ("Passed", "83.5 >= 80")
-    assert done["status"]["result"] == "The report is Ready"
+    finished_mission = cluster.finished_mission("work", namespace)
+    assert finished_mission["status"]["outcome"] == "Succeeded", finished_mission["status"]
+    assert {
+        name: status for name, (status, _) in results(finished_mission).items()
+    } == dict.fromkeys(("files", "report", "words", "covered", "answer", "old"), "Passed")
+    assert results(finished_mission)["covered"] == ("Passed", "83.5 >= 80")
+    assert finished_mission["status"]["result"] == "The report is Ready"
 
 
 def test_failed_checks_reach_the_next_attempt_as_feedback(
     cluster: Installed, namespace: str
 ) -> None:
-    work = 'echo -n "$KAIS_FEEDBACK" | head -c 4000 > /dev/termination-log; '
-    work += '[ -n "$KAIS_FEEDBACK" ] && echo > /workspace/shared/report.md; true'
+    script = 'echo -n "$KAIS_FEEDBACK" | head -c 4000 > /dev/termination-log; '
+    script += '[ -n "$KAIS_FEEDBACK" ] && echo > /workspace/shared/report.md; true'
     cluster.apply(
-        cell("again", namespace, BUSYBOX, "sh", "-c", work),
+        cell("again", namespace, BUSYBOX, "sh", "-c", script),
         mission(
             "again", namespace,
             {"name": "files", "type": "fileExists", "paths": ["report.md"]},
@@ -115,26 +118,31 @@ def test_failed_checks_reach_the_next_attempt_as_feedback(
             completion={"maxAttempts": 2},
         ),
     )  # fmt: skip
-    done = cluster.finished_mission("again", namespace)
-    assert (done["status"]["outcome"], done["status"]["attempt"]) == ("Succeeded", 2)
-    words = "checks failed: files Failed: missing: report.md"
-    assert done["status"]["history"][0]["result"] == words
-    assert done["status"]["result"] == words, "the next attempt was told in KAIS_FEEDBACK"
+    finished_mission = cluster.finished_mission("again", namespace)
+    assert (finished_mission["status"]["outcome"], finished_mission["status"]["attempt"]) == (
+        "Succeeded",
+        2,
+    )
+    feedback = "checks failed: files Failed: missing: report.md"
+    assert finished_mission["status"]["history"][0]["result"] == feedback
+    assert finished_mission["status"]["result"] == feedback, (
+        "the next attempt was told in KAIS_FEEDBACK"
+    )
 
 
 def test_checks_that_hang_print_without_end_or_have_slow_patterns_are_errors_and_harm_nobody(
     cluster: Installed, namespace: str
 ) -> None:
-    before = restarts(cluster)
+    restarts_before = restarts(cluster)
     # The kubelet looks every ten seconds whether a log is to be rotated; what it puts aside is not
     # read, so the last word comes after that.
-    much = "yes 0123456789 | head -c 100000000; sleep 12; echo abcdef"
+    excessive_output = "yes 0123456789 | head -c 100000000; sleep 12; echo abcdef"
     cluster.apply(
         cell("bad", namespace, BUSYBOX, "true"),
         mission(
             "bad", namespace,
             shell("hangs", "sleep 1000", timeoutSeconds=8),
-            shell("floods", much, failPattern="^fine$", successPattern="abcdef"),
+            shell("floods", excessive_output, failPattern="^fine$", successPattern="abcdef"),
             shell("slow", f"echo {'a' * 40}!", failPattern=CATASTROPHE),
             shell("broken", "true", failPattern="("),
             {"name": "escape", "type": "fileExists", "paths": ["../../etc/passwd"]},
@@ -145,26 +153,26 @@ def test_checks_that_hang_print_without_end_or_have_slow_patterns_are_errors_and
     )  # fmt: skip
     good = cluster.finished_mission("good", namespace)
     assert good["status"]["outcome"] == "Succeeded"
-    done = cluster.finished_mission("bad", namespace)
-    told = results(done)
-    assert done["status"]["outcome"] == "Failed"
-    assert told["hangs"] == ("Error", "it did not end within 8 s")
-    assert told["floods"] == ("Passed", "")
-    assert told["slow"][0] == "Error"
-    assert "its pattern is too slow" in told["slow"][1]
-    assert told["broken"][0] == "Error"
-    assert told["escape"] == (
+    finished_mission = cluster.finished_mission("bad", namespace)
+    check_results = results(finished_mission)
+    assert finished_mission["status"]["outcome"] == "Failed"
+    assert check_results["hangs"] == ("Error", "it did not end within 8 s")
+    assert check_results["floods"] == ("Passed", "")
+    assert check_results["slow"][0] == "Error"
+    assert "its pattern is too slow" in check_results["slow"][1]
+    assert check_results["broken"][0] == "Error"
+    assert check_results["escape"] == (
         "Error",
         "the files could not be looked for: not inside the workspace: ../../etc/passwd",
     )
-    assert restarts(cluster) == before
+    assert restarts(cluster) == restarts_before
 
 
 def test_what_users_write_arrives_letter_for_letter(cluster: Installed, namespace: str) -> None:
     text = "say $(CELL_NAME) and $$(X) and ${X}"
-    work = 'printf %s "$KAIS_OBJECTIVE" > /dev/termination-log'
+    script = 'printf %s "$KAIS_OBJECTIVE" > /dev/termination-log'
     cluster.apply(
-        cell("letters", namespace, BUSYBOX, "sh", "-c", work),
+        cell("letters", namespace, BUSYBOX, "sh", "-c", script),
         mission(
             "letters", namespace,
             {"name": "argv", "type": "command", "argv": ["echo", "$(CELL_NAME) $$(X)"],
@@ -172,9 +180,9 @@ def test_what_users_write_arrives_letter_for_letter(cluster: Installed, namespac
             objective=text,
         ),
     )  # fmt: skip
-    done = cluster.finished_mission("letters", namespace)
-    assert done["status"]["result"] == text
-    assert results(done) == {"argv": ("Passed", "")}
+    finished_mission = cluster.finished_mission("letters", namespace)
+    assert finished_mission["status"]["result"] == text
+    assert results(finished_mission) == {"argv": ("Passed", "")}
 
 
 def test_an_image_without_a_shell_is_checked_by_argv_and_says_so_otherwise(
@@ -192,8 +200,8 @@ def test_an_image_without_a_shell_is_checked_by_argv_and_says_so_otherwise(
             completion={"maxAttempts": 1},
         ),
     )  # fmt: skip
-    done = cluster.finished_mission("bare", namespace)
-    assert results(done) == {
+    finished_mission = cluster.finished_mission("bare", namespace)
+    assert results(finished_mission) == {
         "files": ("Passed", ""),
         "argv": ("Passed", ""),
         "fails": ("Failed", "exit code 3"),
@@ -202,14 +210,14 @@ def test_an_image_without_a_shell_is_checked_by_argv_and_says_so_otherwise(
             "the cell's image has no shell (sh) to run command with; give argv",
         ),
     }
-    assert done["status"]["result"] == "done"
+    assert finished_mission["status"]["result"] == "done"
 
 
 def ready(cluster: Installed, name: str, namespace: str) -> None:
-    until(
+    wait_until(
         lambda: conditions(cluster.get("cell", name, namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == "True",
-        what=f"ready cell {name}",
+        lambda cell_conditions: cell_conditions.get("Ready", {}).get("status") == "True",
+        description=f"ready cell {name}",
     )
 
 
@@ -221,7 +229,7 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
     ready(cluster, "serve", namespace)
     # The kubelet looks every ten seconds whether a log is to be rotated; what it puts aside is not
     # read, so the last word comes after that.
-    much = "yes 0123456789 | head -c 100000000; sleep 12; echo abcdef"
+    excessive_output = "yes 0123456789 | head -c 100000000; sleep 12; echo abcdef"
     cluster.apply(
         mission(
             "serve", namespace,
@@ -237,7 +245,7 @@ def test_a_busybox_cell_that_keeps_running_is_checked_inside(
                 "serve", namespace,
                 shell("fails", "echo no >&2; exit 4"),
                 shell("hangs", "sleep 1000", timeoutSeconds=3),
-                shell("floods", much),
+                shell("floods", excessive_output),
                 {"name": "missing", "type": "fileExists", "paths": ["there"]},
                 {"name": "outside", "type": "fileExists", "paths": ["/etc/passwd"]},
                 {"name": "linked", "type": "fileExists", "paths": ["out"]},
@@ -301,17 +309,25 @@ def test_a_mission_of_a_running_cell_without_checks_says_what_is_missing(
     cluster.apply(cell("mute", namespace, BARE, "/bare", "serve", mode="Service"))
     ready(cluster, "mute", namespace)
     cluster.apply(mission("mute", namespace))
-    seen = until(
+    mission_conditions = wait_until(
         lambda: conditions(cluster.get("mission", "mute", namespace)),
-        lambda seen: seen.get("Started", {}).get("reason") == "NotYetSupported",
-        what="words about what is missing",
+        lambda mission_conditions: (
+            mission_conditions.get("Started", {}).get("reason") == "NotYetSupported"
+        ),
+        description="words about what is missing",
     )
-    assert "sends it no objective and reads no answer" in seen["Started"]["message"]
+    message = mission_conditions["Started"]["message"]
+    assert "keeps running without container.a2a, so it gets no objective" in message
+    assert "set container.a2a, use command, coverage or fileExists checks, or mode: Task" in message
 
 
 def test_what_can_mean_nothing_is_refused_at_apply(cluster: Installed, namespace: str) -> None:
-    both = {"name": "a", "type": "command", "command": "true", "argv": ["true"]}
-    told = cluster.kubectl(
-        "apply", "-f", "-", stdin=json.dumps(mission("x", namespace, both)), check=False
+    check_of_two_kinds = {"name": "a", "type": "command", "command": "true", "argv": ["true"]}
+    apply_result = cluster.kubectl(
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps(mission("x", namespace, check_of_two_kinds)),
+        check=False,
     )
-    assert "a command or coverage check needs exactly one of command and argv" in told
+    assert "a command or coverage check needs exactly one of command and argv" in apply_result

@@ -35,9 +35,9 @@ def desk(cluster: Installed, tmp_path: Path) -> dict[str, str]:
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "kubectl").symlink_to(cluster.kubectl_path)
-    own = Path(sys.executable).parent
+    host_programs = Path(sys.executable).parent
     return os.environ | {
-        "PATH": f"{programs}:{own}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{host_programs}:{os.environ['PATH']}",
         "KUBECONFIG": str(cluster.kubeconfig),
         "KUBECACHEDIR": str(cluster.cache),
         "NO_COLOR": "1",
@@ -49,20 +49,20 @@ def test_commands_of_a_document_work_as_they_stand(
     path: Path, cluster: Installed, desk: dict[str, str], tmp_path: Path
 ) -> None:
     script = documents.in_fresh_namespaces(documents.script(path), secrets.token_hex(3))
-    made = documents.namespaces(script)
+    created_objects = documents.namespaces(script)
     folder = tmp_path / "reader"
     shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.md", "decisions"))
     for name, text in documents.files(path).items():
         (folder / name).write_text(text)
-    made += [documents.READER] * documents.needs_mission(path)
-    for namespace in made:
+    created_objects += [documents.READER] * documents.needs_mission(path)
+    for namespace in created_objects:
         cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait")
     if documents.needs_mission(path):
         cluster.kubectl("create", "namespace", documents.READER)
         team = documents.ROOT / "examples/bring-your-own-image/team.yaml"
         cluster.kubectl("apply", "-n", documents.READER, "-f", str(team))
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["bash", "-euxo", "pipefail", "-c", script],
             cwd=folder,
             env=desk,
@@ -72,7 +72,7 @@ def test_commands_of_a_document_work_as_they_stand(
             timeout=600,
             check=False,
         )
-        assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+        assert completed.returncode == 0, f"{completed.stdout[-6000:]}\n{completed.stderr[-3000:]}"
     finally:
-        for namespace in made:
+        for namespace in created_objects:
             cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")

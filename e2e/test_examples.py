@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.support.installed import Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -22,11 +22,21 @@ def namespace(cluster: Installed) -> Iterator[str]:
 
 def use(cluster: Installed, namespace: str, blueprint: str, *arguments: str) -> tuple[int, Any]:
     """Use a blueprint by the command; give its exit status and the result of the mission."""
-    done = cluster.kais("blueprint", "use", blueprint, "-n", namespace, "-o", "json", *arguments)
-    assert done.stdout, done.stderr
-    found = json.loads(done.stdout)
-    cluster.finished_mission(found["name"], namespace)
-    return done.returncode, json.loads(found["result"])
+    status, result = use_for_text(cluster, namespace, blueprint, *arguments)
+    return status, json.loads(result)
+
+
+def use_for_text(
+    cluster: Installed, namespace: str, blueprint: str, *arguments: str
+) -> tuple[int, str]:
+    """Use a blueprint by the command; return its exit status and the text of the result."""
+    completed = cluster.kais(
+        "blueprint", "use", blueprint, "-n", namespace, "-o", "json", *arguments
+    )
+    assert completed.stdout, completed.stderr
+    result = json.loads(completed.stdout)
+    cluster.finished_mission(result["name"], namespace)
+    return completed.returncode, result["result"]
 
 
 def test_team_reviews_a_change_and_knows_its_habits_the_next_time(
@@ -74,25 +84,25 @@ def test_a_realm_knows_what_it_learnt_and_nothing_of_its_sibling(cluster: Instal
             cluster.kubectl("apply", "-n", realm, "-f", str(folder / name))
     note = "note=The harbour opens at six."
 
-    _, told = use(cluster, in_red, "notebook", "--set", note, "--set", QUESTION)
-    _, again = use(cluster, in_red, "notebook", "--set", QUESTION)
-    _, elsewhere = use(cluster, in_blue, "notebook", "--set", QUESTION)
+    _, first = use_for_text(cluster, in_red, "notebook", "--set", note, "--set", QUESTION)
+    _, second = use_for_text(cluster, in_red, "notebook", "--set", QUESTION)
+    _, sibling = use_for_text(cluster, in_blue, "notebook", "--set", QUESTION)
 
-    def contents(found: Any) -> list[str]:
-        facts = found["facts"] if isinstance(found, dict) else found
-        return [fact["content"] for fact in facts]
-
-    assert "The harbour opens at six." in contents(told)
-    assert contents(again) == contents(told) or "The harbour opens at six." in contents(again)
-    assert contents(elsewhere) == []
-    scopes = until(
+    assert "source=explicit_remember" in first
+    assert first.rstrip().endswith("The harbour opens at six.")
+    assert "The harbour opens at six." in second
+    assert sibling.rstrip() == "no facts match"
+    scopes = wait_until(
         lambda: [conditions(body) for body in cluster.list("ksc", in_red)],
-        lambda seen: all(one.get("Ready", {}).get("status") == "True" for one in seen),
-        what="ready KnowledgeScopes",
+        lambda all_conditions: all(
+            cell_conditions.get("Ready", {}).get("status") == "True"
+            for cell_conditions in all_conditions
+        ),
+        description="ready KnowledgeScopes",
     )
     assert len(scopes) == 2
-    for used in (red, blue):
-        next(used, None)
+    for run_name in (red, blue):
+        next(run_name, None)
 
 
 def test_an_image_that_knows_nothing_of_kais_is_a_cell(cluster: Installed, namespace: str) -> None:
@@ -103,8 +113,8 @@ def test_an_image_that_knows_nothing_of_kais_is_a_cell(cluster: Installed, names
     assert (first["status"]["outcome"], result["words"], result["attempt"]) == ("Succeeded", 6, 1)
     assert result["remembered"] == "created"
 
-    again = manifest.split("---\n")[1].replace("name: count", "name: count-again")
-    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=again)
+    second_manifest = manifest.split("---\n")[1].replace("name: count", "name: count-again")
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=second_manifest)
     second = json.loads(cluster.finished_mission("count-again", namespace)["status"]["result"])
     assert 'the objective "Count the words of $(THIS) sentence" has 6 words' in second["given"]
 
@@ -113,15 +123,20 @@ def test_every_shape_of_manifest_applies_and_says_what_its_cells_wait_for(
     cluster: Installed, namespace: str
 ) -> None:
     cluster.kubectl("apply", "-n", namespace, "-f", str(EXAMPLES / "shapes"))
-    cells = until(
+    cells = wait_until(
         lambda: [conditions(body) for body in cluster.list("cell", namespace)],
-        lambda seen: len(seen) > 20 and all(one.get("Ready", {}).get("reason") for one in seen),
-        what="cells that say why they wait",
+        lambda observed: (
+            len(observed) > 20
+            and all(cell_conditions.get("Ready", {}).get("reason") for cell_conditions in observed)
+        ),
+        description="cells that say why they wait",
     )
-    assert {one["Ready"]["reason"] for one in cells} == {"NotYetSupported"}
-    blueprint = until(
+    reasons = {cell_conditions["Ready"]["reason"] for cell_conditions in cells}
+    assert "NoModelEndpoint" in reasons
+    assert reasons <= {"NoModelEndpoint", "WaitingForPods", "Ready"}
+    blueprint = wait_until(
         lambda: conditions(cluster.get("bp", "letters", namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == "True",
-        what="a Blueprint that serves",
+        lambda observed: observed.get("Ready", {}).get("status") == "True",
+        description="a Blueprint that serves",
     )
     assert blueprint["Compiled"]["status"] == "True"

@@ -9,11 +9,10 @@ import pytest
 
 from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, OPERATOR, Body, Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 alone = pytest.mark.alone
-DECISION = "authorization.k8s.io/decision"
 FAILS_TWICE = """
 import os
 from knowledge_client import KnowledgeClient, models
@@ -48,14 +47,14 @@ def statistics(body: Body | None) -> dict[str, object]:
 def test_operator_killed_while_the_job_runs_makes_no_second_job_and_no_second_run(
     cluster: Installed, namespace: str
 ) -> None:
-    work = "import time; time.sleep(8)" + FAILS_TWICE
+    script = "import time; time.sleep(8)" + FAILS_TWICE
     cluster.apply(
-        manifests.formation("kill", namespace, work), manifests.mission("kill", namespace)
+        manifests.formation("kill", namespace, script), manifests.mission("kill", namespace)
     )
-    until(
+    wait_until(
         lambda: cluster.get("job", "kill-a1", namespace),
         lambda job: (job or {}).get("status", {}).get("ready") == 1,
-        what="running Job",
+        description="running Job",
     )
     uid = (cluster.get("job", "kill-a1", namespace) or {})["metadata"]["uid"]
     cluster.kill(OPERATOR)
@@ -80,10 +79,10 @@ def test_service_killed_between_accepting_and_finishing_an_extraction_stores_eac
     for number in range(3):  # the moment differs from round to round
         name = f"twice-{number}"
         cluster.apply(manifests.mission(name, namespace, formation="twice"))
-        until(
+        wait_until(
             partial(cluster.get, "mission", name, namespace),
-            lambda seen: conditions(seen).get("Recorded", {}).get("status") == "True",
-            what="accepted extraction",
+            lambda mission: conditions(mission).get("Recorded", {}).get("status") == "True",
+            description="accepted extraction",
         )
         cluster.kill(KNOWLEDGE)
         cluster.finished_mission(name, namespace)
@@ -101,10 +100,10 @@ def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
     (store_set,) = cluster.list("statefulset", KAIS_NAMESPACE, KNOWLEDGE)
     target = f"statefulset/{store_set['metadata']['name']}"
     cluster.apply(manifests.formation("alone", namespace, "raise SystemExit('no route')"))
-    until(
+    wait_until(
         lambda: conditions(cluster.get("formation", "alone", namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == "True",
-        what="ready Formation",
+        lambda object_conditions: object_conditions.get("Ready", {}).get("status") == "True",
+        description="ready Formation",
     )
     cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=0")
     cluster.kubectl(
@@ -112,16 +111,16 @@ def test_store_down_during_a_mission_delays_its_facts_and_nothing_else(
     )
     try:
         cluster.apply(manifests.mission("alone", namespace, completion={"maxAttempts": 1}))
-        waiting = until(
+        waiting = wait_until(
             lambda: cluster.get("mission", "alone", namespace),
             lambda body: (body or {}).get("status", {}).get("outcome") == "Failed",
-            what="failed mission without a store",
+            description="failed mission without a store",
         )
         assert conditions(waiting)["KnowledgeExtracted"]["status"] == "False"
-        until(
+        wait_until(
             lambda: conditions(cluster.get("mission", "alone", namespace)),
-            lambda seen: seen["Recorded"]["reason"] == "StoreUnavailable",
-            what="condition that says the store is away",
+            lambda object_conditions: object_conditions["Recorded"]["reason"] == "StoreUnavailable",
+            description="condition that says the store is away",
         )
     finally:
         cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=1")
@@ -138,12 +137,12 @@ def test_wiped_status_and_a_restarted_operator_give_the_same_statistics(
 ) -> None:
     cluster.apply(manifests.blueprint("plain", namespace))
     for _ in range(2):
-        done = cluster.kais("blueprint", "use", "plain", "-n", namespace)
-        assert done.returncode == 0, done.stdout + done.stderr
-    before = until(
+        completed = cluster.kais("blueprint", "use", "plain", "-n", namespace)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+    status_before = wait_until(
         lambda: statistics(cluster.get("bp", "plain", namespace)),
-        lambda seen: seen["succeeded"] == 2,
-        what="two successes",
+        lambda status: status["succeeded"] == 2,
+        description="two successes",
     )
     jobs = {j["metadata"]["uid"] for j in cluster.list("job", namespace)}
     for kind in ("bp", "bpr", "bpi", "fm", "cl", "ms"):
@@ -152,12 +151,12 @@ def test_wiped_status_and_a_restarted_operator_give_the_same_statistics(
             wipe = ["--subresource=status", "--type=merge", "-p", '{"status": null}']
             cluster.kubectl("patch", kind, name, "-n", namespace, *wipe)
     restart_operator(cluster)
-    after = until(
+    status_after = wait_until(
         lambda: statistics(cluster.get("bp", "plain", namespace)),
-        lambda seen: seen["succeeded"] is not None,
-        what="statistics after the wipe",
+        lambda status: status["succeeded"] is not None,
+        description="statistics after the wipe",
     )
-    assert after == before
+    assert status_after == status_before
     assert (cluster.get("bp", "plain", namespace) or {})["status"]["servedRevision"] == 1
     assert {j["metadata"]["uid"] for j in cluster.list("job", namespace)} == jobs
 
@@ -166,26 +165,26 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
     cluster: Installed, namespace: str
 ) -> None:
     cluster.apply(manifests.blueprint("saved", namespace))
-    done = cluster.kais("blueprint", "use", "saved", "-n", namespace, "--name", "saved-once")
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = cluster.kais("blueprint", "use", "saved", "-n", namespace, "--name", "saved-once")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     cluster.finished_mission("saved-once", namespace)
     saved = cluster.kubectl("get", "bp,bpr,bpi,fm,cl,ms", "-n", namespace, "-o", "yaml")
     cluster.kubectl("delete", "bpi,fm,cl,ms,bp,bpr", "--all", "-n", namespace, "--wait=true")
-    until(
+    wait_until(
         lambda: cluster.list("job", namespace) + cluster.list("bpr", namespace),
-        lambda left: left == [],
-        what="empty namespace",
+        lambda remaining: remaining == [],
+        description="empty namespace",
     )
     # The operator may make a child anew before its saved copy arrives: restoring skips that one.
-    told = cluster.kubectl("apply", "-f", "-", stdin=saved, check=False)
-    errors = [line for line in told.splitlines() if line.startswith("Error from server")]
+    apply_result = cluster.kubectl("apply", "-f", "-", stdin=saved, check=False)
+    errors = [line for line in apply_result.splitlines() if line.startswith("Error from server")]
     late = ("(AlreadyExists)", "(Conflict)")
     assert [line for line in errors if not any(reason in line for reason in late)] == []
 
-    mission = until(
+    mission = wait_until(
         lambda: cluster.get("mission", "saved-once", namespace),
         lambda body: (body or {}).get("status", {}).get("phase") == "Succeeded",
-        what="mission that reports its old outcome",
+        description="mission that reports its old outcome",
     )
     time.sleep(10)  # a second run would have started by now
     assert cluster.list("job", namespace) == []
@@ -194,19 +193,19 @@ def test_saved_objects_deleted_and_applied_again_run_nothing_twice_and_numbers_g
         assert len(store.list_runs(namespace=namespace).runs) == 1
     edit = '{"spec": {"description": "edited after the restore"}}'
     cluster.kubectl("patch", "bp", "saved", "-n", namespace, "--type=merge", "-p", edit)
-    names = until(
+    names = wait_until(
         lambda: [r["metadata"]["name"] for r in cluster.list("bpr", namespace)],
-        lambda seen: "saved-r00002" in seen,
-        what="second revision",
+        lambda revision_names: "saved-r00002" in revision_names,
+        description="second revision",
     )
     assert set(names) <= {"saved-r00001", "saved-r00002"}
     assert statistics(cluster.get("bp", "saved", namespace))["usageCount"] == 1
 
 
-@alone
+@pytest.mark.last
 def test_what_operator_and_service_do_is_never_refused_by_the_api_server(
     cluster: Installed,
 ) -> None:
-    acting = audit.entries(cluster)
+    acting = audit.read_entries(cluster)
     assert any(e["verb"] == "create" and e["objectRef"]["resource"] == "jobs" for e in acting)
-    assert [audit.line(e) for e in acting if e["annotations"][DECISION] == "forbid"] == []
+    assert audit.unexpected_refusals(cluster) == []

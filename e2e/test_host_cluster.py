@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kais_cluster import images, providers, settings, subprocesses
-from kais_cluster.host.images import BASE, BuildahBuilder
+from kais_cluster import image_catalog, providers, settings, subprocesses
+from kais_cluster.host.image_builds import BASE, BuildahBuilder
 
 pytestmark = pytest.mark.e2e
 
@@ -25,17 +25,17 @@ Kubectl = Callable[..., str]
 def provider() -> Iterator[providers.Provider]:
     """Use the machine's cluster; one that these tests bring up, they stop."""
     chosen = providers.choose()
-    was_up = chosen.status().is_up
+    is_running_before = chosen.status().is_up
     chosen.up(no_node=False)
     yield chosen
-    if not was_up:
+    if not is_running_before:
         chosen.down()
 
 
 @pytest.fixture(scope="module")
 def image(provider: providers.Provider) -> str:
     """Build an image offline from an ordinary Dockerfile, and load it."""
-    builder = images.builder_for(provider)
+    builder = image_catalog.builder_for(provider)
     builder.make_base()
     builder.build(SMOKE, IMAGE, SMOKE / "Dockerfile")
     with builder.archive(IMAGE) as archive:
@@ -100,19 +100,21 @@ def test_port_forward_reaches_a_service(provider: providers.Provider, kubectl: K
     ) as forward:
         try:
             assert forward.stdout is not None
-            found = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
-            assert found
-            url = f"http://127.0.0.1:{found[1]}"
+            port_match = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
+            assert port_match
+            url = f"http://127.0.0.1:{port_match[1]}"
             assert httpx.get(url, trust_env=False).status_code == 200
         finally:
             forward.terminate()
 
 
 @pytest.mark.parametrize(
-    ("audience", "words"),
+    ("audience", "review_text"),
     [("kais-store", '"authenticated":true'), ("other", "is invalid for the target audiences")],
 )
-def test_token_is_reviewed_for_its_audience(kubectl: Kubectl, audience: str, words: str) -> None:
+def test_token_is_reviewed_for_its_audience(
+    kubectl: Kubectl, audience: str, review_text: str
+) -> None:
     token = kubectl("create", "token", "default", "--audience", "kais-store").strip()
     review = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -120,7 +122,7 @@ def test_token_is_reviewed_for_its_audience(kubectl: Kubectl, audience: str, wor
         "spec": {"token": token, "audiences": [audience]},
     }
     status = kubectl("create", "-o", "jsonpath={.status}", "-f", "-", stdin=json.dumps(review))
-    assert words in status
+    assert review_text in status
 
 
 def test_helm_installs_and_uninstalls(provider: providers.Provider, kubectl: Kubectl) -> None:
@@ -139,15 +141,15 @@ def test_nothing_of_this_machine_stays_in_an_image(kubectl: Kubectl) -> None:
 def test_base_image_is_made_once(provider: providers.Provider, image: str) -> None:
     if provider.name == "kind":
         return  # Docker pulls the official image: there is nothing of ours to make
-    said: list[str] = []
-    BuildahBuilder(settings.images_dir(), said.append).make_base()
-    assert said == [f"{BASE} is there"]
+    messages: list[str] = []
+    BuildahBuilder(settings.images_dir(), messages.append).make_base()
+    assert messages == [f"{BASE} is there"]
 
 
 def test_cluster_that_is_up_is_used_as_it_is(provider: providers.Provider) -> None:
-    said: list[str] = []
-    before = provider.status()
-    providers.choose(report=said.append).up(no_node=False)
-    word = {"host": "node", "kind": "kind"}[provider.name]
-    assert said[0].startswith(f"already up ({word}), used as it is: ")
-    assert provider.status().processes == before.processes
+    messages: list[str] = []
+    status_before = provider.status()
+    providers.choose(report=messages.append).up(no_node=False)
+    kind_name = {"host": "node", "kind": "kind"}[provider.name]
+    assert messages[0].startswith(f"already up ({kind_name}), used as it is: ")
+    assert provider.status().processes == status_before.processes

@@ -37,9 +37,9 @@ def test_the_longest_objective_reaches_its_task_and_a_longer_one_is_named(
     longer["metadata"]["name"] = "longer"
     cluster.apply(mission("work", namespace, objective=longest))
     cluster.apply(longer)
-    done = cluster.finished_mission("work", namespace)
-    assert done["status"]["outcome"] == "Succeeded", done["status"]
-    assert done["status"]["result"].strip() == str(LONGEST)
+    finished_mission = cluster.finished_mission("work", namespace)
+    assert finished_mission["status"]["outcome"] == "Succeeded", finished_mission["status"]
+    assert finished_mission["status"]["result"].strip() == str(LONGEST)
     refused = cluster.finished_mission("longer", namespace)
     assert refused["status"]["outcome"] == "InfrastructureFailed"
     assert "spec.objective takes 131073 bytes" in refused["status"]["message"]
@@ -48,10 +48,10 @@ def test_the_longest_objective_reaches_its_task_and_a_longer_one_is_named(
 def test_a_spec_too_large_for_a_variable_is_read_from_its_file(
     cluster: Installed, namespace: str
 ) -> None:
-    words = 'test -z "$CELL_SPEC" && wc -c < "$KAIS_CELL_SPEC_FILE" > /dev/termination-log'
-    large = cell("work", namespace, BUSYBOX, "sh", "-c", words)
+    script = 'test -z "$CELL_SPEC" && wc -c < "$KAIS_CELL_SPEC_FILE" > /dev/termination-log'
+    large = cell("work", namespace, BUSYBOX, "sh", "-c", script)
     large["spec"]["container"]["env"] = [{"name": f"V{i}", "value": "x" * 60_000} for i in range(3)]
     cluster.apply(large, mission("work", namespace))
-    done = cluster.finished_mission("work", namespace)
-    assert done["status"]["outcome"] == "Succeeded", done["status"]
-    assert int(done["status"]["result"]) > 180_000
+    finished_mission = cluster.finished_mission("work", namespace)
+    assert finished_mission["status"]["outcome"] == "Succeeded", finished_mission["status"]
+    assert int(finished_mission["status"]["result"]) > 180_000

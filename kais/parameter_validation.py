@@ -102,7 +102,11 @@ def type_violation(parameter: Parameter, value: Any) -> str | None:
             return None
         return f"must be one of {', '.join(excerpt(v) for v in values)}, got {excerpt(value)}"
     is_right, noun = _TYPES[kind]
-    return None if is_right(value) else f"must be {noun}, got {excerpt(value)}"
+    if is_right(value):
+        return None
+    is_unquoted = parameter.type == "string" and isinstance(value, bool | int | float)
+    hint = "; in YAML, put text in quotes, because yes and 012 are no text" if is_unquoted else ""
+    return f"must be {noun}, got {excerpt(value)}{hint}"
 
 
 def _is_integer(value: Any) -> bool:

@@ -105,6 +105,10 @@ class Reason(StrEnum):
     CELLS_READY = "CellsReady", "all cells of the formation are ready"
     WAITING_FOR_CELLS = "WaitingForCells", "cells are not ready; the message names them"
     TOO_MANY_CELLS = "TooManyCells", "the formation has more cells than the maximum"
+    TOPOLOGY_NOT_ENFORCED = (
+        "TopologyNotEnforced",
+        "the cell runs an A2A server that does not check who calls it",
+    )
     TOPOLOGY_INVALID = (
         "TopologyInvalid",
         "a root, hub or route names a cell that the formation does not have",
@@ -130,6 +134,18 @@ class Reason(StrEnum):
     ACCOUNT_NOT_ALLOWED = (
         "AccountNotAllowed",
         'the ServiceAccount lacks the annotation kais.io/allow-cells: "true"',
+    )
+    POD_NOT_ALLOWED = (
+        "PodNotAllowed",
+        "the installation or the namespace does not allow a field of the pods; see the message",
+    )
+    UNKNOWN_TOOL = (
+        "UnknownTool",
+        "spec.tools names a tool that does not exist; the message names it",
+    )
+    NO_MODEL_ENDPOINT = (
+        "NoModelEndpoint",
+        "neither the mind nor the installation has an endpoint for the provider",
     )
     SPAWN_REFUSED = "SpawnRefused", "a cell above this one does not allow it; the message says why"
     REGISTERED = "Registered", "the cell and its scope are registered with the knowledge service"
@@ -194,3 +210,47 @@ class Reason(StrEnum):
         "ConfigurationFailed",
         "the knowledge service rejected the settings",
     )
+
+
+WARNING_REASONS = frozenset(
+    {
+        Reason.ACCOUNT_NOT_ALLOWED,
+        Reason.APPLY_FAILED,
+        Reason.BLUEPRINT_NOT_FOUND,
+        Reason.BUDGET_EXCEEDED,
+        Reason.CHECK_FAILED,
+        Reason.CELL_NOT_FOUND,
+        Reason.CONFIGURATION_FAILED,
+        Reason.DUPLICATE,
+        Reason.ENTRYPOINT_NOT_FOUND,
+        Reason.EXTRACTION_FAILED,
+        Reason.FORMATION_NOT_FOUND,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.INFRASTRUCTURE_FAILED,
+        Reason.INVALID,
+        Reason.NAME_TAKEN,
+        Reason.NO_GOOD_REVISION,
+        Reason.NO_MODEL_ENDPOINT,
+        Reason.NOT_YET_SUPPORTED,
+        Reason.PARAMETERS_INVALID,
+        Reason.PLATFORM_NOT_ALLOWED,
+        Reason.POD_FAILED,
+        Reason.POD_NOT_CREATED,
+        Reason.POD_STUCK,
+        Reason.RENDER_FAILED,
+        Reason.RETRYING,
+        Reason.REVIEW_REJECTED,
+        Reason.REVISION_NOT_FOUND,
+        Reason.SPAWN_REFUSED,
+        Reason.STORE_UNAVAILABLE,
+        Reason.TASK_FAILED,
+        Reason.TEMPLATE_ERROR,
+        Reason.TIMED_OUT,
+        Reason.TOO_LARGE,
+        Reason.TOO_MANY_CELLS,
+        Reason.TOPOLOGY_INVALID,
+        Reason.UNKNOWN_TOOL,
+        Reason.UNSCHEDULABLE,
+    }
+)
+"""Reasons that are worth an Event, whatever the status of the condition."""

@@ -6,29 +6,40 @@ not notice that it is pruned, and names of unknown cells are reported before the
 
 import difflib
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel
 
-from kais import topology
+from kais import pod_bounds, topology
 from kais.errors import InvalidResource, Violation
 from kais.resources.base import Model
+from kais.resources.cell_template import CellTemplateSpec
 from kais.resources.formation import FormationSpec
 from kais.resources.mission import MissionSpec
 
 ModelT = TypeVar("ModelT", bound=Model)
+_CELL = re.compile(r"cells\[(\d+)\]\.")
 _SET_BY_OPERATOR = ("formationRef", "cellRef")
 
 
 @dataclass(frozen=True)
 class ValidatedSpecs:
-    """The specs as the API writes them, or their violations."""
+    """The specs as the API writes them, or their violations.
+
+    Attributes:
+        formation_spec: spec of the Formation; empty with violations.
+        mission_spec: spec of the Mission, None without one.
+        violations: all broken rules.
+        may_name_secrets: whether a cell has a field that can name a Secret; most have none.
+    """
 
     formation_spec: dict[str, Any]
     mission_spec: dict[str, Any] | None
     violations: tuple[Violation, ...] = ()
+    may_name_secrets: bool = False
 
 
 def validate_rendered(formation: Any, mission: Any, *, instance: str) -> ValidatedSpecs:
@@ -50,13 +61,27 @@ def validate_rendered(formation: Any, mission: Any, *, instance: str) -> Validat
         ]
         excess = formation_spec.too_many_cells()
         violations += [] if excess is None else [Violation("formation.cells", excess)]
+        violations += _pod_violations(formation_spec)
     if formation_spec is not None and mission_spec is not None:
         violations += _entrypoint(formation_spec, mission_spec)
     if violations or formation_spec is None:
         return ValidatedSpecs({}, None, tuple(violations))
     return ValidatedSpecs(
-        formation_spec.to_dict(), None if mission_spec is None else mission_spec.to_dict()
+        formation_spec.to_dict(),
+        None if mission_spec is None else mission_spec.to_dict(),
+        may_name_secrets=any(_may_name_secrets(cell.spec) for cell in formation_spec.cells),
     )
+
+
+def _may_name_secrets(spec: CellTemplateSpec) -> bool:
+    container = spec.container
+    if container is None:
+        has_reference = spec.mind is not None and spec.mind.credentials_ref is not None
+    else:
+        has_reference = container.env_from is not None or any(
+            variable.value_from is not None for variable in container.env
+        )
+    return has_reference or spec.pod_template is not None
 
 
 def _mission(tree: Any, instance: str) -> tuple[MissionSpec | None, list[Violation]]:
@@ -79,8 +104,30 @@ def _read(model: type[ModelT], tree: Any, path: str) -> tuple[ModelT | None, lis
     try:
         return model.from_dict(tree), violations
     except InvalidResource as exc:
-        model_violations = [Violation(_joined(path, v.path), v.message) for v in exc.violations]
+        model_violations = [
+            Violation(_joined(path, v.path), _with_cell(v, tree)) for v in exc.violations
+        ]
         return None, [*violations, *model_violations]
+
+
+def _pod_violations(formation: FormationSpec) -> Iterator[Violation]:
+    for index, cell in enumerate(formation.cells):
+        for violation in pod_bounds.violations(cell.spec):
+            yield Violation(f"formation.cells[{index}].spec.{violation.path}", violation.message)
+
+
+def _with_cell(violation: Violation, tree: dict[str, Any]) -> str:
+    """Return the message with the name of the cell that it is about, and the missing image."""
+    message = violation.message
+    if violation.path.endswith("container.image") and message == "is required":
+        message += ": the image that the cell runs, such as registry.example/team/agent:1.0"
+    match = _CELL.match(violation.path)
+    cells = tree.get("cells")
+    if match is None or not isinstance(cells, list):
+        return message
+    cell = cells[int(match[1])]
+    name = cell.get("name") if isinstance(cell, dict) else None
+    return f"{message} (cell {name})" if isinstance(name, str) else message
 
 
 def _entrypoint(formation: FormationSpec, mission: MissionSpec) -> Iterator[Violation]:

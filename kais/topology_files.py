@@ -27,6 +27,18 @@ def rule_text(routing: Routing) -> str:
     return json.dumps(document)
 
 
+def parse_rule(document: Any) -> Routing | None:
+    """Read the content of `topology.json`; None if it has another version or form."""
+    try:
+        if document["version"] != VERSION:
+            return None
+        routes = {str(name): tuple(map(str, to)) for name, to in document.get("routes", {}).items()}
+        cells = tuple((str(cell["name"]), int(cell["replicas"])) for cell in document["cells"])
+        return Routing(RouteRule(document["rule"]), cells, routes)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def lists_text(routing: Routing, *, limit: int) -> str | None:
     """Return the content of `routes.json`; None if it exceeds `limit` characters."""
     if lists_size(routing) > limit:

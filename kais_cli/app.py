@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from kais_cli import environment as environments
+from kais_cli import session
 from kais_cli.commands.lazy_groups import LazyCommandGroups
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
@@ -38,7 +39,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    @app.callback(cls=LazyCommandGroups)
+    @app.callback(cls=LazyCommandGroups, context_settings=session.CONTEXT_SETTINGS)
     def root(
         version: Annotated[
             bool,
@@ -46,8 +47,12 @@ def build() -> typer.Typer:
                 "--version", callback=_show_version, is_eager=True, help="Show the version."
             ),
         ] = False,
+        namespace: session.Namespace = None,
+        context: session.Context = None,
+        kubeconfig: session.RootKubeconfig = None,
     ) -> None:
         del version  # its callback has printed the version
+        del namespace, context, kubeconfig  # `session.command` reads them from the root context
 
     return app
 

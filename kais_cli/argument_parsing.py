@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kais_cli import errors
 
@@ -19,6 +20,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ALIAS = "alias:"
 PAGE_SIZE = 100
 """The maximum number of facts that the service returns at once."""
+FURTHER_LISTS = "further-lists"
+"""The cursor after which further lists begin; the service knows none of them."""
 _MAX_STDIN_CHARACTERS = 1_000_000  # characters read from a pipe
 
 
@@ -71,6 +74,18 @@ def read_text(session: Session, argument: str | None) -> str | None:
         raise errors.UsageError("standard input is not UTF-8 text") from exc
 
 
+def read_json(session: Session, argument: str, *, option: str) -> Any:
+    """Return the value of an argument that is JSON; for `-`, of standard input.
+
+    Raises:
+        UsageError: It is not JSON.
+    """
+    try:
+        return json.loads(read_text(session, argument) or "")
+    except ValueError as exc:
+        raise errors.UsageError(f"{option} is not JSON: {exc}") from exc
+
+
 def fetch_pages(
     fetch: Callable[[str | None, int], FactPage | ReviewPage],
     *,
@@ -90,3 +105,26 @@ def fetch_pages(
         remaining = None if remaining is None else remaining - len(page.facts)
         if cursor is None or (remaining is not None and remaining <= 0):
             return
+
+
+def fetch_pages_of(
+    fetches: Sequence[Callable[[str | None, int], FactPage]],
+    *,
+    cursor: str | None,
+    limit: int | None,
+) -> Iterator[FactPage | ReviewPage]:
+    """Fetch the pages of several lists, one after the other, as `fetch_pages` does for one.
+
+    If facts of further lists are left, the last page has the cursor `FURTHER_LISTS`.
+    """
+    if len(fetches) == 1:
+        yield from fetch_pages(fetches[0], cursor=cursor, limit=limit)
+        return
+    remaining = limit
+    for fetch in fetches:
+        for page in fetch_pages(fetch, cursor=None, limit=remaining):
+            remaining = None if remaining is None else remaining - len(page.facts)
+            is_cut = remaining is not None and remaining <= 0
+            yield page.model_copy(update={"cursor": FURTHER_LISTS if is_cut else None})
+            if is_cut:
+                return

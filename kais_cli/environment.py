@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from kais_cli import clock, errors, settings
+from kais_cli.cluster import kubeconfig
 from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ClusterOptions:
 
 
 def _open_cluster(cluster_options: ClusterOptions) -> Cluster:
+    kubeconfig.require_file(cluster_options.kubeconfig)
     from kais_cli.cluster import client  # noqa: PLC0415 (kr8s takes a second to load)
 
     return client.KubernetesCluster(cluster_options.kubeconfig, context=cluster_options.context)
@@ -76,6 +78,7 @@ class Environment:
     suffix: Callable[[], str] = _suffix
     open_cluster: Callable[[ClusterOptions], Cluster] = _open_cluster
     open_clusters: Callable[[], Clusters] = _open_clusters
+    has_default_kubeconfig: Callable[[], bool] = kubeconfig.has_default
     knowledge_transport: httpx.BaseTransport | None = None
 
     def write(self, text: str = "") -> None:

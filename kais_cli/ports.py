@@ -112,8 +112,22 @@ class Cluster(Protocol):
         """
         ...
 
+    def watch_list(
+        self, kind: str, namespace: str | None, *, labels: str = ""
+    ) -> Iterator[Sequence[Body]]:
+        """Yield all objects of a kind, then each one that is created, changed or deleted.
+
+        Without a namespace, those of all namespaces. The first list is missing if it is empty.
+        Continues after lost connections until the caller stops.
+        """
+        ...
+
     def token(self, namespace: str, account: str, audience: str) -> str | None:
         """Request a short-lived token of a ServiceAccount; None if there is no such account."""
+        ...
+
+    def login_token(self) -> str | None:
+        """Return the token with which the user logs in; None if the login uses none."""
         ...
 
     def forward(self, namespace: str, pod: str, port: int) -> AbstractContextManager[str]:
@@ -144,4 +158,8 @@ class Clusters(Protocol):
 
     def env(self) -> Mapping[str, str]:
         """Return the variables for programs that talk to it."""
+        ...
+
+    def load_named_image(self, image: str, *, report: Callable[[str], None] = ...) -> None:
+        """Load an image of this machine, or an archive, into it."""
         ...

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from kais_cli.cluster import kubeconfig
 from kais_cli.environment import ClusterOptions, Environment
 from kais_cli.views import text_layout
 
@@ -23,13 +25,26 @@ if TYPE_CHECKING:
 
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Namespace. Default: that of the kubeconfig context."),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAMESPACE",
+        help="Namespace. Default: that of the kubeconfig context.",
+    ),
 ]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Context = Annotated[str | None, typer.Option(metavar="CONTEXT", help="Context of the kubeconfig.")]
 Kubeconfig = Annotated[
-    str | None, typer.Option(envvar="KUBECONFIG", help="Kubeconfig file of the cluster.")
+    str | None,
+    typer.Option(envvar="KUBECONFIG", metavar="FILE", help="Kubeconfig file of the cluster."),
 ]
+RootKubeconfig = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Kubeconfig file of the cluster.")
+]
+"""The same option before the command; only the other one reads the variable."""
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")]
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+"""The settings of the root command, which all commands inherit."""
 
 COMMON = {"namespace": Namespace, "context": Context, "kubeconfig": Kubeconfig}
 """The options of every command that speaks to a cluster."""
@@ -45,8 +60,12 @@ class Session:
 
     @functools.cached_property
     def cluster(self) -> Cluster:
-        """The cluster that the options select."""
-        return self.environment.open_cluster(self.cluster_options)
+        """The cluster that the options select; without any, the one that runs on this machine."""
+        options = self.cluster_options
+        if not options.kubeconfig and not self.environment.has_default_kubeconfig():
+            local = kubeconfig.of_local_cluster(self.environment.open_clusters(), self.note)
+            options = ClusterOptions(local, options.context)
+        return self.environment.open_cluster(options)
 
     @functools.cached_property
     def namespace(self) -> str:
@@ -62,10 +81,66 @@ class Session:
         self.environment.stderr.write(text_layout.escape_control_characters(text) + "\n")
 
 
+_NO_BRACES = str.maketrans("", "", "{}")
+
+
+class _CommandGroup(TyperGroup):
+    """A group that lists its commands with their whole first sentences."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [
+            (name, inspect.cleandoc(entry.help or "").partition("\n\n")[0].replace("\n", " "))
+            for name, entry in self.commands.items()
+            if not entry.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class _Command(TyperCommand):
+    """A command whose help shows placeholders such as NAME and FILE, not the types of Python."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            parameter.metavar = parameter.metavar or _placeholder(parameter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line, without typer's braces around arguments."""
+        return [piece.translate(_NO_BRACES) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        arguments, options = [], []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                arguments.append((parameter.metavar, record[1]))
+            elif record is not None:
+                options.append(record)
+        for title, records in (("Arguments", arguments), ("Options", options)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _placeholder(parameter: Any) -> str | None:
+    """Return the placeholder of a value; None if the help lists the choices."""
+    value_type = parameter.type_descriptor
+    if value_type.is_choice:
+        return None
+    if value_type.is_path:
+        return "FILE"
+    if value_type.is_ranged:
+        return "N"
+    return str(parameter.name).rstrip("_").replace("_", "-").upper()
+
+
 def group(name: str, help_text: str) -> typer.Typer:
     """Create a group of commands; a group with a single command is that command."""
     return typer.Typer(
         name=name,
+        cls=_CommandGroup,
         help=help_text,
         no_args_is_help=True,
         add_completion=False,
@@ -81,7 +156,7 @@ def command(
 
     def register(function: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         def run(ctx: typer.Context, **options: Any) -> ExitStatus:
-            common = {key: options.pop(key, None) for key in COMMON}
+            common = {key: _common_option(ctx, key, options.pop(key, None)) for key in COMMON}
             options.pop("traceback")
             session = Session(
                 environment=ctx.find_object(Environment) or Environment(),
@@ -94,10 +169,22 @@ def command(
         signature = _signature(function, needs_cluster=needs_cluster)
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
-        app.command(name)(run)
+        app.command(name, cls=_Command)(run)
         return function
 
     return register
+
+
+def _common_option(ctx: typer.Context, key: str, value: str | None) -> str | None:
+    """Return an option from after the command, from before it, or from its variable."""
+    before_command: str | None = ctx.find_root().params.get(key)
+    is_typed = value is not None and _is_typed(ctx, key)
+    return value if is_typed or before_command is None else before_command
+
+
+def _is_typed(ctx: typer.Context, key: str) -> bool:
+    source = ctx.get_parameter_source(key)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _signature(function: Callable[..., Any], *, needs_cluster: bool) -> inspect.Signature:

@@ -5,6 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Identity(StrEnum):
+    """Who a command is at the knowledge service."""
+
+    NAMESPACE = "namespace"
+    """The ServiceAccount kais-user of the namespace."""
+    ADMIN = "admin"
+    """The ServiceAccount of administrators of the release."""
+    ME = "me"
+    """The user of the kubeconfig, by the token of its login."""
 
 
 @dataclass(frozen=True)
@@ -13,6 +25,7 @@ class Settings:
 
     knowledge_url: str | None = None
     release: str | None = None
+    knowledge_identity: Identity = Identity.NAMESPACE
     has_colour: bool = True
 
 
@@ -24,3 +37,21 @@ def from_environment(variables: Mapping[str, str] | None = None) -> Settings:
         release=values.get("KAIS_RELEASE") or None,
         has_colour=not values.get("NO_COLOR") and values.get("TERM") != "dumb",
     )
+
+
+def with_variables(additional: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child process: that of this process, and `additional`."""
+    return {**os.environ, **additional}
+
+
+def api_server_of_pod(variables: Mapping[str, str] | None = None) -> str:
+    """Return the address of the API server that the kubelet gives to every pod."""
+    values = os.environ if variables is None else variables
+    host = values.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
+    port = values.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def kubeconfig() -> str | None:
+    """Return the files that KUBECONFIG names; completion reads no options of typer."""
+    return os.environ.get("KUBECONFIG") or None

@@ -5,17 +5,21 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
-from kais_cluster import errors, images, providers, subprocesses
+from kais_cluster import errors, image_catalog, providers, subprocesses
 
 NAMESPACE = "kais-system"
 CRDS_RELEASE, RELEASE = "kais-crds", "kais"
 
 _HELM_FOLDERS = ("CACHE", "CONFIG", "DATA")
+_CLUSTER_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "operator": {"replicas": 1},
+    "agents": {"prices": {"openai/scripted": {"input": "1", "output": "4"}}},
+}
 _WAIT = "180s"  # a cold node starts our pods in 20 s; the rest is for a busy machine
 
 
 def install(
-    source: images.Checkout,
+    source: image_catalog.Checkout,
     provider: providers.Provider,
     *,
     values: Mapping[str, object] | None = None,
@@ -24,7 +28,8 @@ def install(
 ) -> None:
     """Install or upgrade both charts and wait until all their objects are ready.
 
-    Unless `values` contains `operator.replicas`, one operator runs instead of the chart's two.
+    Unless `values` contains them, one operator runs instead of the chart's two, and the scripted
+    model of the examples has a price.
 
     With `restart`, the pods of an installed release are replaced. Use it for images whose content
     changed under the same name.
@@ -38,15 +43,17 @@ def install(
         # Deleted, not rolled: a StatefulSet would wait forever for a broken pod.
         provider.kubectl("delete", "pods", "--all", "-n", NAMESPACE, timeout_s=120)
     _upgrade(source, provider, CRDS_RELEASE, {})
-    _upgrade(source, provider, RELEASE, with_one_replica(values or {}))
+    _upgrade(source, provider, RELEASE, with_cluster_defaults(values or {}))
     report(f"charts {CRDS_RELEASE} and {RELEASE} are ready in {time.monotonic() - started:.0f} s")
 
 
-def with_one_replica(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with one operator replica by default: our clusters have one small node."""
-    operator = values.get("operator")
-    overrides = operator if isinstance(operator, Mapping) else {}
-    return {**values, "operator": {"replicas": 1, **overrides}}
+def with_cluster_defaults(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values with the defaults of our clusters, which have one small node."""
+    merged = dict(values)
+    for section, defaults in _CLUSTER_DEFAULTS.items():
+        overrides = values.get(section)
+        merged[section] = {**defaults, **(overrides if isinstance(overrides, Mapping) else {})}
+    return merged
 
 
 def uninstall(
@@ -77,7 +84,7 @@ def _clear_pending_releases(provider: providers.Provider, *, report: subprocesse
 
 
 def _upgrade(
-    source: images.Checkout,
+    source: image_catalog.Checkout,
     provider: providers.Provider,
     release: str,
     values: Mapping[str, object],

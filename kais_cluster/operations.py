@@ -7,8 +7,16 @@ with a message for the user. No function reads from the terminal.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kais_cluster import charts, errors, images, providers, settings, subprocesses
-from kais_cluster.host import build
+from kais_cluster import (
+    charts,
+    errors,
+    image_archives,
+    image_catalog,
+    providers,
+    settings,
+    subprocesses,
+)
+from kais_cluster.host import component_builds
 from kais_cluster.status import Status
 
 
@@ -77,14 +85,17 @@ def build_binaries(
 ) -> None:
     """Build the named pinned binaries, or all that a cluster needs."""
     if names:
-        binaries = build.by_name(names)
+        binaries = component_builds.by_name(names)
     elif no_node:
-        binaries = build.control_plane_binaries()
+        binaries = component_builds.control_plane_binaries()
     elif providers.choose(report=report).name == "kind":
-        binaries = [*build.control_plane_binaries(), *build.by_name(["helm", "kind"])]
+        binaries = [
+            *component_builds.control_plane_binaries(),
+            *component_builds.by_name(["helm", "kind"]),
+        ]
     else:
-        binaries = build.node_binaries()
-    build.build(binaries, settings.binaries_dir(), report=report)
+        binaries = component_builds.node_binaries()
+    component_builds.build(binaries, settings.binaries_dir(), report=report)
 
 
 def build_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> list[str]:
@@ -96,13 +107,16 @@ def build_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> 
     """
     provider = providers.choose(report=report)
     return [
-        image.reference for image in images.build_all(images.checkout(), provider, report=report)
+        image.reference
+        for image in image_catalog.build_all(image_catalog.checkout(), provider, report=report)
     ]
 
 
 def load_images(*, report: subprocesses.Reporter = subprocesses.print_line) -> list[str]:
     """Load our built images into the cluster; return those whose content was new."""
-    return images.load_all(images.checkout(), current_cluster(report=report), report=report)
+    return image_catalog.load_all(
+        image_catalog.checkout(), current_cluster(report=report), report=report
+    )
 
 
 def load_image(
@@ -112,13 +126,36 @@ def load_image(
     current_cluster(report=report).load_image(archive, name=name or archive.name)
 
 
+def load_named_image(
+    image: str, *, report: subprocesses.Reporter = subprocesses.print_line
+) -> None:
+    """Load an image of Docker, Podman or buildah, or a `docker save` archive, into the cluster.
+
+    Raises:
+        ClusterError: There is no such image, or the cluster does not accept images.
+    """
+    provider = current_cluster(report=report)
+    if provider.status().mode == "down":
+        raise errors.NotRunning("no cluster is up: bring one up with `kais cluster up`")
+    with image_archives.archive_of(image) as archive:
+        provider.load_image(archive, name=image)
+    report(f"loaded {image}")
+    if image_archives.is_latest(image):
+        report(
+            "Kubernetes asks the registry for the tag `latest` at each start: give the image"
+            " another tag, such as :1, and load it again"
+        )
+
+
 def install_charts(
     *,
     values: Mapping[str, object] | None = None,
     report: subprocesses.Reporter = subprocesses.print_line,
 ) -> None:
     """Install or upgrade kais-crds and kais, and wait until they are ready."""
-    charts.install(images.checkout(), current_cluster(report=report), values=values, report=report)
+    charts.install(
+        image_catalog.checkout(), current_cluster(report=report), values=values, report=report
+    )
 
 
 def uninstall(*, report: subprocesses.Reporter = subprocesses.print_line) -> None:

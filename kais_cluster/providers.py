@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kais_cluster import errors, settings, subprocesses
-from kais_cluster.host import build, cluster
+from kais_cluster.host import cluster, component_builds
 from kais_cluster.kind import docker
 from kais_cluster.kind.cluster import KindCluster
 from kais_cluster.status import Status
@@ -74,8 +74,8 @@ class NamedCluster:
         Raises:
             NotRunning: The cluster does not answer.
         """
-        binaries = build.by_name(["kubectl"] if no_node else ["kubectl", "helm"])
-        build.build(binaries, self.binaries, report=self.report)
+        binaries = component_builds.by_name(["kubectl"] if no_node else ["kubectl", "helm"])
+        component_builds.build(binaries, self.binaries, report=self.report)
         if not self.status().answers:
             raise errors.NotRunning(f"the cluster of {self.kubeconfig} does not answer")
         self.report(f"using the cluster of {self.kubeconfig}, as KAIS_E2E_KUBECONFIG names it")

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kais_rendering import framing, pool
-from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.fair_share import FairShare
+from kais_rendering.message_transport import Connection
 from kais_rendering.process import Answer
 from kais_rendering.server import IDLE_S, PING
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from kais_rendering import framing, progress_memory
-from kais_rendering.connection import Connection
 from kais_rendering.errors import Cap, RenderingFailed
+from kais_rendering.message_transport import Connection
 
 Answer = dict[str, Any]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kais_rendering import framing
-from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
+from kais_rendering.message_transport import Connection
 from kais_rendering.process import Answer
 
 PING = b""

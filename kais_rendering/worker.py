@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kais import templates
+from kais.resources import kinds
 from kais_rendering import confinement, framing, operations, progress_memory
 
 _ALARM_S = 60  # only for orphans: the parent gives up after 20 s
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("--memory-mib", type=int, required=True)
     parser.add_argument("--progress-fd", type=int, required=True)
     arguments = parser.parse_args()
+    kinds.build_validators()  # the time limits are for templates, not for this
     progress = progress_memory.map_shared(arguments.progress_fd)
     allowed = arguments.memory_mib * 2**20
     idle = limit_memory(allowed)

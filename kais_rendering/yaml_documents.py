@@ -1,13 +1,15 @@
 """Read untrusted YAML within limits; call it in a process that can be killed.
 
 With aliases a kilobyte of text can stand for gigabytes of objects, and merge keys copy what they
-refer to. Therefore the expanded size of a document is counted before any object is made. Dates
-stay text, as in kubectl.
+refer to. Therefore the expanded size of a document is counted before any object is made. Plain
+scalars become what kubectl makes of them, so that a file means the same in both.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +21,6 @@ EXPANDED_NODES = 100_000
 Each `NODE_CHARACTERS` characters of a text count as one value.
 """
 NODE_CHARACTERS = 100
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class YamlRefused(Exception):
@@ -36,25 +37,95 @@ def read(text: str) -> list[Any]:
     loader = _Loader(text)
     try:
         documents = list(_documents(loader))
+    except yaml.constructor.ConstructorError as exc:
+        raise YamlRefused(_unquoted_braces(text, exc) or str(exc)) from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise YamlRefused(str(exc) or "it is nested too deeply") from exc
     finally:
         loader.dispose()
     try:
-        json.dumps(documents)
+        json.dumps(documents, allow_nan=False)
     except (TypeError, ValueError) as exc:
         raise YamlRefused(f"JSON cannot hold what is in it: {exc}") from exc
     return documents
 
 
+def _unquoted_braces(text: str, failure: yaml.constructor.ConstructorError) -> str | None:
+    """Explain a template outside quotes, which YAML reads as a mapping; None for other errors."""
+    mark = failure.context_mark or failure.problem_mark
+    if mark is None or failure.problem != "found unhashable key":
+        return None
+    line = text.splitlines()[mark.line]
+    if not line[mark.column :].startswith("{{"):
+        return None
+    expression = line[mark.column :].partition("}}")[0] + "}}"
+    return (
+        f"line {mark.line + 1}, column {mark.column + 1}: YAML reads braces as a mapping;"
+        f' put the template in quotes: "{expression}"'
+    )
+
+
 class _Loader(yaml.SafeLoader):
-    """Loads only values that JSON can represent."""
+    """Loads only values that JSON can represent, with the plain scalars of kubectl."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_TAG = "tag:yaml.org,2002:"
+_MERGE, _NULL, _BOOL = f"{_TAG}merge", f"{_TAG}null", f"{_TAG}bool"
+_NUMBER = f"{_TAG}kubectl-number"
+_TRUE = frozenset({"y", "yes", "on", "true"})
+_INTEGER = re.compile(r"[-+]?(0[bB][01]+|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_MAX_INTEGER = 2**63 - 1  # beyond, kubectl rounds to a float
+_GO_INTEGRAL = 1e21  # below, Go writes an integral float to JSON without a fraction
+
+
+def _construct_bool(loader: _Loader, node: yaml.ScalarNode) -> bool:
+    return str(loader.construct_scalar(node)).lower() in _TRUE
+
+
+def _construct_number(loader: _Loader, node: yaml.ScalarNode) -> int | float | str:
+    """Return a number as Go reads it: `012` is octal, `08` and `1e3` are decimal."""
+    text = str(loader.construct_scalar(node))
+    digits = text.replace("_", "")
+    if _INTEGER.fullmatch(digits):
+        unsigned = digits.lstrip("+-")
+        is_octal = len(unsigned) > 1 and unsigned[0] == "0" and unsigned[1].isdigit()
+        value = int(unsigned, 8 if is_octal else 0) * (-1 if digits.startswith("-") else 1)
+        return value if abs(value) <= _MAX_INTEGER else _rounded(value)
+    if _FLOAT.fullmatch(digits):
+        number = float(digits)
+        return int(number) if number.is_integer() and abs(number) < _GO_INTEGRAL else number
+    if digits.lstrip("-+").lower() in (".inf", ".nan"):
+        return float(digits.replace(".", ""))
+    return text
+
+
+def _rounded(value: int) -> float:
+    try:
+        return int(float(value))
+    except OverflowError:
+        return math.inf  # which JSON cannot hold
+
+
+# kubectl reads YAML with a Go library for version 1.1, whose plain scalars differ from PyYAML's:
+# `y` and `n` are booleans, `1e3` and `0o17` are numbers, `1:30` and dates are text.
+_Loader.yaml_implicit_resolvers = {}
+_Loader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
+_Loader.add_implicit_resolver(_NULL, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(
+    _BOOL,
+    re.compile(
+        r"^(y|Y|yes|Yes|YES|on|On|ON|true|True|TRUE|n|N|no|No|NO|off|Off|OFF|false|False|FALSE)$"
+    ),
+    list("yYnNtTfFoO"),
+)
+_Loader.add_implicit_resolver(
+    _NUMBER,
+    re.compile(r"^[-+.]{0,2}([0-9][0-9a-fA-FxXoObBeE_.+-]*|inf|Inf|INF|nan|NaN|NAN)$"),
+    list("-+.0123456789"),
+)
+_Loader.add_constructor(_BOOL, _construct_bool)
+_Loader.add_constructor(_NUMBER, _construct_number)
 
 
 def _documents(loader: _Loader) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO, get_args
 import pydantic
 
 from knowledge_client import errors, models, settings
+from knowledge_client.models.facts import MINE
 from knowledge_client.sync_client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         "--subject", help="with --predicate: supersedes the fact with the same two keys"
     )
     remember.add_argument("--predicate")
+    remember.add_argument(
+        "--mine",
+        action="store_true",
+        help="only for this cell; by default for all cells of its Formation and Blueprint",
+    )
     remember.set_defaults(run=_remember)
 
     episode = commands.add_parser("episode", help="add an entry to the record of this run")
@@ -125,6 +131,7 @@ def _remember(client: KnowledgeClient, options: argparse.Namespace, environment:
         confidence=options.confidence,
         subject=options.subject,
         predicate=options.predicate,
+        scope=MINE if options.mine else None,
         source=source,
         run=environment.run_id,
         attempt=environment.attempt,

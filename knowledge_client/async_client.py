@@ -25,10 +25,11 @@ class AsyncKnowledgeClient:
     Without `url` the address is KNOWLEDGE_SERVICE_URL; without `token` and `token_file` the token
     is read from KNOWLEDGE_TOKEN_FILE, anew for each attempt. `timeout_s` bounds one attempt,
     `retries` the call with all attempts. Every POST that writes has an idempotency key: yours, or
-    one for each call. All methods raise `knowledge_client.errors.KnowledgeError`.
+    one for each call. With `as_agent` the calls have no more rights than an agent's: no drafts, and
+    no reviews. All methods raise `knowledge_client.errors.KnowledgeError`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per option)
         self,
         url: str | None = None,
         *,
@@ -37,9 +38,15 @@ class AsyncKnowledgeClient:
         timeout_s: float = 10.0,
         retries: RetryPolicy = DEFAULT_POLICY,
         transport: httpx.AsyncBaseTransport | None = None,
+        as_agent: bool = False,
     ) -> None:
         self._connection = call_policy.connect(
-            url, token=token, token_file=token_file, timeout_s=timeout_s, retries=retries
+            url,
+            token=token,
+            token_file=token_file,
+            timeout_s=timeout_s,
+            retries=retries,
+            as_agent=as_agent,
         )
         self._http = httpx.AsyncClient(transport=transport)
 
@@ -58,7 +65,7 @@ class AsyncKnowledgeClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _run(self, request: Request[Response_co]) -> Response_co:
+    async def _send(self, request: Request[Response_co]) -> Response_co:
         call = call_policy.CallRetries(self._connection, request)
         failure: errors.KnowledgeError
         while True:
@@ -88,13 +95,13 @@ class AsyncKnowledgeClient:
 
         With `dry_run` nothing is stored, and the response for a new fact has no id.
         """
-        return await self._run(requests.remember(fact, idempotency_key, dry_run=dry_run))
+        return await self._send(requests.remember(fact, idempotency_key, dry_run=dry_run))
 
     async def remember_batch(
         self, facts: models.FactsIn, *, idempotency_key: str | None = None, dry_run: bool = False
     ) -> models.RememberedBatch:
         """Store several facts atomically; with `dry_run` nothing is stored."""
-        return await self._run(requests.remember_batch(facts, idempotency_key, dry_run=dry_run))
+        return await self._send(requests.remember_batch(facts, idempotency_key, dry_run=dry_run))
 
     async def list_facts(  # noqa: PLR0913 (one name per filter of the interface)
         self,
@@ -107,11 +114,20 @@ class AsyncKnowledgeClient:
         review: str | None = None,
         valid_at: datetime | None = None,
         known_at: datetime | None = None,
+        about: str | None = None,
+        schema: str | None = None,
+        subject: str | None = None,
+        contains: str | None = None,
+        alias_namespace: str | None = None,
+        unlinked: bool | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.FactPage:
-        """List the facts that match all filters, newest first."""
-        return await self._run(
+        """List the facts that match all filters, newest first.
+
+        Facts `about` another one are listed in the order of their positions.
+        """
+        return await self._send(
             requests.list_facts(
                 scope=scope,
                 kind=kind,
@@ -121,106 +137,233 @@ class AsyncKnowledgeClient:
                 review=review,
                 valid_at=valid_at,
                 known_at=known_at,
+                about=about,
+                schema=schema,
+                subject=subject,
+                contains=contains,
+                alias_namespace=alias_namespace,
+                unlinked=unlinked,
                 cursor=cursor,
                 limit=limit,
             )
         )
 
+    async def read_graph(
+        self,
+        *,
+        scope: str | None = None,
+        contains: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+        outgoing: bool | None = None,
+    ) -> models.Graph:
+        """Return a page of entities, newest first, and the relations among them.
+
+        With `outgoing`, also the relations that lead from them to other entities, so that all pages
+        together have every relation once. With `contains`, the entities of which the name, the
+        type or an observation has that text.
+        """
+        return await self._send(
+            requests.read_graph(
+                scope=scope, contains=contains, cursor=cursor, limit=limit, outgoing=outgoing
+            )
+        )
+
+    async def open_entities(self, names: models.GraphNamesIn) -> models.Graph:
+        """Return entities by their names, and the relations among them."""
+        return await self._send(requests.open_entities(names))
+
+    async def create_entities(
+        self, entities: models.GraphEntitiesIn, *, idempotency_key: str | None = None
+    ) -> models.Graph:
+        """Create the entities that do not exist, and return them."""
+        return await self._send(requests.create_entities(entities, idempotency_key))
+
+    async def delete_entities(
+        self, names: models.GraphNamesIn, *, idempotency_key: str | None = None
+    ) -> models.GraphNames:
+        """Retract entities and their observations; missing ones are ignored."""
+        return await self._send(requests.delete_entities(names, idempotency_key))
+
+    async def add_observations(
+        self, observations: models.GraphObservationsIn, *, idempotency_key: str | None = None
+    ) -> models.GraphObservations:
+        """Add observations to entities, and return those that are new."""
+        return await self._send(requests.add_observations(observations, idempotency_key))
+
+    async def delete_observations(
+        self, observations: models.GraphObservationsIn, *, idempotency_key: str | None = None
+    ) -> models.GraphObservations:
+        """Retract observations; missing ones are ignored."""
+        return await self._send(requests.delete_observations(observations, idempotency_key))
+
+    async def create_relations(
+        self, relations: models.GraphRelationsIn, *, idempotency_key: str | None = None
+    ) -> models.GraphRelations:
+        """Create the relations that do not exist, and return them."""
+        return await self._send(requests.create_relations(relations, idempotency_key))
+
+    async def delete_relations(
+        self, relations: models.GraphRelationsIn, *, idempotency_key: str | None = None
+    ) -> models.GraphRelations:
+        """Close relations; missing ones are ignored."""
+        return await self._send(requests.delete_relations(relations, idempotency_key))
+
+    async def create_chart(self, chart: models.ChartIn) -> models.Chart:
+        """Create a chart."""
+        return await self._send(requests.create_chart(chart))
+
+    async def list_charts(
+        self,
+        *,
+        scope: str | None = None,
+        completed: bool | None = None,
+        due_before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.ChartPage:
+        """List active charts, last changed first; with `completed`, all of them."""
+        return await self._send(
+            requests.list_charts(
+                scope=scope, completed=completed, due_before=due_before, cursor=cursor, limit=limit
+            )
+        )
+
+    async def get_chart(self, chart_id: str) -> models.Chart:
+        """Return a chart with its progress."""
+        return await self._send(requests.get_chart(chart_id))
+
+    async def change_chart(self, chart_id: str, changes: models.ChartChanges) -> models.Chart:
+        """Change the outcome, due date or phase of a chart, or add to its current reality."""
+        return await self._send(requests.change_chart(chart_id, changes))
+
+    async def add_step(self, chart_id: str, step: models.ActionStepIn) -> models.Chart:
+        """Add an action step to a chart."""
+        return await self._send(requests.add_step(chart_id, step))
+
+    async def remove_step(self, chart_id: str, step: models.StepIn) -> models.Chart:
+        """Remove an action step, and the chart that it was telescoped into."""
+        return await self._send(requests.remove_step(chart_id, step))
+
+    async def record_progress(self, progress: models.StepProgressIn) -> models.Chart:
+        """Record progress on an action step."""
+        return await self._send(requests.record_progress(progress))
+
+    async def complete_step(self, step: models.StepIn) -> models.Chart:
+        """Complete an action step, or a chart by the name of its desired outcome."""
+        return await self._send(requests.complete_step(step))
+
+    async def telescope_step(self, step: models.TelescopeIn) -> models.Chart:
+        """Make a chart of an action step, and return it."""
+        return await self._send(requests.telescope_step(step))
+
     async def get_fact(self, fact_id: str, *, known_at: datetime | None = None) -> models.Fact:
         """Return one fact by its id or an alias, as of now or of `known_at`."""
-        return await self._run(requests.get_fact(fact_id, known_at))
+        return await self._send(requests.get_fact(fact_id, known_at))
 
     async def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
     ) -> models.CorrectionResult:
         """Close a fact, so that recalls do not return it any more; optionally store a successor."""
-        return await self._run(requests.correct(fact_id, correction, idempotency_key))
+        return await self._send(requests.correct(fact_id, correction, idempotency_key))
+
+    async def revise(
+        self, fact_id: str, revision: models.ReviseIn, *, idempotency_key: str | None = None
+    ) -> models.Revised:
+        """Replace a fact by a successor with the values that are set; names and links move."""
+        return await self._send(requests.revise(fact_id, revision, idempotency_key))
+
+    async def perform(
+        self, operation: models.OperationIn, *, idempotency_key: str | None = None
+    ) -> models.OperationResult:
+        """Do several acts, all or none; an undo of one of their facts reverts all of them."""
+        return await self._send(requests.perform(operation, idempotency_key))
 
     async def confirm(
         self, fact_id: str, body: models.ConfirmIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
         """Confirm a fact; a person's confirmation lifts its flags."""
-        return await self._run(requests.confirm(fact_id, body, idempotency_key))
+        return await self._send(requests.confirm(fact_id, body, idempotency_key))
 
     async def retract(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
         """Close a fact as wrong, with its promoted copies unless others confirmed them."""
-        return await self._run(requests.retract(fact_id, body, idempotency_key))
+        return await self._send(requests.retract(fact_id, body, idempotency_key))
 
     async def restore(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
         """Reopen a closed fact; `Conflict` when a newer fact replaced it."""
-        return await self._run(requests.restore(fact_id, body, idempotency_key))
+        return await self._send(requests.restore(fact_id, body, idempotency_key))
 
     async def promote(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.PromotionResult:
         """Copy a fact to the scope above, or confirm the equal fact there."""
-        return await self._run(requests.promote(fact_id, body, idempotency_key))
+        return await self._send(requests.promote(fact_id, body, idempotency_key))
 
     async def approve(
         self, fact_id: str, body: models.ApproveIn, *, idempotency_key: str | None = None
     ) -> models.ApprovalResult:
         """Approve a fact, or a successor with edited content."""
-        return await self._run(requests.approve(fact_id, body, idempotency_key))
+        return await self._send(requests.approve(fact_id, body, idempotency_key))
 
     async def reject(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.Fact:
         """Reject a fact: it is archived and can be restored."""
-        return await self._run(requests.reject(fact_id, body, idempotency_key))
+        return await self._send(requests.reject(fact_id, body, idempotency_key))
 
     async def undo(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.UndoResult:
         """Undo the last action on a fact; `Conflict` when something depends on it."""
-        return await self._run(requests.undo(fact_id, body, idempotency_key))
+        return await self._send(requests.undo(fact_id, body, idempotency_key))
 
     async def erase(
         self, fact_id: str, body: models.ReasonIn, *, idempotency_key: str | None = None
     ) -> models.ErasureResult:
         """Permanently delete the text of a fact and of its promoted copies."""
-        return await self._run(requests.erase(fact_id, body, idempotency_key))
+        return await self._send(requests.erase(fact_id, body, idempotency_key))
 
     async def history(self, fact_id: str) -> models.History:
         """Return the versions of a fact and the events about it."""
-        return await self._run(requests.history(fact_id))
+        return await self._send(requests.history(fact_id))
 
     async def list_reviews(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ReviewPage:
         """List the drafts and flagged facts that the caller may review, newest first."""
-        return await self._run(requests.list_reviews(cursor=cursor, limit=limit))
+        return await self._send(requests.list_reviews(cursor=cursor, limit=limit))
 
     async def recall(
         self, query: models.RecallIn, *, idempotency_key: str | None = None
     ) -> models.Recalled:
         """Retrieve the facts that match a query in the caller's scopes, best first."""
-        return await self._run(requests.recall(query, idempotency_key))
+        return await self._send(requests.recall(query, idempotency_key))
 
     async def get_receipt(self, receipt_id: str) -> models.Receipt:
         """Return the receipt of a recall: the facts that it returned."""
-        return await self._run(requests.get_receipt(receipt_id))
+        return await self._send(requests.get_receipt(receipt_id))
 
     async def replay(self, receipt_id: str) -> models.ReplayResult:
         """Run a recall again as of its time and compare the results."""
-        return await self._run(requests.replay(receipt_id))
+        return await self._send(requests.replay(receipt_id))
 
     async def diff(self, receipt_id: str) -> models.ReplayResult:
         """Run a recall again as of now and compare the results."""
-        return await self._run(requests.diff(receipt_id))
+        return await self._send(requests.diff(receipt_id))
 
     async def link(
         self, link: models.LinkIn, *, idempotency_key: str | None = None
     ) -> models.Linked:
         """Link two facts; an existing link stays as it is."""
-        return await self._run(requests.link(link, idempotency_key))
+        return await self._send(requests.link(link, idempotency_key))
 
     async def unlink(self, from_: str, to: str, type_: str) -> None:
         """Remove a link; does nothing when there is none."""
-        await self._run(requests.unlink(from_, to, type_))
+        await self._send(requests.unlink(from_, to, type_))
 
     async def list_links(
         self,
@@ -231,7 +374,7 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
     ) -> models.LinkPage:
         """List the links from and to a fact, newest first."""
-        return await self._run(
+        return await self._send(
             requests.list_links(fact_id, types=types, cursor=cursor, limit=limit)
         )
 
@@ -244,27 +387,27 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
     ) -> models.Neighborhood:
         """Return the facts up to `depth` links away, nearest first."""
-        return await self._run(requests.neighbors(fact_id, types=types, depth=depth, limit=limit))
+        return await self._send(requests.neighbors(fact_id, types=types, depth=depth, limit=limit))
 
     async def why(self, fact_id: str) -> models.FactProvenance:
         """Return the provenance of a fact."""
-        return await self._run(requests.why(fact_id))
+        return await self._send(requests.why(fact_id))
 
     async def impact(self, fact_id: str, *, limit: int | None = None) -> models.Impact:
         """Return the recalls, runs and facts that a fact affected."""
-        return await self._run(requests.impact(fact_id, limit=limit))
+        return await self._send(requests.impact(fact_id, limit=limit))
 
     async def count_usage(
         self, uses: models.UsageIn, *, idempotency_key: str | None = None
     ) -> models.UsageCounted:
         """Record how facts were used."""
-        return await self._run(requests.count_usage(uses, idempotency_key))
+        return await self._send(requests.count_usage(uses, idempotency_key))
 
     async def audit(
         self, *, scope: str | None = None, cursor: str | None = None, limit: int | None = None
     ) -> models.AuditPage:
         """List the audit log of the scopes that the caller administers, newest first."""
-        return await self._run(requests.audit(scope=scope, cursor=cursor, limit=limit))
+        return await self._send(requests.audit(scope=scope, cursor=cursor, limit=limit))
 
     async def events(self, last_event_id: str | None = None) -> AsyncIterator[models.Event]:
         """Stream the changes that the caller may see, until the service ends the stream.
@@ -293,7 +436,7 @@ class AsyncKnowledgeClient:
         self, episodes: models.EpisodesIn, *, idempotency_key: str | None = None
     ) -> models.EpisodesAccepted:
         """Append episodes to the record of a run; existing ones count as duplicates."""
-        return await self._run(requests.add_episodes(episodes, idempotency_key))
+        return await self._send(requests.add_episodes(episodes, idempotency_key))
 
     async def list_episodes(
         self,
@@ -305,18 +448,18 @@ class AsyncKnowledgeClient:
     ) -> models.EpisodePage:
         """List the record of a run, oldest first; `namespace` as in `get_run`."""
         page = requests.list_episodes(run_id, namespace=namespace, cursor=cursor, limit=limit)
-        return await self._run(page)
+        return await self._send(page)
 
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         """Open, update or close a run; `Conflict` when it has another outcome already."""
-        return await self._run(requests.put_run(run_id, run))
+        return await self._send(requests.put_run(run_id, run))
 
     async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
         """Return one run of the ledger.
 
         Run ids are unique in a realm; `namespace` is the realm, by default the caller's own.
         """
-        return await self._run(requests.get_run(run_id, namespace))
+        return await self._send(requests.get_run(run_id, namespace))
 
     async def list_runs(
         self,
@@ -327,74 +470,82 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
     ) -> models.RunPage:
         """List the runs that match all filters, newest first."""
-        return await self._run(
+        return await self._send(
             requests.list_runs(namespace=namespace, blueprint=blueprint, cursor=cursor, limit=limit)
         )
 
     async def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats:
         """Return the counts and rates of one Blueprint."""
-        return await self._run(requests.blueprint_stats(namespace, name))
+        return await self._send(requests.blueprint_stats(namespace, name))
 
     async def stats_batch(self, subjects: models.StatsIn) -> models.Stats:
         """Return the statistics of several Blueprints and scopes."""
-        return await self._run(requests.stats_batch(subjects))
+        return await self._send(requests.stats_batch(subjects))
 
     async def start_extraction(
         self, extraction: models.ExtractionIn, *, idempotency_key: str | None = None
     ) -> models.Extraction:
         """Start the durable job that extracts facts from a closed run; one for each run."""
-        return await self._run(requests.start_extraction(extraction, idempotency_key))
+        return await self._send(requests.start_extraction(extraction, idempotency_key))
 
     async def get_extraction(
         self, run_id: str, *, namespace: str | None = None
     ) -> models.Extraction:
         """Return the state of a run's extraction; `namespace` as in `get_run`."""
-        return await self._run(requests.get_extraction(run_id, namespace))
+        return await self._send(requests.get_extraction(run_id, namespace))
 
     async def put_scope(self, path: str, config: models.ScopeConfig) -> models.ScopeOut:
         """Declare how knowledge behaves in one scope."""
-        return await self._run(requests.put_scope(path, config))
+        return await self._send(requests.put_scope(path, config))
 
     async def get_scope(self, path: str) -> models.ScopeOut:
         """Read one scope's configuration and what it holds."""
-        return await self._run(requests.get_scope(path))
+        return await self._send(requests.get_scope(path))
 
     async def delete_scope(self, path: str, *, erase: bool = False) -> None:
         """Retire exactly that scope with its facts; with `erase`, delete their text for good."""
-        await self._run(requests.delete_scope(path, erase=erase))
+        await self._send(requests.delete_scope(path, erase=erase))
 
     async def list_scopes(
         self, *, cursor: str | None = None, limit: int | None = None
     ) -> models.ScopePage:
         """Page through the scopes that the caller may read, by path."""
-        return await self._run(requests.list_scopes(cursor=cursor, limit=limit))
+        return await self._send(requests.list_scopes(cursor=cursor, limit=limit))
 
     async def reset_scope(self, path: str) -> models.ScopeOut:
         """Take a scope's settings back to the defaults; its facts stay."""
-        return await self._run(requests.reset_scope(path))
+        return await self._send(requests.reset_scope(path))
 
     async def adopt_scope(
         self, path: str, *, idempotency_key: str | None = None
     ) -> models.AdoptionResult:
         """Merge the facts of an earlier scope with the same path into this one."""
-        return await self._run(requests.adopt_scope(path, idempotency_key))
+        return await self._send(requests.adopt_scope(path, idempotency_key))
 
     async def put_principal(self, principal: models.PrincipalIn) -> models.PrincipalIn:
         """Register who a caller is; needs the verb admin."""
-        return await self._run(requests.put_principal(principal))
+        return await self._send(requests.put_principal(principal))
 
     async def list_principals(self) -> models.PrincipalPage:
         """List the registered principals."""
-        return await self._run(requests.list_principals())
+        return await self._send(requests.list_principals())
 
     async def delete_principal(self, username: str) -> None:
         """Forget the principal of a Kubernetes username."""
-        await self._run(requests.delete_principal(username))
+        await self._send(requests.delete_principal(username))
 
     async def whoami(self) -> models.WhoAmI:
         """Ask who the caller is for the service, and which store it is."""
-        return await self._run(requests.whoami())
+        return await self._send(requests.whoami())
+
+    async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
+        """Get a ticket for a call to a cell; send it in the header X-Kais-Ticket of that call."""
+        return await self._send(requests.issue_ticket(call))
+
+    async def verify_ticket(self, ticket: str) -> models.VerifiedTicket:
+        """Learn who calls with a ticket that was issued for the caller of this method."""
+        return await self._send(requests.verify_ticket(models.VerifyTicketIn(ticket=ticket)))
 
     async def ready(self) -> models.Health:
         """Ask once, without retries, whether the store answers."""
-        return await self._run(requests.ready())
+        return await self._send(requests.ready())

@@ -54,6 +54,9 @@ API_LEVEL = 1
 """The API level of this version. Each release that adds fields to requests increments it."""
 API_LEVEL_HEADER = "Kais-Api-Level"
 """The response header in which a service states its API level."""
+SPEAK_AS_HEADER = "Kais-Speak-As"
+"""The request header by which a caller gives up the rights that its kind has beyond an agent's."""
+SPEAK_AS_AGENT = "agent"
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def construct_unchecked(model: type[M], values: dict[str, Any]) -> M:
     instance = model.__new__(model)
     set_attribute = object.__setattr__
     set_attribute(instance, "__dict__", values)
-    set_attribute(instance, "__pydantic_fields_set__", set(values))
+    set_attribute(instance, "__pydantic_fields_set__", _all_fields(model).copy())
     set_attribute(instance, "__pydantic_extra__", None)
     set_attribute(instance, "__pydantic_private__", None)
     return instance
@@ -123,6 +126,11 @@ def construct_unchecked(model: type[M], values: dict[str, Any]) -> M:
 def to_snake_case(name: str) -> str:
     """Convert `missionResult` to `mission_result`; return any other name unchanged."""
     return _CAMEL_CASE_BOUNDARY.sub(lambda match: "_" + match.group(1).lower(), name)
+
+
+@functools.cache
+def _all_fields(model: type[BaseModel]) -> set[str]:
+    return set(model.model_fields)
 
 
 @functools.cache

@@ -42,12 +42,15 @@ class Connection:
     token_file: str | None
     timeout_s: float
     retries: RetryPolicy
+    as_agent: bool = False
     peer: Peer = dataclasses.field(default_factory=Peer)
 
     def headers(self, request: Request[Any]) -> dict[str, str]:
         """Return the headers of one attempt; rereads the token file, as the kubelet renews it."""
         headers = {"Accept": "application/json, application/problem+json"}
         headers |= dict(request.headers)
+        if self.as_agent:
+            headers[base_model.SPEAK_AS_HEADER] = base_model.SPEAK_AS_AGENT
         token = self.token or self._token_from_file()
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -74,6 +77,7 @@ def connect(
     token_file: str | None,
     timeout_s: float,
     retries: RetryPolicy,
+    as_agent: bool = False,
 ) -> Connection:
     """Create a connection, with missing arguments taken from the environment.
 
@@ -96,6 +100,7 @@ def connect(
         token_file=token_file,
         timeout_s=timeout_s,
         retries=retries,
+        as_agent=as_agent,
     )
 
 

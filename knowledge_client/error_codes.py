@@ -22,6 +22,9 @@ class ErrorCode(StrEnum):
     SCOPE_READ_ONLY = "scope-read-only"
     INVALID_BODY = "invalid-body"
     INVALID_TOKEN = "invalid-token"  # noqa: S105 (a code, no password)
+    TICKET_INVALID = "ticket-invalid"
+    TICKET_EXPIRED = "ticket-expired"
+    LOOP = "loop"
     TOO_LARGE = "too-large"
     QUOTA_EXCEEDED = "quota-exceeded"
     STORE_UNAVAILABLE = "store-unavailable"

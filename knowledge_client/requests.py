@@ -101,9 +101,113 @@ def _with_dry_run(request: Request[Response_co], *, dry_run: bool) -> Request[Re
     return replace(request, params=(("dry_run", "true"),)) if dry_run else request
 
 
+def read_graph(**filters: str | int | None) -> Request[models.Graph]:
+    """Read a page of entities, or those that contain a text, with the relations among them."""
+    if filters.get("outgoing") is not None:
+        filters["outgoing"] = "true" if filters["outgoing"] else "false"
+    return _get("/v1/graph", models.Graph, **filters)
+
+
+def open_entities(names: models.GraphNamesIn) -> Request[models.Graph]:
+    """Read entities by their names."""
+    return replace(_post("/v1/graph:open", names, models.Graph, None), needs_key=False)
+
+
+def create_entities(
+    entities: models.GraphEntitiesIn, key: str | None = None
+) -> Request[models.Graph]:
+    """Create entities that do not exist."""
+    return _post("/v1/graph/entities", entities, models.Graph, key)
+
+
+def delete_entities(
+    names: models.GraphNamesIn, key: str | None = None
+) -> Request[models.GraphNames]:
+    """Retract entities and their observations."""
+    return _post("/v1/graph/entities:delete", names, models.GraphNames, key)
+
+
+def add_observations(
+    observations: models.GraphObservationsIn, key: str | None = None
+) -> Request[models.GraphObservations]:
+    """Add observations to entities."""
+    return _post("/v1/graph/observations", observations, models.GraphObservations, key)
+
+
+def delete_observations(
+    observations: models.GraphObservationsIn, key: str | None = None
+) -> Request[models.GraphObservations]:
+    """Retract observations."""
+    return _post("/v1/graph/observations:delete", observations, models.GraphObservations, key)
+
+
+def create_relations(
+    relations: models.GraphRelationsIn, key: str | None = None
+) -> Request[models.GraphRelations]:
+    """Create relations that do not exist."""
+    return _post("/v1/graph/relations", relations, models.GraphRelations, key)
+
+
+def delete_relations(
+    relations: models.GraphRelationsIn, key: str | None = None
+) -> Request[models.GraphRelations]:
+    """Close relations."""
+    return _post("/v1/graph/relations:delete", relations, models.GraphRelations, key)
+
+
+def create_chart(chart: models.ChartIn) -> Request[models.Chart]:
+    """Create a chart."""
+    return _post("/v1/charts", chart, models.Chart, None)
+
+
+def list_charts(**filters: str | int | datetime | None) -> Request[models.ChartPage]:
+    """Page through charts; a filter that is None is left out."""
+    plain = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in filters.items()}
+    if plain.get("completed") is not None:
+        plain["completed"] = "true" if plain["completed"] else "false"
+    return _get("/v1/charts", models.ChartPage, **plain)
+
+
+def get_chart(chart_id: str) -> Request[models.Chart]:
+    """Read a chart."""
+    return _get(f"/v1/charts/{_segment(chart_id)}", models.Chart)
+
+
+def change_chart(chart_id: str, changes: models.ChartChanges) -> Request[models.Chart]:
+    """Change a chart."""
+    return _post(f"/v1/charts/{_segment(chart_id)}:change", changes, models.Chart, None)
+
+
+def add_step(chart_id: str, step: models.ActionStepIn) -> Request[models.Chart]:
+    """Add an action step."""
+    return _post(f"/v1/charts/{_segment(chart_id)}/steps", step, models.Chart, None)
+
+
+def remove_step(chart_id: str, step: models.StepIn) -> Request[models.Chart]:
+    """Remove an action step."""
+    return _post(f"/v1/charts/{_segment(chart_id)}/steps:remove", step, models.Chart, None)
+
+
+def record_progress(progress: models.StepProgressIn) -> Request[models.Chart]:
+    """Record progress on an action step."""
+    return _post("/v1/charts:progress", progress, models.Chart, None)
+
+
+def complete_step(step: models.StepIn) -> Request[models.Chart]:
+    """Complete an action step."""
+    return _post("/v1/charts:complete", step, models.Chart, None)
+
+
+def telescope_step(step: models.TelescopeIn) -> Request[models.Chart]:
+    """Make a chart of an action step."""
+    return _post("/v1/charts:telescope", step, models.Chart, None)
+
+
 def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPage]:
     """Page through facts; a filter that is None is left out."""
     plain = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in filters.items()}
+    if plain.get("unlinked") is not None:
+        plain["unlinked"] = "true" if plain["unlinked"] else "false"
     return _get("/v1/facts", models.FactPage, **plain)
 
 
@@ -118,6 +222,31 @@ def correct(
 ) -> Request[models.CorrectionResult]:
     """Close a fact's validity, with a successor or without."""
     return _post(f"/v1/facts/{_segment(fact_id)}:correct", correction, models.CorrectionResult, key)
+
+
+def revise(
+    fact_id: str, revision: models.ReviseIn, key: str | None = None
+) -> Request[models.Revised]:
+    """Replace a fact by a successor with some other values."""
+    request = _post(f"/v1/facts/{_segment(fact_id)}:revise", revision, models.Revised, key)
+    return replace(request, json=_set_fields(revision))
+
+
+def perform(
+    operation: models.OperationIn, key: str | None = None
+) -> Request[models.OperationResult]:
+    """Do several acts, all or none."""
+    request = _post("/v1/operations", operation, models.OperationResult, key)
+    for act, sent in zip(operation.acts, request.json["acts"], strict=True):
+        sent["act"] = act.act
+        if isinstance(act, models.ReviseAct):
+            sent["changes"] = _set_fields(act.changes)
+    return request
+
+
+def _set_fields(changes: models.FactChanges) -> Any:
+    # A null removes a value, so it must be sent.
+    return changes.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def confirm(fact_id: str, body: models.ConfirmIn, key: str | None = None) -> Request[models.Fact]:
@@ -391,6 +520,26 @@ def delete_principal(username: str) -> Request[None]:
 def whoami() -> Request[models.WhoAmI]:
     """Ask who the caller is for the service."""
     return _get("/v1/whoami", models.WhoAmI)
+
+
+def issue_ticket(call: models.TicketIn) -> Request[models.Ticket]:
+    """Ask for a ticket for a call to a cell; nothing is stored, so it has no key."""
+    return Request(
+        method="POST",
+        path="/v1/peers:ticket",
+        response_type=models.Ticket,
+        json=_json(call),
+    )
+
+
+def verify_ticket(ticket: models.VerifyTicketIn) -> Request[models.VerifiedTicket]:
+    """Ask who calls with a ticket."""
+    return Request(
+        method="POST",
+        path="/v1/peers:verify",
+        response_type=models.VerifiedTicket,
+        json=_json(ticket),
+    )
 
 
 def ready() -> Request[models.Health]:

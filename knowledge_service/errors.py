@@ -2,7 +2,8 @@
 
 ServiceError
 ├── Unauthenticated 401        Unregistered 403 (Retry-After)   Forbidden 403   ScopeForbidden 403
-├── ScopeReadOnly 403          NotFound 404                     Conflict 409
+├── ScopeReadOnly 403          CallLoop 403                     NotFound 404
+├── TicketInvalid 401          TicketExpired 401                Conflict 409
 ├── IdempotencyConflict 409
 ├── SecretRefused 422
 ├── RunOutcomeConflict 409     PreviouslyRetracted 409          Compacted 410   TooLarge 413
@@ -79,6 +80,24 @@ class ScopeReadOnly(ServiceError):
     """The configuration of the scope allows no writes."""
 
     code, status, title = ErrorCode.SCOPE_READ_ONLY, 403, "Scope is read-only"
+
+
+class TicketInvalid(ServiceError):
+    """This service did not issue the ticket."""
+
+    code, status, title = ErrorCode.TICKET_INVALID, 401, "Invalid ticket"
+
+
+class TicketExpired(ServiceError):
+    """The ticket was valid, and its time is over."""
+
+    code, status, title = ErrorCode.TICKET_EXPIRED, 401, "Ticket expired"
+
+
+class CallLoop(ServiceError):
+    """The call would return to a cell that waits for its answer."""
+
+    code, status, title = ErrorCode.LOOP, 403, "Loop of calls"
 
 
 class NotFound(ServiceError):

@@ -14,7 +14,7 @@ def main() -> None:
 
     Exit status: 0 after a graceful stop or a successful admin command; 1 on failure, or when
     `verify` found problems; 2 for invalid arguments; 130 on SIGINT; 141 when the reader of an
-    export went away; 143 on SIGTERM before serving or during an admin command.
+    export went away; 143 on SIGTERM while the database is opened or during an admin command.
     """
     # Process 1 of a container ignores SIGTERM without a handler.
     signal.signal(signal.SIGTERM, _end)
@@ -22,13 +22,13 @@ def main() -> None:
     try:
         if isinstance(options, settings.Settings):
             startup_checks.check_settings(options)
-            from knowledge_service import server  # noqa: PLC0415 - usage errors need no web server
+            from knowledge_service import process  # noqa: PLC0415 - usage errors need no web server
 
-            server.serve(options)
+            process.serve(options)
         else:
-            from knowledge_service import admin_commands  # noqa: PLC0415 - as above
+            from knowledge_service import admin_cli  # noqa: PLC0415 - as above
 
-            sys.exit(admin_commands.run_command(options, write_line=_write_line))
+            sys.exit(admin_cli.run_command(options, write_line=_write_line))
     except KeyboardInterrupt:
         sys.exit(130)
     except StartupError as exc:

@@ -21,7 +21,11 @@ _ADMIN_COMMANDS = (
     ("rebuild", "", "rebuild everything but the log from the log"),
     ("export", "--to", "write the whole store as lines of JSON; - is the standard output"),
     ("import", "--from", "take an export into a new database; - is the standard input"),
-    ("backup", "--to", "copy the database, also while it is served, and verify the copy"),
+    (
+        "backup",
+        "--to",
+        "copy the database, also while it is served, and verify it; a folder gets a dated copy",
+    ),
     ("restore", "--from", "put a verified copy in the database's place"),
 )
 _DB_HELP = "the database (KAIS_DB; knowledge.db)"
@@ -29,11 +33,29 @@ _AUTH_HELP = (
     "authentication of callers: by the API server, by a token file, or none, on this machine"
     " only (KAIS_AUTH; kubernetes)"
 )
+_MCP_HELP = (
+    "serve the Model Context Protocol at /mcp, which needs the extra mcp of the package"
+    " (KAIS_MCP; false)"
+)
 _FILE_HELP = {"--to": "file to write, which must not exist", "--from": "file to read"}
+_KEEP_HELP = "with a folder in --to: delete the oldest dated copies beyond this number"
+_MAX_COPIES = 10_000
 _MAX_DAYS = 36_500
 _MAX_SECONDS = 3600
 _MAX_FACTS = 100_000_000
 _MAX_PORT, _MAX_PORT_DIGITS = 65535, 5
+
+
+@dataclass(frozen=True)
+class McpSettings:
+    """Settings of the MCP endpoint.
+
+    `origins` are those of web pages that may call it. `url` is the address that clients use, if a
+    proxy stands between; None: the one of each request.
+    """
+
+    origins: tuple[str, ...] = ()
+    url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,12 @@ class Settings:
     """How long one read of the store may take. A client waits 10 s for an answer."""
     recall_conversations: bool = True
     """Whether recall ranks by speakers, turns and sessions."""
+    recall_weights: Path | None = None
+    """A file of learned weights; None: the ones of the package."""
+    mcp: McpSettings | None = None
+    """Settings of the MCP endpoint; None: there is none."""
+    people: str = "[]"
+    """JSON list of what users and groups of the API server may do."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +102,8 @@ class AdminCommand:
     command: str
     db: Path
     file: Path
+    keep: int | None = None
+    """How many dated copies `backup` keeps in a folder; None: all."""
 
 
 def parse(
@@ -86,7 +116,9 @@ def parse(
     env = os.environ if environment is None else environment
     options = _parser(env).parse_args(arguments)
     if options.command != "serve":
-        return AdminCommand(options.command, options.db, options.file)
+        return AdminCommand(
+            options.command, options.db, options.file, getattr(options, "keep", None)
+        )
     parser: argparse.ArgumentParser = options.parser
     if options.auth == "none" and not _is_loopback(options.host):
         parser.error(
@@ -123,6 +155,9 @@ def parse(
         undeclared_facts=_undeclared_facts(env, parser),
         reads_within=_reads_within(env, parser),
         recall_conversations=_recall_conversations(env, parser),
+        recall_weights=Path(env["KAIS_RECALL_WEIGHTS"]) if env.get("KAIS_RECALL_WEIGHTS") else None,
+        mcp=_mcp(options, env, parser),
+        people=env.get("KAIS_PEOPLE") or "[]",
     )
 
 
@@ -150,6 +185,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="FILE",
         help="with --auth token: JSON that says for each token who it stands for (KAIS_TOKEN_FILE)",
     )
+    serve.add_argument("--mcp", action="store_true", help=_MCP_HELP)
     for name, option, text in _ADMIN_COMMANDS:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--db", type=Path, default=database, metavar="FILE", help=_DB_HELP)
@@ -164,7 +200,17 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
             )
         else:
             command.set_defaults(file=Path("-"))
+        if name == "backup":
+            command.add_argument("--keep", type=_copies, metavar="N", help=_KEEP_HELP)
     return parser
+
+
+def _copies(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and 0 < int(value) <= _MAX_COPIES):
+        raise argparse.ArgumentTypeError(
+            f"{value!r} is not a number of copies; use 1 to {_MAX_COPIES}"
+        )
+    return int(value)
 
 
 def _version() -> str:
@@ -189,6 +235,21 @@ def _reads_within(env: Mapping[str, str], parser: argparse.ArgumentParser) -> ti
             f"KAIS_READ_SECONDS: {value!r} is not a number of seconds; use 1 to {_MAX_SECONDS}"
         )
     return timedelta(seconds=int(value))
+
+
+def _mcp(
+    options: argparse.Namespace, env: Mapping[str, str], parser: argparse.ArgumentParser
+) -> McpSettings | None:
+    value = env.get("KAIS_MCP") or "false"
+    if value not in _BOOLEANS:
+        parser.error(f"KAIS_MCP: {value!r} is unknown; give {' or '.join(_BOOLEANS)}")
+    if not (options.mcp or _BOOLEANS[value]):
+        return None
+    origins = env.get("KAIS_MCP_ORIGINS", "").split(",")
+    url = env.get("KAIS_MCP_URL") or None
+    if url and not url.startswith(("http://", "https://")):
+        parser.error(f"KAIS_MCP_URL: {url!r} is not an address; begin with http:// or https://")
+    return McpSettings(tuple(each.strip() for each in origins if each.strip()), url)
 
 
 def _recall_conversations(env: Mapping[str, str], parser: argparse.ArgumentParser) -> bool:

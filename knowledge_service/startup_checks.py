@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from knowledge_service.authentication import people
 from knowledge_service.errors import StartupError
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ def check_settings(settings: Settings) -> None:
             " callers cannot be authenticated."
             " Outside a cluster use --auth token, or --auth none on localhost"
         )
+    if settings.auth == "kubernetes":
+        try:
+            people.parse_rules(settings.people)
+        except people.InvalidRules as exc:
+            raise StartupError(
+                f"KAIS_PEOPLE is not a list of grants to users and groups: {exc}"
+            ) from exc
 
 
 def _check_address(host: str, port: int, option_names: str) -> None:

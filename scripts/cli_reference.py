@@ -27,13 +27,21 @@ def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command as a person types it, with typer's command object."""
     root = typer.main.get_command(app.build())
     for name in lazy_groups.COMMAND_GROUPS:
-        found = root.get_command(None, name)  # type: ignore[attr-defined]
-        inner = getattr(found, "commands", None)
+        subcommand = root.get_command(None, name)  # type: ignore[attr-defined]
+        inner = getattr(subcommand, "commands", None)
         if inner is None:
-            yield f"kais {name}", found
+            yield f"kais {name}", subcommand
             continue
-        for verb, command in inner.items():
-            yield f"kais {name} {verb}", command
+        yield from _nested(f"kais {name}", inner)
+
+
+def _nested(group: str, inner: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for verb, command in inner.items():
+        nested = getattr(command, "commands", None)
+        if nested is None:
+            yield f"{group} {verb}", command
+        else:
+            yield from _nested(f"{group} {verb}", nested)
 
 
 def page(text: str) -> str:
@@ -67,8 +75,7 @@ def _is_argument(parameter: Any) -> bool:
 
 
 def _argument(parameter: Any) -> str:
-    name = parameter.name.rstrip("_").upper()
-    return name if parameter.required else f"[{name}]"
+    return parameter.metavar if parameter.required else f"[{parameter.metavar}]"
 
 
 def _row(parameter: Any) -> str:

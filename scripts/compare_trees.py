@@ -13,6 +13,7 @@ into one new name in the same function, so that nothing is captured.
 
 import argparse
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef)
+_NAMES = re.compile(r"\w+")
 
 
 class Different(Exception):
@@ -149,11 +151,22 @@ class _Comparison:
             self._identifiers(scope, getattr(new, "name", ""), self._inside())
             self._scopes.append(scope)
             self._renamed.append({})
+        if isinstance(old, ast.Call) and isinstance(new, ast.Call) and _is_parametrize(old):
+            self._parameter_names(old.args[0], new.args[0])
+            old, new = _without_first(old), _without_first(new)
         for name, value in ast.iter_fields(old):
             self._field(old, name, value, getattr(new, name, None))
         if isinstance(scope, str):
             self._scopes.pop()
             self._renamed.pop()
+
+    def _parameter_names(self, old: ast.expr, new: ast.expr) -> None:
+        """Compare the names of parameters that `pytest.mark.parametrize` takes as strings."""
+        old_names, new_names = _NAMES.findall(ast.unparse(old)), _NAMES.findall(ast.unparse(new))
+        if _NAMES.sub("", ast.unparse(old)) != _NAMES.sub("", ast.unparse(new)):
+            self._fail(old, new)
+        for old_name, new_name in zip(old_names, new_names, strict=True):
+            self._identifiers(old_name, new_name, self._inside())
 
     def _field(self, node: ast.AST, name: str, old: object, new: object) -> None:
         if isinstance(node, _SCOPES) and name == "name":
@@ -210,7 +223,7 @@ class _Comparison:
 
     def _without_prose(self, nodes: list[object]) -> list[object]:
         """Remove docstrings: strings that are statements."""
-        return [each for each in nodes if not (self.rules.prose and _is_docstring(each))]
+        return [node for node in nodes if not (self.rules.prose and _is_docstring(node))]
 
     def _imports(self, old: Sequence[ast.AST], new: Sequence[ast.AST]) -> None:
         old_imports = {
@@ -231,8 +244,8 @@ class _Comparison:
     def _renamed_import(self, dotted: str, bound: str) -> tuple[str, str]:
         """Return what an import of the old tree imports and binds in the new one."""
         new = self._moved(dotted)
-        own = dotted.rpartition(".")[2] == bound
-        return new, new.rpartition(".")[2] if own else bound
+        has_own_name = dotted.rpartition(".")[2] == bound
+        return new, new.rpartition(".")[2] if has_own_name else bound
 
     def _moved(self, dotted: str) -> str:
         if dotted in self.rules.map.modules:
@@ -272,8 +285,8 @@ class _Comparison:
 
     def _fail(self, old: object, new: object) -> None:
         old_node, new_node = (
-            ast.unparse(each)[:60] if isinstance(each, ast.AST) else repr(each)[:60]
-            for each in (old, new)
+            ast.unparse(node)[:60] if isinstance(node, ast.AST) else repr(node)[:60]
+            for node in (old, new)
         )
         raise Different(f"{self._place()}: {old_node} has become {new_node}")
 
@@ -312,11 +325,19 @@ def _is_docstring(node: object) -> bool:
 def _formatted(node: ast.AST) -> Counter[str]:
     """Count the expressions that an f-string formats."""
     values = node.values if isinstance(node, ast.JoinedStr) else []
-    return Counter(ast.dump(each) for each in values if isinstance(each, ast.FormattedValue))
+    return Counter(ast.dump(value) for value in values if isinstance(value, ast.FormattedValue))
+
+
+def _is_parametrize(call: ast.Call) -> bool:
+    return bool(call.args) and ast.unparse(call.func) == rename_map.PARAMETRIZE
+
+
+def _without_first(call: ast.Call) -> ast.Call:
+    return ast.Call(call.func, call.args[1:], call.keywords)
 
 
 def _names(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else []
+    return [str(name) for name in value] if isinstance(value, list) else []
 
 
 def _leaf_pair(old: str, new: str) -> tuple[str, str]:
@@ -352,12 +373,12 @@ def _sources(commit: str, run: Callable[..., bytes] = subprocess.check_output) -
         cwd=ROOT,
         input="".join(f"{b}\n" for b in blobs.values()).encode(),
     )
-    sources, place = {}, 0
+    sources, offset = {}, 0
     for path in blobs:
-        end = output.index(b"\n", place)
-        size = int(output[place:end].split()[2])
+        end = output.index(b"\n", offset)
+        size = int(output[offset:end].split()[2])
         sources[path] = output[end + 1 : end + 1 + size].decode()
-        place = end + 1 + size + 1
+        offset = end + 1 + size + 1
     return sources
 
 

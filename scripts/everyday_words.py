@@ -30,7 +30,7 @@ _TEXT = """
     where whether which while who whole whom whose why will with within without word words
     work worked works written yet you your
 """
-WORDS = frozenset(_TEXT.split())
+EVERYDAY_WORDS = frozenset(_TEXT.split())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     for folder in options.folders:
         names = list(bound_names(ROOT, [folder]))
-        everyday = [each for each in names if is_everyday(each[2])]
+        everyday = [binding for binding in names if is_everyday(binding[2])]
         if options.list:
             for path, function, name in everyday:
                 print(f"{path}:{function}.{name}")  # noqa: T201
@@ -53,13 +53,15 @@ def main(arguments: Sequence[str]) -> int:
 def is_everyday(name: str) -> bool:
     """Return whether all parts of a name are everyday words."""
     parts = [part for part in name.lower().split("_") if part]
-    return bool(parts) and all(part in WORDS for part in parts)
+    return bool(parts) and all(part in EVERYDAY_WORDS for part in parts)
 
 
 def bound_names(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield file, function and name of each variable and parameter, once per function."""
     for path in rename_map.source_paths(root, folders):
-        yield from ((str(path), *each) for each in names_of(ast.parse((root / path).read_text())))
+        yield from (
+            (str(path), *binding) for binding in names_of(ast.parse((root / path).read_text()))
+        )
 
 
 def names_of(tree: ast.AST) -> Iterator[tuple[str, str]]:

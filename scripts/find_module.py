@@ -23,7 +23,7 @@ from scripts import rename_map
 
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
-_WORD = re.compile(r"[a-z0-9]+")
+_TOKEN = re.compile(r"[a-z0-9]+")
 _NO_MATCH = 4
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BRITISH = {"analyz": "analys", "ization": "isation", "izer": "iser", "neighbor": "neighbour"}
@@ -69,8 +69,8 @@ def glossary(text: str) -> Iterator[GlossaryEntry]:
     for line in text.splitlines():
         columns = [column.strip() for column in line.strip("|").split("|")]
         if line.startswith("|") and len(columns) == 4 and columns[0] not in ("Term", "---"):  # noqa: PLR2004
-            term, meaning, places, replaced = columns
-            yield GlossaryEntry(term, meaning, tuple(re.findall("`([^`]+)`", places)), replaced)
+            term, meaning, locations, replaced = columns
+            yield GlossaryEntry(term, meaning, tuple(re.findall("`([^`]+)`", locations)), replaced)
 
 
 def find(term: str, all_modules: Sequence[Module], entries: Sequence[GlossaryEntry]) -> list[Match]:
@@ -103,12 +103,12 @@ def stems(text: str) -> frozenset[str]:
     text = _CAMEL_CASE.sub(" ", text).lower()
     for american, british in _BRITISH.items():
         text = text.replace(american, british)
-    return frozenset(_stem(word) for word in _WORD.findall(text))
+    return frozenset(_stem(token) for token in _TOKEN.findall(text))
 
 
 @functools.cache
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
+def _stem(token: str) -> str:
+    return str(_stemmer().stemWord(token))
 
 
 @functools.cache

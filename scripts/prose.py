@@ -31,13 +31,13 @@ from proselint.tools import LintFile
 ROOT = Path(__file__).resolve().parent.parent
 _STYLE = Path(__file__).with_name("prose_style.toml")
 _PACKAGES = (
-    *("kais", "kais_cli", "kais_cluster", "kais_rendering", "knowledge_client"),
-    *("knowledge_service", "operator/kais_operator"),
+    *("kais", "kais_cli", "kais_cluster", "kais_mcp", "kais_rendering", "knowledge_client"),
+    *("agent_runtime", "knowledge_service", "operator/kais_operator"),
 )
 _DOCUMENTS = ("*.md", "docs/**/*.md", "examples/**/*.md", "operator/*.md", "charts/**/*.md")
 _COMMENTED = ("charts/*/*.yaml", "charts/kais/templates/NOTES.txt", "examples/**/*.yaml")
 _FEWEST_WORDS = 3  # a shorter string is a name or a heading
-_WORD = re.compile(r"[A-Za-z][a-z]+")
+_TOKEN = re.compile(r"[A-Za-z][a-z]+")
 _CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
 _LINK_TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
 _MARKUP_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -205,7 +205,7 @@ def _literal(node: ast.AST) -> str | None:
 
 def _is_sentence(text: str) -> bool:
     is_code = _STATEMENT.match(text) or _EXPRESSION.search(text)
-    return " " in text and len(_WORD.findall(text)) >= _FEWEST_WORDS and not is_code
+    return " " in text and len(_TOKEN.findall(text)) >= _FEWEST_WORDS and not is_code
 
 
 def _without_code(text: str) -> str:

@@ -26,7 +26,7 @@ from scripts import rename_edits, rename_map, rename_syntax
 from scripts.rename_map import RenameMap
 
 ROOT = Path(__file__).resolve().parent.parent
-_WORD = re.compile(rb"\w+")
+_IDENTIFIER = re.compile(rb"\w+")
 _KEYWORD = re.compile(rb"(\w+)=")
 
 
@@ -137,7 +137,7 @@ class Renamer:
         keywords = {leaf.encode() for leaf in self._local}
         for module, path in self._paths.items():
             source = (self.root / path).read_bytes()
-            identifiers = set(_WORD.findall(source))
+            identifiers = set(_IDENTIFIER.findall(source))
             inside = module.partition(".")[0].encode() in packages
             if module in defining or (
                 (inside or packages & identifiers)
@@ -157,7 +157,7 @@ class Renamer:
                 functions |= {f"{module}:{name}" for name in rename_syntax.functions(tree)}
         missing += [key for key in self.map.names if key not in defined]
         if missing:
-            raise RenameFailed("\n".join(f"there is no {each}" for each in missing))
+            raise RenameFailed("\n".join(f"there is no {missing_name}" for missing_name in missing))
         inner = {key for key in self.map.names if key.rpartition(".")[0] in functions}
         self._local = {key.rpartition(".")[2] for key in inner}
         self._local -= {
@@ -182,8 +182,8 @@ class Renamer:
                 start = positions[node].start
                 self._keys[str(self.root / file.path), start.line, start.column] = key
             if rename_syntax.is_fixture(assignment.node) and key in self.map.names:
-                beside = file.path.name == "conftest.py"
-                self._fixtures[key] = file.path.parent if beside else file.path
+                is_folder_wide = file.path.name == "conftest.py"
+                self._fixtures[key] = file.path.parent if is_folder_wide else file.path
         collector = rename_syntax.Captures()
         file.wrapper.module.visit(collector)
         for node, owner, name in collector.attributes:

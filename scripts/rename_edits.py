@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ class FileEdits:
             else:
                 self._assignment(scope, assignment)
         self._captures()
+        self._parameter_lists()
 
     def collect_used(self) -> None:
         """Collect the edits of attributes, keyword arguments and import statements."""
@@ -87,21 +89,32 @@ class FileEdits:
     ) -> bool:
         """Return whether a name is bound or used in a scope of an assignment or its references."""
         scopes = {scope} | {access.scope for access in assignment.references}
-        for each in list(scopes):
-            while each is not scope and not isinstance(each, metadata.GlobalScope):
-                scopes.add(each)
-                each = each.parent  # noqa: PLW2901 (walks up to the scope of the definition)
-        return any(self._binds(each, new, assignment.name) for each in scopes)
+        for reachable_scope in list(scopes):
+            while reachable_scope is not scope and not isinstance(
+                reachable_scope, metadata.GlobalScope
+            ):
+                scopes.add(reachable_scope)
+                reachable_scope = reachable_scope.parent  # noqa: PLW2901 (walks up to the scope of the definition)
+        return any(self._binds(reachable_scope, new, assignment.name) for reachable_scope in scopes)
 
     def _binds(self, scope: metadata.Scope, new: str, old: str) -> bool:
-        bound = [each for each in scope.assignments if each.name == new and each.scope is scope]
-        if any(not self._goes_away(each, old) for each in bound):
+        bound = [
+            candidate
+            for candidate in scope.assignments
+            if candidate.name == new and candidate.scope is scope
+        ]
+        if any(not self._goes_away(candidate, old) for candidate in bound):
             return True
-        accesses = [each for each in scope.accesses if getattr(each.node, "value", None) == new]
+        accesses = [
+            candidate
+            for candidate in scope.accesses
+            if getattr(candidate.node, "value", None) == new
+        ]
         return any(
-            not each.referents or any(not self._goes_away(one, old) for one in each.referents)
-            for each in accesses
-            if isinstance(each.node, cst.Name)
+            not candidate.referents
+            or any(not self._goes_away(referent, old) for referent in candidate.referents)
+            for candidate in accesses
+            if isinstance(candidate.node, cst.Name)
         )
 
     def _goes_away(self, assignment: metadata.BaseAssignment, old: str) -> bool:
@@ -152,10 +165,24 @@ class FileEdits:
         for function, owner, name in collector.captures:
             new = self.names.get(f"{self.file.module}:{owner}.{name}")
             if new is not None:
-                every = rename_syntax.EveryName(name)
-                function.visit(every)
-                for node in every.nodes:
+                occurrences = rename_syntax.EveryName(name)
+                function.visit(occurrences)
+                for node in occurrences.nodes:
                     self.replace(node, new)
+
+    def _parameter_lists(self) -> None:
+        """Rename parameters in the strings of `pytest.mark.parametrize`."""
+        collector = rename_syntax.ParameterLists()
+        self.file.wrapper.module.visit(collector)
+        for owner, string in collector.strings:
+            prefix = f"{self.file.module}:{owner}."
+            new = string.value
+            for key in self.names:
+                if key.startswith(prefix):
+                    name = key.removeprefix(prefix)
+                    new = re.sub(rf"\b{re.escape(name)}\b", self.names[key], new)
+            if new != string.value:
+                self.replace(string, new)
 
     def attribute(self, node: cst.Name, position: cst.CSTNode) -> None:
         """Rename an attribute by the definition that jedi infers; report it if there is none."""
@@ -179,7 +206,7 @@ class FileEdits:
         if "dataclasses.replace" in callees:
             end = self.positions[call.args[0].value].end
             callees += self.renamer.classes(self.file.path, end.line, end.column - 1)
-        if any(self._rename_keyword(self.renamer.origin(each), keyword) for each in callees):
+        if any(self._rename_keyword(self.renamer.origin(callee), keyword) for callee in callees):
             return
         start = self.positions[keyword].start
         for key in self.renamer.definitions(self.file.path, start.line, start.column):
@@ -192,7 +219,9 @@ class FileEdits:
         if element.key.value not in self.renamer.map.leaves:
             return
         name = element.key.value
-        keys = {f"{self.renamer.origin(each)}.{name}" for each in self._dotted(node.cls)}
+        keys = {
+            f"{self.renamer.origin(definition)}.{name}" for definition in self._dotted(node.cls)
+        }
         for key in keys & self.names.keys():
             self.replace(element.key, self.names[key])
             return
@@ -275,7 +304,8 @@ class _ImportStatements(cst.CSTVisitor):
             return
         module = rename_syntax.code_of(node.module)
         if not any(
-            f"{module}.{rename_syntax.code_of(each.name)}" in self._modules for each in node.names
+            f"{module}.{rename_syntax.code_of(imported.name)}" in self._modules
+            for imported in node.names
         ):
             if module in self._modules:
                 self._edits.replace(node.module, self._modules[module])

@@ -17,9 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE_FOLDERS = (
-    *("kais", "operator/kais_operator", "kais_rendering", "knowledge_service", "knowledge_client"),
+    *(
+        "agent_runtime",
+        "kais",
+        "operator/kais_operator",
+        "kais_mcp",
+        "kais_rendering",
+        "knowledge_service",
+        "knowledge_client",
+    ),
     *("kais_cli", "kais_cluster", "examples", "bench", "scripts", "e2e", "tests"),
 )
+PARAMETRIZE = "pytest.mark.parametrize"
+"""The decorator that names parameters of a function in strings."""
 _LINE = re.compile(
     r"^\s*(?P<module>[A-Za-z_][\w.]*)(?::(?P<name>[\w.]+))?\s+->\s+(?P<new>[A-Za-z_][\w.]*)\s*$"
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 import libcst as cst
 from libcst import metadata
 
+from scripts import rename_map
+
 INNER = re.compile(r"<locals>\.|<comprehension>\.")
 
 
@@ -57,7 +59,7 @@ class Captures(cst.CSTVisitor):
     def _capture(self, name: cst.Name | None) -> None:
         function = self._owners[-1] if self._owners else None
         if name is not None and isinstance(function, cst.FunctionDef):
-            owner = ".".join(each.name.value for each in self._owners)
+            owner = ".".join(scope_node.name.value for scope_node in self._owners)
             self.captures.append((function, owner, name.value))
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
@@ -69,7 +71,7 @@ class Captures(cst.CSTVisitor):
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         targets: list[cst.BaseExpression] = [node.target]
         if isinstance(node.target, cst.Tuple):
-            targets = [each.value for each in node.target.elements]
+            targets = [element.value for element in node.target.elements]
         for target in targets:
             self._attribute(target)
 
@@ -77,8 +79,44 @@ class Captures(cst.CSTVisitor):
         if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
             return
         if target.value.value == "self" and len(self._owners) > 1:
-            owner = ".".join(each.name.value for each in self._owners[:-1])
+            owner = ".".join(scope_node.name.value for scope_node in self._owners[:-1])
             self.attributes.append((target.attr, owner, target.attr.value))
+
+
+class ParameterLists(cst.CSTVisitor):
+    """Collects the strings by which `pytest.mark.parametrize` names parameters of a function."""
+
+    def __init__(self) -> None:
+        self._owners: list[str] = []
+        self.strings: list[tuple[str, cst.SimpleString]] = []  # qualified function, string
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._owners.append(node.name.value)
+        for decorator in node.decorators:
+            call = decorator.decorator
+            if (
+                isinstance(call, cst.Call)
+                and code_of(call.func) == rename_map.PARAMETRIZE
+                and call.args
+            ):
+                names = call.args[0].value
+                items = [names]
+                if isinstance(names, cst.Tuple | cst.List):
+                    items = [element.value for element in names.elements]
+                self.strings += [
+                    (".".join(self._owners), item)
+                    for item in items
+                    if isinstance(item, cst.SimpleString)
+                ]
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self._owners.pop()
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self._owners.append(node.name.value)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
+        self._owners.pop()
 
 
 class EveryName(cst.CSTVisitor):
@@ -119,9 +157,9 @@ def class_attributes(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, str]
             qualified = f"{owner}{node.name}"
             for child in node.body:
                 yield from ((qualified, name) for name in _defined(child))
-            for each in ast.walk(node):
-                if isinstance(each, ast.Attribute) and _is_set_on_self(each):
-                    yield qualified, each.attr
+            for statement in ast.walk(node):
+                if isinstance(statement, ast.Attribute) and _is_set_on_self(statement):
+                    yield qualified, statement.attr
             yield from class_attributes(node, f"{qualified}.")
 
 
@@ -173,7 +211,7 @@ def aliases(node: cst.CSTNode) -> Sequence[cst.ImportAlias]:
 def is_fixture(node: cst.CSTNode) -> bool:
     """Return whether a function is a pytest fixture."""
     return isinstance(node, cst.FunctionDef) and any(
-        "fixture" in code_of(each.decorator) for each in node.decorators
+        "fixture" in code_of(decorator.decorator) for decorator in node.decorators
     )
 
 

@@ -5,7 +5,9 @@ Usage: scripts/run_tests.py [TIER...]
 Without arguments all tiers run except `store`, which is the part of `contract` that `make quick`
 runs. The binaries of the cluster tiers are built in the background while the other tiers run.
 Tests run in parallel in as many processes as the tier configures; tests marked `alone` run after
-them, one at a time. A tier that cannot run on this machine is left out with its reason.
+them, one at a time, and tests marked `last` at the end. The `alone` tests of e2e mostly wait for
+their own cluster, so they run while the other tiers use the processors.
+A tier that cannot run on this machine is left out with its reason.
 KAIS_REQUIRE_TIERS turns a tier that is missing, empty, failing or skipping tests into a failure.
 The last line is `N passed, N failed, N skipped`.
 """
@@ -14,7 +16,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -137,8 +140,8 @@ def cluster_words(status: Status) -> str:
 TIERS = (
     Tier("unit", ("tests/unit", "tests/cli", "tests/architecture"), 2),
     Tier("contract", ("tests/contract",), 2),
-    Tier("cluster", ("tests/cluster",), 4, control_plane_obstacle),
-    Tier("e2e", ("e2e",), 3, node_obstacle, whole_files=True),
+    Tier("cluster", ("tests/cluster",), 5, control_plane_obstacle),
+    Tier("e2e", ("e2e",), 4, node_obstacle, whole_files=True),
 )
 STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
 """The contract of the default store alone."""
@@ -146,44 +149,105 @@ STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
 
 def run_tier(tier: Tier) -> Result:
     """Run one tier with pytest, and show its output as it is produced."""
-    folders = [name for name in tier.folders if any((ROOT / name).glob("**/test_*.py"))]
-    if not folders:
-        return Result(tier.name, skip_reason="it has no tests yet")
-    if reason := tier.obstacle():
+    if reason := skip_reason(tier):
         return Result(tier.name, skip_reason=reason)
+    if not build_binaries(tier):
+        return Result(tier.name, failed=1)
     started = time.monotonic()
-    if tier.name in CLUSTER_TIERS:
-        subset = ["--no-node"] if tier.name == "cluster" else []
-        command = [sys.executable, "-m", "kais_cluster", "build", *subset]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-            return Result(tier.name, failed=1, seconds=time.monotonic() - started)
-        started = time.monotonic()
-    if tier.name != "e2e":
-        return run_files(tier, folders, started)
+    results = [run_part(tier, part) for part in ("parallel", "alone", "last")]
+    return total(results, seconds=time.monotonic() - started)
+
+
+def skip_reason(tier: Tier) -> str:
+    """Return why a tier is left out; empty if it can run."""
+    return tier.obstacle() if find_test_files(tier) else "it has no tests yet"
+
+
+def find_test_files(tier: Tier, *, mark: str = "") -> list[Path]:
+    """Return the test files of a tier, or those that contain a mark."""
+    files = sorted(path for name in tier.folders for path in (ROOT / name).glob("**/test_*.py"))
+    return [path for path in files if not mark or f"mark.{mark}" in path.read_text()]
+
+
+def build_binaries(tier: Tier) -> bool:
+    """Build the binaries that a tier needs, and return whether all of them exist."""
+    if tier.name not in CLUSTER_TIERS:
+        return True
+    subset = ["--no-node"] if tier.name == "cluster" else []
+    command = [sys.executable, "-m", "kais_cluster", "build", *subset]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def run_part(tier: Tier, part: str, *, output: Path | None = None) -> Result:
+    """Run the tests of a tier that run in parallel, alone or last.
+
+    With `output`, what pytest prints goes to that file.
+    """
+    if part == "parallel":
+        # A file with a single test may be the longest of all, so files keep their order.
+        by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
+        spread = by_file if tier.whole_files else ["--dist", "worksteal"]
+        options = ["-m", "not alone and not last", "-n", str(tier.processes), *spread]
+        files = list(tier.folders)
+    else:
+        options = ["-m", part]
+        files = [str(path.relative_to(ROOT)) for path in find_test_files(tier, mark=part)]
+        if not files:
+            return Result(tier.name, skip_reason="it has no tests")
+    subprocesses.print_line(f"--- {tier.name}, {part}: {' '.join(files)}")
+    report = REPORTS / f"{tier.name}-{part}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *options]
+    command += ["--use-cluster-as-is"] * (tier.name == "e2e")
+    command += ["-k", tier.names, *files] if tier.names else files
+    started = time.monotonic()
+    with ExitStack() as stack:
+        log = stack.enter_context(output.open("wb")) if output else None
+        process = subprocess.run(
+            command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    seconds = time.monotonic() - started
+    return read_report(tier.name, report, exit_status=process.returncode, seconds=seconds)
+
+
+def run_tiers(tiers: Sequence[Tier], builder: subprocess.Popen[bytes] | None) -> list[Result]:
+    """Run the tiers in their order; the `alone` tests of e2e run beside those before it."""
+    e2e = next((tier for tier in tiers if tier.name == "e2e"), None)
+    if e2e is None or skip_reason(e2e):
+        return [run_tier(tier) for tier in tiers]
+    before = [tier for tier in tiers if tier is not e2e]
+    log = REPORTS / "e2e-alone.log" if before else None
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as thread:
+        alone = thread.submit(start_e2e, e2e, builder, stack, log)
+        results = [run_tier(tier) for tier in before]
+        parts = [alone.result()]
+        if log and log.exists():
+            subprocesses.print_line(f"--- e2e, alone, beside the other tiers\n{log.read_text()}")
+        if parts[0] is not None:
+            parts += [run_part(e2e, part) for part in ("parallel", "last")]
+        ran = [part for part in parts if part is not None]
+        seconds = sum(part.seconds for part in ran)
+        results.append(total(ran, seconds=seconds) if ran else Result(e2e.name, failed=1))
+    return results
+
+
+def start_e2e(
+    tier: Tier, builder: subprocess.Popen[bytes] | None, stack: ExitStack, log: Path | None
+) -> Result | None:
+    """Start the cluster of e2e, until `stack` closes, and run the tests that run alone in it.
+
+    The result is None if there is no cluster.
+    """
+    if builder:
+        builder.wait()  # the build below reports its errors
+    if not build_binaries(tier):
+        return None
     try:
-        with one_cluster():
-            return run_files(tier, folders, started)
+        stack.enter_context(one_cluster())
     except errors.ClusterError as exc:
         subprocesses.print_line(f"e2e: {exc}")
-        return Result(tier.name, failed=1, seconds=time.monotonic() - started)
-
-
-def run_files(tier: Tier, folders: Sequence[str], started: float) -> Result:
-    """Run the tests of a tier in parallel, then those that must run alone."""
-    subprocesses.print_line(f"--- {tier.name}: {' '.join(folders)}")
-    # A file with a single test may be the longest of all, so files keep their order.
-    by_file = ["--dist", "loadfile", "--no-loadscope-reorder"]
-    spread = by_file if tier.whole_files else ["--dist", "worksteal"]
-    parallel_options = ["-m", "not alone", "-n", str(tier.processes), *spread]
-    results = []
-    for part, options in {"beside": parallel_options, "alone": ["-m", "alone"]}.items():
-        report = REPORTS / f"{tier.name}-{part}.xml"
-        report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *options]
-        command += ["-k", tier.names, *folders] if tier.names else folders
-        process = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
-        results.append(read_report(tier.name, report, exit_status=process.returncode, seconds=0))
-    return total(results, seconds=time.monotonic() - started)
+        return None
+    return run_part(tier, "alone", output=log)
 
 
 def total(results: Sequence[Result], *, seconds: float) -> Result:
@@ -216,10 +280,8 @@ def one_cluster() -> Iterator[None]:
 
 def build_in_background(tiers: Sequence[Tier]) -> subprocess.Popen[bytes] | None:
     """Start building the binaries, at a lower priority, if a tier needs them."""
-    cluster_tiers = [tier for tier in tiers if tier.name in CLUSTER_TIERS and not tier.obstacle()]
-    if not any(
-        any((ROOT / name).glob("**/test_*.py")) for t in cluster_tiers for name in t.folders
-    ):
+    cluster_tiers = [t for t in tiers if t.name in CLUSTER_TIERS and not skip_reason(t)]
+    if not cluster_tiers:
         return None
     subset = [] if any(tier.name == "e2e" for tier in cluster_tiers) else ["--no-node"]
     with (REPORTS / "binaries.log").open("wb") as log:
@@ -245,7 +307,7 @@ def main(names: Sequence[str]) -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     builder = build_in_background(tiers) if len(tiers) > 1 else None
     try:
-        results = [run_tier(tier) for tier in tiers]
+        results = run_tiers(tiers, builder)
     finally:
         if builder and builder.poll() is None:
             builder.terminate()

@@ -16,16 +16,16 @@ from tests.knowledge_builders import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact
 WHY = ActionContext(PERSON, "because")
 
 
-def told(store: Store, content: str = "the build needs Java 21", **given: Any) -> str:
-    actor = given.pop("actor", PERSON)
-    (remembered,) = store.remember([new_fact(content, **given)], actor=actor)
+def told(store: Store, content: str = "the build needs Java 21", **fields: Any) -> str:
+    actor = fields.pop("actor", PERSON)
+    (remembered,) = store.remember([new_fact(content, **fields)], actor=actor)
     return remembered.fact_id
 
 
 def known(store: Store, fact_id: str, at: datetime | None = None) -> Fact:
-    found = store.fact(fact_id, ALL, at)
-    assert found is not None
-    return found
+    fact = store.fact(fact_id, ALL, at)
+    assert fact is not None
+    return fact
 
 
 def live(store: Store, scope: str = TEAM) -> list[str]:

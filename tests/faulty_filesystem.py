@@ -72,8 +72,8 @@ class Disk:
             path = Path(name)
             known = self._images.get(name)
             if known is None or known.is_gone:
-                kept = bytearray(path.read_bytes()) if path.exists() else None
-                self._images[name] = _Image(kept)
+                content = bytearray(path.read_bytes()) if path.exists() else None
+                self._images[name] = _Image(content)
 
     def changed(self, name: str, at: int, data: bytes | None) -> None:
         """Note a write or a new size; raises when it does not get through."""
@@ -146,9 +146,9 @@ class Disk:
             raise self.fault[call]
 
 
-def error(kind: type[apsw.Error], words: str, extended: int = 0) -> apsw.Error:
+def error(kind: type[apsw.Error], message: str, extended: int = 0) -> apsw.Error:
     """Make an error as SQLite has it, with its extended code."""
-    made: Any = kind(words)
+    made: Any = kind(message)
     if extended:
         made.extendedresult = extended
     found: apsw.Error = made

@@ -17,16 +17,16 @@ def held_writer(store: SqliteStore) -> Iterator[threading.Event]:
     The block begins when the writer has begun that job. It takes all jobs that are queued, so jobs
     that were queued earlier would run together with it.
     """
-    has_begun, release = threading.Event(), threading.Event()
+    event, release = threading.Event(), threading.Event()
 
     def hold(_: object) -> None:
-        has_begun.set()
+        event.set()
         release.wait(60)
 
     thread = threading.Thread(target=store._writer.submit, args=(hold,))
     thread.start()
     try:
-        assert has_begun.wait(30)
+        assert event.wait(30)
         yield release
     finally:
         release.set()

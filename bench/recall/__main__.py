@@ -1,9 +1,19 @@
 """`python -m bench.recall`: figures to look at while recall is changed, of the tuning sets alone.
 
-`python -m bench recall` has those that are reported.
+`python -m bench.recall weights` learns the weights of the ranking features from these sets, and
+writes their file. `python -m bench.recall features` shows what each of them brings on questions
+that none was learned from. `python -m bench recall` has the figures that are reported.
 """
 
-from bench.recall import evaluation
+import sys
+
+from bench.recall import ablation, evaluation, training
 
 if __name__ == "__main__":
-    print(evaluation.tuned())
+    if sys.argv[1:] == ["weights"]:
+        training.FILE.write_bytes(training.learn())
+        print(f"wrote {training.FILE}")
+    elif sys.argv[1:] == ["features"]:
+        print(ablation.run())
+    else:
+        print(evaluation.run_tuning())

@@ -11,9 +11,9 @@ from pathlib import Path
 import apsw
 
 from bench.figures import table
-from bench.recall import talk, ways
+from bench.recall import conversation_generator, turn_formats
 from bench.recall.queries import Question, Set
-from bench.recall.sets import everything, judged, spoken, tuning
+from bench.recall.sets import held_out_conversations, read_conversations, reported_sets, tuning_sets
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import administrator
@@ -43,9 +43,9 @@ def fts5(facts: dict[str, FactIn]) -> Finder:
         connection.execute("INSERT INTO f(rowid, text) VALUES(?, ?)", (number, "\n".join(parts)))
 
     def find(question: Question) -> list[str]:
-        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question.text))
+        match_query = " OR ".join(f'"{term}"' for term in re.findall(r"\w+", question.text))
         sql = "SELECT rowid FROM f WHERE f MATCH ? ORDER BY bm25(f), rowid LIMIT ?"
-        return [ids[number] for (number,) in connection.execute(sql, (words, LIMIT))]
+        return [ids[number] for (number,) in connection.execute(sql, (match_query, LIMIT))]
 
     return find
 
@@ -57,8 +57,8 @@ def recall(store: SqliteStore, facts: dict[str, FactIn]) -> Finder:
         domain.new_fact(fact, scope=SCOPE, source=fact.source or source, confidence=0.5)
         for fact in facts.values()
     ]
-    told = store.remember(new, actor=Actor("bench", "system"))
-    id_of = {each.fact_id: name for each, name in zip(told, facts, strict=True)}
+    remembered = store.remember(new, actor=Actor("bench", "system"))
+    id_of = {stored.fact_id: name for stored, name in zip(remembered, facts, strict=True)}
     reader = administrator("bench", "system")
 
     def find(question: Question) -> list[str]:
@@ -77,22 +77,22 @@ class Counts:
         self.questions = 0
         self.seconds = 0.0
 
-    def add(self, question: Question, found: Sequence[str], facts: dict[str, FactIn]) -> None:
+    def add(self, question: Question, fact_ids: Sequence[str], facts: dict[str, FactIn]) -> None:
         """Count one question."""
-        wanted = question.evidence
-        places = [found.index(each) for each in wanted if each in found]
+        evidence = question.evidence
+        positions = [fact_ids.index(fact_id) for fact_id in evidence if fact_id in fact_ids]
         self.questions += 1
         for size in (1, 5, 10):
-            self.sums[f"@{size}"] += sum(place < size for place in places) / len(wanted)
-        self.sums["mrr"] += 1 / (1 + min(places)) if places else 0
-        self.sums["all20"] += sum(place < 20 for place in places) == len(wanted)
-        left, kept = TOKENS, set()
-        for each in found:
-            tokens = -(-len(facts[each].content) // 4)
-            if tokens <= left:
-                left -= tokens
-                kept.add(each)
-        self.sums["tokens"] += len(kept & wanted) / len(wanted)
+            self.sums[f"@{size}"] += sum(position < size for position in positions) / len(evidence)
+        self.sums["mrr"] += 1 / (1 + min(positions)) if positions else 0
+        self.sums["all20"] += sum(position < 20 for position in positions) == len(evidence)
+        tokens_left, selected = TOKENS, set()
+        for fact_id in fact_ids:
+            tokens = -(-len(facts[fact_id].content) // 4)
+            if tokens <= tokens_left:
+                tokens_left -= tokens
+                selected.add(fact_id)
+        self.sums["tokens"] += len(selected & evidence) / len(evidence)
 
     def row(self, name: str, finder: str) -> list[object]:
         """Return the figures as a row of percentages."""
@@ -103,7 +103,7 @@ class Counts:
         return [name, finder, *share, f"{1000 * self.seconds / self.questions:.2f}"]
 
 
-def measured(members: Sequence[Set]) -> list[list[object]]:
+def measure_sets(members: Sequence[Set]) -> list[list[object]]:
     """Ask all questions of some sets of both finders; one row for each kind of question, too."""
     counts: defaultdict[tuple[str, str], Counts] = defaultdict(Counts)
     for member in members:
@@ -119,13 +119,13 @@ def measured(members: Sequence[Set]) -> list[list[object]]:
 
 
 # What is asked without an answer in the facts: nothing should be found, or plainly less.
-SILENT = (
+BEST_SCORES_HEAD = (
     "questions", "with an answer", "without", "nothing found", "best score, with", "without",
     "told apart",
 )  # fmt: skip
 
 
-def silence(members: Sequence[Set]) -> list[list[object]]:
+def compare_best_scores(members: Sequence[Set]) -> list[list[object]]:
     """Compare the best scores of questions with and without an answer.
 
     "Told apart" is how often a question that has an answer has the higher best score of two; half
@@ -147,18 +147,18 @@ def silence(members: Sequence[Set]) -> list[list[object]]:
                     best[bool(question.evidence)].append(score)
             finally:
                 store.close()
-    with_, without = sorted(best[True]), sorted(best[False])
-    if not (with_ and without):
+    answerable, unanswerable = sorted(best[True]), sorted(best[False])
+    if not (answerable and unanswerable):
         return []
-    pairs = [(a > b) + (a == b) / 2 for a in with_ for b in without]
+    pairs = [(a > b) + (a == b) / 2 for a in answerable for b in unanswerable]
     return [
         [
             members[0].name,
-            len(with_),
-            len(without),
-            without.count(0.0),
-            f"{with_[len(with_) // 2]:.1f}",
-            f"{without[len(without) // 2]:.1f}",
+            len(answerable),
+            len(unanswerable),
+            unanswerable.count(0.0),
+            f"{answerable[len(answerable) // 2]:.1f}",
+            f"{unanswerable[len(unanswerable) // 2]:.1f}",
             f"{100 * sum(pairs) / len(pairs):.1f} %",
         ]
     ]
@@ -174,36 +174,50 @@ def _ask(
         return
     for name, find in finders.items():
         start = time.thread_time()
-        found = find(question)
+        fact_ids = find(question)
         spent = time.thread_time() - start
         for kind in ("all", question.type):
-            counts[kind, name].add(question, found, member.facts)
+            counts[kind, name].add(question, fact_ids, member.facts)
             counts[kind, name].seconds += spent
 
 
 # The same figures for each way of telling: one scope for each conversation, and one for all.
-WAYS = (
+FORMATS_HEAD = (
     "told as", "recall@1", "@5", "@10", "MRR", "all evidence@20",
     "ten in one scope: @1", "@5", "@10", "MRR", "all evidence@20",
 )  # fmt: skip
 
 
-def by_way() -> list[list[object]]:
+def measure_formats() -> list[list[object]]:
     """Ask every other question of the second half of ten conversations, told in each way."""
-    said = [*spoken(), *(talk.made(number) for number in range(100, 104)), *judged(4)]
+    talks = [
+        *read_conversations(),
+        *(conversation_generator.generate(number) for number in range(100, 104)),
+        *held_out_conversations(4),
+    ]
     # What is said twice would be one fact if it is told one way, and two in another.
-    turns = [talk.once(each) for each in said]
-    rows = [_row(name, way, turns) for name, way in ways.WAYS.items()]
-    turns = [talk.mixed(each) for each in turns]
+    turns = [conversation_generator.without_repeats(conversation) for conversation in talks]
+    rows = [
+        _row(name, turn_format, turns) for name, turn_format in turn_formats.TURN_FORMATS.items()
+    ]
+    turns = [conversation_generator.shuffle_nearby(conversation) for conversation in turns]
     return rows + [
-        _row(f"{name}, by four clients at once", ways.WAYS[name], turns) for name in ways.MIXED
+        _row(f"{name}, by four clients at once", turn_formats.TURN_FORMATS[name], turns)
+        for name in turn_formats.CONCURRENT_FORMATS
     ]
 
 
-def _row(name: str, way: ways.Way, turns: Sequence[talk.Conversation]) -> list[object]:
-    apart = [ways.told([each], way).half(1).some(2) for each in turns]
-    together = [ways.told(turns, way).half(1).some(2)]
-    return [name, *_figures(apart), *_figures(together)]
+def _row(
+    name: str,
+    turn_format: turn_formats.TurnFormat,
+    turns: Sequence[conversation_generator.Conversation],
+) -> list[object]:
+    separate_sets = [
+        turn_formats.build_set([conversation], turn_format).half(1).some(2)
+        for conversation in turns
+    ]
+    joined_sets = [turn_formats.build_set(turns, turn_format).half(1).some(2)]
+    return [name, *_figures(separate_sets), *_figures(joined_sets)]
 
 
 def _figures(members: Sequence[Set]) -> list[object]:
@@ -224,25 +238,25 @@ def _figures(members: Sequence[Set]) -> list[object]:
 def run() -> str:
     """Measure what is reported; return the section of docs/benchmarks.md."""
     parts = ["## What recall finds\n"]
-    for name, members, held in everything():
-        facts = sum(len(member.facts) for member in held)
-        asked = sum(len(member.questions) for member in held)
-        parts.append(f"\n{name.capitalize()}: {facts} facts, {asked} questions.\n")
-        parts.append(table(HEAD, measured(held)))
+    for name, members, reported in reported_sets():
+        fact_count = sum(len(member.facts) for member in reported)
+        question_count = sum(len(member.questions) for member in reported)
+        parts.append(f"\n{name.capitalize()}: {fact_count} facts, {question_count} questions.\n")
+        parts.append(table(HEAD, measure_sets(reported)))
         # Nothing was tuned for these, and they are few: both halves are asked.
-        silent = silence(members)
-        if silent:
+        best_scores = compare_best_scores(members)
+        if best_scores:
             parts.append("\nMedians of the best fact's score:\n")
-            parts.append(table(SILENT, silent))
+            parts.append(table(BEST_SCORES_HEAD, best_scores))
     parts.append("\nTen conversations told in different ways, every other question:\n")
-    parts.append(table(WAYS, by_way()))
+    parts.append(table(FORMATS_HEAD, measure_formats()))
     return "\n".join(parts)
 
 
-def tuned() -> str:
+def run_tuning() -> str:
     """Measure what recall is tuned on; what is reported is never looked at for that."""
     parts = []
-    for name, members in tuning():
+    for name, members in tuning_sets():
         parts.append(f"\n{name.capitalize()}:\n")
-        parts.append(table(HEAD, measured(members)))
+        parts.append(table(HEAD, measure_sets(members)))
     return "\n".join(parts)

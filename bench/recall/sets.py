@@ -15,14 +15,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.recall import talk, ways
+from bench.recall import conversation_generator, turn_formats
 from bench.recall.queries import Question, Set
 from knowledge_client.models import FactIn
 
-_HERE = Path(__file__).parent
-WRITTEN = ("hana_and_owen", "lena_and_marcus")
-TUNED = ("isaura_and_corwin", "ottilie_and_tarek")
-LONG = ("sunniva_and_dashiell", "tirzah_and_evander")
+_FOLDER = Path(__file__).parent
+WRITTEN_NAMES = ("hana_and_owen", "lena_and_marcus")
+TUNING_NAMES = ("isaura_and_corwin", "ottilie_and_tarek")
+LONG_NAMES = ("sunniva_and_dashiell", "tirzah_and_evander")
 
 
 def operations() -> Set:
@@ -43,16 +43,18 @@ def operations() -> Set:
     return Set("operations", facts, questions)
 
 
-def written() -> list[Set]:
+def written_sets() -> list[Set]:
     """Read the conversations that somebody wrote."""
-    return [conversation(each) for each in spoken()]
+    return [to_set(talk) for talk in read_conversations()]
 
 
-def spoken(names: Sequence[str] = WRITTEN) -> list[talk.Conversation]:
+def read_conversations(
+    names: Sequence[str] = WRITTEN_NAMES,
+) -> list[conversation_generator.Conversation]:
     """Read them as they were spoken."""
-    folder = _HERE / "conversations"
+    folder = _FOLDER / "conversations"
     return [
-        talk.read(
+        conversation_generator.read(
             (folder / f"{name}.txt").read_text(),
             (folder / f"{name}.questions.txt").read_text(),
             name,
@@ -61,54 +63,69 @@ def spoken(names: Sequence[str] = WRITTEN) -> list[talk.Conversation]:
     ]
 
 
-def made(first: int = 100, count: int = 6) -> list[Set]:
+def generated_sets(first: int = 100, count: int = 6) -> list[Set]:
     """Make conversations of about 250 different turns each; the first ones are to tune on."""
-    return [conversation(talk.made(number)) for number in range(first, first + count)]
+    return [
+        to_set(conversation_generator.generate(number)) for number in range(first, first + count)
+    ]
 
 
-def others(count: int = 5) -> list[Set]:
+def held_out_sets(count: int = 5) -> list[Set]:
     """Make conversations of other events, of another seed: nothing was ever tuned on these."""
-    return [conversation(each) for each in judged(count)]
+    return [to_set(talk) for talk in held_out_conversations(count)]
 
 
-def judged(count: int = 5) -> list[talk.Conversation]:
+def held_out_conversations(count: int = 5) -> list[conversation_generator.Conversation]:
     """Make the conversations of other events."""
-    return [talk.made(number, seed=29, events="others") for number in range(count)]
+    return [
+        conversation_generator.generate(number, seed=29, events="others") for number in range(count)
+    ]
 
 
-def conversation(said: talk.Conversation) -> Set:
+def to_set(talk: conversation_generator.Conversation) -> Set:
     """Take each turn as a fact: who says what, the session as a tag, its start as valid_from."""
-    return ways.told([said], ways.tagged)
+    return turn_formats.build_set([talk], turn_formats.tagged)
 
 
 def _lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (_HERE / name).read_text().splitlines()]
+    return [json.loads(line) for line in (_FOLDER / name).read_text().splitlines()]
 
 
-def everything() -> Iterable[tuple[str, list[Set], list[Set]]]:
+def reported_sets() -> Iterable[tuple[str, list[Set], list[Set]]]:
     """Yield each kind of set: its members, and of these the questions that are reported."""
     halved = {
         "operations": [operations()],
-        "conversations, written": written(),
-        "conversations, made": made(),
-        "conversations, made of other events": others(),
+        "conversations, written": written_sets(),
+        "conversations, made": generated_sets(),
+        "conversations, made of other events": held_out_sets(),
     }
     for name, members in halved.items():
         yield name, members, [member.half(1) for member in members]
-    long = [conversation(each) for each in spoken(LONG)]
+    long = [to_set(talk) for talk in read_conversations(LONG_NAMES)]
     yield "conversations, long", long, long
 
 
-def tuning() -> Iterable[tuple[str, list[Set]]]:
+def tuning_sets() -> Iterable[tuple[str, list[Set]]]:
     """Yield what may be looked at while recall is changed: first halves, and what is for that."""
     yield "operations", [operations().half(0)]
-    yield "conversations, written", [each.half(0) for each in written()]
-    yield "conversations, made", [each.half(0) for each in made(0, 4)]
-    together = ways.told([talk.made(number) for number in range(5)], ways.tagged)
-    yield "five of these in one scope", [together.half(0).some(3)]
-    for said in spoken(TUNED):
-        yield said.name.replace("_", " "), [conversation(said)]
-    own = {question.id for question in ways.told(spoken(TUNED), ways.tagged).questions}
-    everybody = ways.told([*spoken(TUNED), *spoken()], ways.tagged)
-    asked = tuple(question for question in everybody.questions if question.id in own)
-    yield "these and the written in one scope", [replace(everybody, questions=asked)]
+    yield "conversations, written", [member.half(0) for member in written_sets()]
+    yield "conversations, made", [member.half(0) for member in generated_sets(0, 4)]
+    joined = turn_formats.build_set(
+        [conversation_generator.generate(number) for number in range(5)], turn_formats.tagged
+    )
+    yield "five of these in one scope", [joined.half(0).some(3)]
+    for talk in read_conversations(TUNING_NAMES):
+        yield talk.name.replace("_", " "), [to_set(talk)]
+    question_ids = {
+        question.id
+        for question in turn_formats.build_set(
+            read_conversations(TUNING_NAMES), turn_formats.tagged
+        ).questions
+    }
+    joined_written = turn_formats.build_set(
+        [*read_conversations(TUNING_NAMES), *read_conversations()], turn_formats.tagged
+    )
+    questions = tuple(
+        question for question in joined_written.questions if question.id in question_ids
+    )
+    yield "these and the written in one scope", [replace(joined_written, questions=questions)]

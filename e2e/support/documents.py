@@ -11,17 +11,22 @@ READER, MISSION = "reader", "count"
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*) *\n(?P<text>.*?)^ *```", re.M | re.S)
 _RUN_BY = re.compile(r"<!-- run by: (.+?) -->\s*$")
+_NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*$")
 _FILE = re.compile(r"^# file: (\S+)\n")
 _NAMESPACE = re.compile(r"kubectl create namespace (\S+)")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block; `run_by` names the test that runs it instead, in the comment before it."""
+    """One fenced block, and the comment before it.
+
+    `run_by` names the test that runs it instead, and `not_run` says why none does.
+    """
 
     language: str
     text: str
     run_by: str = ""
+    not_run: str = ""
 
     @property
     def is_commands(self) -> bool:
@@ -34,23 +39,35 @@ class Block:
     @property
     def file(self) -> str:
         """The name under which a reader is asked to save it, if any."""
-        found = _FILE.match(self.text)
-        return found[1] if found else ""
+        match = _FILE.match(self.text)
+        return match[1] if match else ""
 
 
 def paths() -> list[Path]:
     """Every document of the project that a user reads."""
-    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    return sorted(path for path in found if "decisions" not in path.parts)
+    candidates = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+    return sorted(path for path in candidates if "decisions" not in path.parts)
 
 
 def blocks(path: Path) -> list[Block]:
     text = path.read_text()
-    found = []
+    parsed_blocks = []
     for fence in _FENCE.finditer(text):
-        before = _RUN_BY.search(text[: fence.start()])
-        found.append(Block(fence["language"], fence["text"], before[1] if before else ""))
-    return found
+        preceding_text = text[: fence.start()]
+        run_by, not_run = _RUN_BY.search(preceding_text), _NOT_RUN.search(preceding_text)
+        parsed_blocks.append(
+            Block(
+                fence["language"],
+                fence["text"],
+                run_by=run_by[1] if run_by else "",
+                not_run=not_run[1] if not_run else "",
+            )
+        )
+    return parsed_blocks
 
 
 def script(path: Path) -> str:
@@ -58,8 +75,12 @@ def script(path: Path) -> str:
 
     NAMESPACE and NAME stand for what a reader puts in: they become a mission of the run's own.
     """
-    wanted = [block for block in blocks(path) if block.language == "sh" and not block.run_by]
-    text = "".join(block.text for block in wanted)
+    shell_blocks = [
+        block
+        for block in blocks(path)
+        if block.language == "sh" and not (block.run_by or block.not_run)
+    ]
+    text = "".join(block.text for block in shell_blocks)
     return re.sub(r"\bNAMESPACE\b", READER, re.sub(r"\bNAME\b", MISSION, text))
 
 

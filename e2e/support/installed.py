@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.support.waiting import until
+from e2e.support.waiting import wait_until
 from knowledge_client import KnowledgeClient
 
 Body = dict[str, Any]
@@ -39,7 +39,7 @@ class Installed:
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        done = subprocess.run(
+        completed = subprocess.run(
             [str(self.kubectl_path), *arguments],
             input=stdin,
             text=True,
@@ -48,9 +48,9 @@ class Installed:
             timeout=180,
             check=False,
         )
-        if check and done.returncode:
-            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}")
-        return done.stdout if check else done.stdout + done.stderr
+        if check and completed.returncode:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: {completed.stderr}")
+        return completed.stdout if check else completed.stdout + completed.stderr
 
     def kais(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -64,13 +64,15 @@ class Installed:
         )
 
     def get(self, kind: str, name: str, namespace: str) -> Body | None:
-        out = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
-        return json.loads(out) if out.strip() else None
+        output = self.kubectl(
+            "get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found"
+        )
+        return json.loads(output) if output.strip() else None
 
     def list(self, kind: str, namespace: str, labels: str = "") -> list[Body]:
         selector = ["-l", labels] if labels else []
-        out = self.kubectl("get", kind, "-n", namespace, "-o", "json", *selector)
-        return list(json.loads(out)["items"])
+        output = self.kubectl("get", kind, "-n", namespace, "-o", "json", *selector)
+        return list(json.loads(output)["items"])
 
     def apply(self, *bodies: Body | str) -> str:
         text = "\n---\n".join(b if isinstance(b, str) else json.dumps(b) for b in bodies)
@@ -87,17 +89,17 @@ class Installed:
         """Wait until a mission has an outcome, is recorded and its facts are extracted."""
 
         def settled(body: Body | None) -> bool:
-            seen = conditions(body)
+            mission_conditions = conditions(body)
             return (
                 bool((body or {}).get("status", {}).get("outcome"))
-                and seen.get("Recorded", {}).get("status") == "True"
-                and seen.get("KnowledgeExtracted", {}).get("status") == "True"
+                and mission_conditions.get("Recorded", {}).get("status") == "True"
+                and mission_conditions.get("KnowledgeExtracted", {}).get("status") == "True"
             )
 
-        body = until(
+        body = wait_until(
             lambda: self.get("mission", name, namespace),
             settled,
-            what=f"settled mission {namespace}/{name}",
+            description=f"settled mission {namespace}/{name}",
             timeout_s=timeout_s,
         )
         assert body is not None
@@ -151,8 +153,8 @@ class Installed:
         """
         (pod,) = [p for p in self._kais_pods(labels) if p["status"]["phase"] == "Running"]
         name = labels.partition("=")[2]
-        (before,) = _statuses_of(pod, name)
-        container = before["containerID"].split("//")[1]
+        (statuses_before,) = _statuses_of(pod, name)
+        container = statuses_before["containerID"].split("//")[1]
         pids = [
             int(entry.name)
             for entry in Path("/proc").iterdir()
@@ -164,7 +166,9 @@ class Installed:
                 os.kill(pid, 9)
 
         def is_another(status: Body) -> bool:
-            return bool(status.get("containerID") != before["containerID"] and status["ready"])
+            return bool(
+                status.get("containerID") != statuses_before["containerID"] and status["ready"]
+            )
 
         def look() -> str:
             states = [s for p in self._kais_pods(labels) for s in _statuses_of(p, name)]
@@ -173,10 +177,13 @@ class Installed:
             waiting = {status["state"].get("waiting", {}).get("reason") for status in states}
             return "pauses" if "CrashLoopBackOff" in waiting else "starts"
 
-        what = f"restarted and ready {labels}"
-        if until(look, lambda state: state in {"ready", "pauses"}, what=what) == "pauses":
+        description = f"restarted and ready {labels}"
+        if (
+            wait_until(look, lambda state: state in {"ready", "pauses"}, description=description)
+            == "pauses"
+        ):
             self.kubectl("delete", "pod", pod["metadata"]["name"], "-n", KAIS_NAMESPACE)
-            until(look, lambda state: state == "ready", what=what)
+            wait_until(look, lambda state: state == "ready", description=description)
 
     def _kais_pods(self, labels: str) -> builtins.list[Body]:
         return self.list("pod", KAIS_NAMESPACE, labels)

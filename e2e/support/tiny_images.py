@@ -43,9 +43,9 @@ def load() -> None:
 
 
 def _busybox(root: Path) -> Path:
-    own = shutil.which("busybox")
-    if own:
-        return Path(own)
+    host_busybox = shutil.which("busybox")
+    if host_busybox:
+        return Path(host_busybox)
     apt = ["apt-get", "-o", "APT::Sandbox::User=root", "download", "busybox-static"]
     _run(apt, cwd=root)
     _run(["dpkg", "-x", str(next(root.glob("busybox-static*.deb"))), str(root / "deb")])
@@ -53,9 +53,9 @@ def _busybox(root: Path) -> Path:
 
 
 def _run(command: list[str], cwd: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise AssertionError(f"{' '.join(command)}: {completed.stdout}{completed.stderr}")
 
 
 def _write(
@@ -78,11 +78,11 @@ def _write(
             "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"],
         },
     }
-    told = json.dumps(config).encode()
-    name = hashlib.sha256(told).hexdigest() + ".json"
+    config_bytes = json.dumps(config).encode()
+    name = hashlib.sha256(config_bytes).hexdigest() + ".json"
     manifest = [{"Config": name, "RepoTags": [image], "Layers": ["layer.tar"]}]
     with tarfile.open(archive, "w") as tar:
-        _add(tar, name, told)
+        _add(tar, name, config_bytes)
         _add(tar, "layer.tar", layer.getvalue())
         _add(tar, "manifest.json", json.dumps(manifest).encode())
 

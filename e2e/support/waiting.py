@@ -7,15 +7,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(
-    look: Callable[[], T], holds: Callable[[T], bool], *, what: str, timeout_s: float = 90
+def wait_until(
+    read: Callable[[], T], holds: Callable[[T], bool], *, description: str, timeout_s: float = 90
 ) -> T:
     """Look every half second until it holds; fail with the last thing seen."""
     deadline = time.monotonic() + timeout_s
     while True:
-        seen = look()
-        if holds(seen):
-            return seen
+        value = read()
+        if holds(value):
+            return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"no {what} after {timeout_s:.0f} s; last seen: {seen!r}"[:4000])
+            raise AssertionError(
+                f"no {description} after {timeout_s:.0f} s; last seen: {value!r}"[:4000]
+            )
         time.sleep(0.5)

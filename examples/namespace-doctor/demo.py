@@ -1,5 +1,7 @@
 """The main job on the cluster that is up: break pods, use the doctor twice, see what it learnt.
 
+The second half does the same with an agent, whose model is scripted.
+
 `make demo` brings up the cluster with kais in it and then runs this. Each command is printed as a
 person would type it, and nothing is deleted, so it can be run again: the facts of earlier runs are
 then known from the first use on.
@@ -24,9 +26,11 @@ from typing import Any
 from kais_cluster import errors, operations
 from namespace_doctor import diagnose, pods
 
-HERE = Path(__file__).resolve().parent
+EXAMPLE_FOLDER = Path(__file__).resolve().parent
 NAMESPACE = "demo"
 BLUEPRINT = "namespace-doctor"
+AGENT_BLUEPRINT = "log-explainer"
+AGENT_FOLDER = Path("../log-explainer")
 PATIENCE_S = 180.0  # pods fail within 20 s on an idle machine; the rest is for a busy one
 
 
@@ -40,8 +44,8 @@ class Use:
 
     name: str
     seconds: float
-    used: frozenset[str]
-    remembered: frozenset[str]
+    used_facts: frozenset[str]
+    remembered_facts: frozenset[str]
 
 
 def say(text: str = "") -> None:
@@ -59,22 +63,24 @@ class Terminal:
     def show(self, *command: str) -> int:
         """Print a command and run it with its output; return its exit status."""
         say(f"$ {shlex.join(command)}")
-        done = subprocess.run(self._argv(command), env=self.env, cwd=HERE, check=False)
-        return done.returncode
+        completed = subprocess.run(
+            self._argv(command), env=self.env, cwd=EXAMPLE_FOLDER, check=False
+        )
+        return completed.returncode
 
-    def must(self, *command: str) -> None:
+    def run_checked(self, *command: str) -> None:
         """Print and run a command that has to succeed."""
         if status := self.show(*command):
             raise DemoFailed(f"{shlex.join(command)} ended with {status}")
 
     def read(self, *command: str) -> Any:
         """Run a command without showing it and read the JSON that it prints."""
-        done = subprocess.run(
+        completed = subprocess.run(
             self._argv(command), env=self.env, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise DemoFailed(f"{shlex.join(command)}: {done.stderr.strip()}")
-        return json.loads(done.stdout or "null")
+        if completed.returncode:
+            raise DemoFailed(f"{shlex.join(command)}: {completed.stderr.strip()}")
+        return json.loads(completed.stdout or "null")
 
     def _argv(self, command: Sequence[str]) -> list[str]:
         return [self.programs[command[0]], *command[1:]]
@@ -83,63 +89,74 @@ class Terminal:
 def prepare(terminal: Terminal) -> None:
     """Make the namespace, the doctor's rights, the broken pods and the Blueprint."""
     say("# 1. A namespace with pods that are broken on purpose")
-    known = ("kubectl", "get", "namespace", NAMESPACE, "-o", "json", "--ignore-not-found")
-    if terminal.read(*known) is None:
-        terminal.must("kubectl", "create", "namespace", NAMESPACE)
+    namespace_query = ("kubectl", "get", "namespace", NAMESPACE, "-o", "json", "--ignore-not-found")
+    if terminal.read(*namespace_query) is None:
+        terminal.run_checked("kubectl", "create", "namespace", NAMESPACE)
     else:
         say(f"  namespace {NAMESPACE} is there from an earlier run and is used as it is")
-    terminal.must("kubectl", "apply", "-n", NAMESPACE, "-f", "rbac.yaml", "-f", "broken-pods.yaml")
-    seconds = wait_until(lambda: not well_pods(terminal), what=lambda: well_pods(terminal))
+    terminal.run_checked(
+        "kubectl", "apply", "-n", NAMESPACE, "-f", "rbac.yaml", "-f", "broken-pods.yaml"
+    )
+    seconds = wait_until(
+        lambda: not unexplained_pods(terminal),
+        describe_remaining=lambda: unexplained_pods(terminal),
+    )
     say(f"  each of them fails for its own reason ({seconds:.0f} s)")
     terminal.show("kubectl", "get", "pods", "-n", NAMESPACE, "-l", "!kais.io/mission")
     say("# 2. The Blueprint, and how knowledge behaves in its scope")
     manifests = ("-f", "blueprint.yaml", "-f", "knowledgescope.yaml")
-    terminal.must("kubectl", "apply", "-n", NAMESPACE, *manifests)
+    terminal.run_checked("kubectl", "apply", "-n", NAMESPACE, *manifests)
     ready = ("--for=condition=Ready", "--timeout=60s", f"blueprint/{BLUEPRINT}")
-    terminal.must("kubectl", "wait", "-n", NAMESPACE, *ready)
+    terminal.run_checked("kubectl", "wait", "-n", NAMESPACE, *ready)
 
 
-def well_pods(terminal: Terminal) -> list[str]:
+def unexplained_pods(terminal: Terminal) -> list[str]:
     """Name the broken pods for which the doctor would find no reason yet."""
     label = "app.kubernetes.io/part-of=namespace-doctor-demo"
-    found = terminal.read("kubectl", "get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json")
+    pod_list = terminal.read("kubectl", "get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json")
     events = terminal.read("kubectl", "get", "events", "-n", NAMESPACE, "-o", "json")
     return [
         pods.name(pod)
-        for pod in found["items"]
+        for pod in pod_list["items"]
         if not diagnose.diagnose_pod(pod, events["items"], now=datetime.now(UTC))
     ]
 
 
-def wait_until(holds: Callable[[], bool], *, what: Callable[[], object]) -> float:
+def wait_until(holds: Callable[[], bool], *, describe_remaining: Callable[[], object]) -> float:
     """Look each second until something holds; return how many seconds it took."""
     started = time.monotonic()
     while not holds():
         if time.monotonic() - started > PATIENCE_S:
-            raise DemoFailed(f"waited {PATIENCE_S:.0f} s for nothing; still left: {what()}")
+            raise DemoFailed(
+                f"waited {PATIENCE_S:.0f} s for nothing; still left: {describe_remaining()}"
+            )
         time.sleep(1)
     return time.monotonic() - started
 
 
 def use(terminal: Terminal) -> Use:
     """Use the Blueprint as a person does, and read the ids in the report of its mission."""
-    before = instances(terminal)
+    earlier_instances = instance_names(terminal)
     started = time.monotonic()
     status = terminal.show("kais", "blueprint", "use", BLUEPRINT, "-n", NAMESPACE)
     seconds = time.monotonic() - started
-    made = instances(terminal) - before
-    if status or len(made) != 1:
-        raise DemoFailed(f"the use ended with {status} and made {sorted(made) or 'no instance'}")
-    name = made.pop()
+    new_instances = instance_names(terminal) - earlier_instances
+    if status or len(new_instances) != 1:
+        raise DemoFailed(
+            f"the use ended with {status} and made {sorted(new_instances) or 'no instance'}"
+        )
+    name = new_instances.pop()
     mission = terminal.read("kubectl", "get", "mission", name, "-n", NAMESPACE, "-o", "json")
     result = str(mission["status"].get("result", ""))
     return Use(name, seconds, ids(result, "used_facts"), ids(result, "remembered_facts"))
 
 
-def instances(terminal: Terminal) -> set[str]:
+def instance_names(terminal: Terminal) -> set[str]:
     """Name the uses that there are."""
-    found = terminal.read("kubectl", "get", "blueprintinstances", "-n", NAMESPACE, "-o", "json")
-    return {str(item["metadata"]["name"]) for item in found["items"]}
+    instance_list = terminal.read(
+        "kubectl", "get", "blueprintinstances", "-n", NAMESPACE, "-o", "json"
+    )
+    return {str(item["metadata"]["name"]) for item in instance_list["items"]}
 
 
 def uncounted(terminal: Terminal) -> int:
@@ -147,7 +164,7 @@ def uncounted(terminal: Terminal) -> int:
     command = ("kubectl", "get", "blueprint", BLUEPRINT, "-n", NAMESPACE, "-o", "json")
     status = terminal.read(*command).get("status", {})
     ended = sum(status.get(name) or 0 for name in ("succeeded", "failed", "excluded"))
-    return max(0, len(instances(terminal)) - int(ended))
+    return max(0, len(instance_names(terminal)) - int(ended))
 
 
 def ids(result: str, key: str) -> frozenset[str]:
@@ -162,26 +179,65 @@ def ids(result: str, key: str) -> frozenset[str]:
 def compare(first: Use, second: Use) -> None:
     """Say which facts went from the first use into the second one's report."""
     say("# 5. What went from one use to the next")
-    left = first.used | first.remembered
-    passed_on = sorted(second.used & left)
+    first_facts = first.used_facts | first.remembered_facts
+    passed_on = sorted(second.used_facts & first_facts)
     say(
-        f"  {first.name}: {first.seconds:.1f} s, named {len(first.used)} facts that it was given"
-        f" and remembered {len(first.remembered)}"
+        f"  {first.name}: {first.seconds:.1f} s, named {len(first.used_facts)} facts that it was"
+        f" given and remembered {len(first.remembered_facts)}"
     )
     say(
-        f"  {second.name}: {second.seconds:.1f} s, named {len(second.used)} facts that it was given"
-        f" and remembered {len(second.remembered)}"
+        f"  {second.name}: {second.seconds:.1f} s, named {len(second.used_facts)} facts that it was"
+        f" given and remembered {len(second.remembered_facts)}"
     )
     for fact in passed_on:
-        origin = "remembered by the first" if fact in first.remembered else "known to both"
+        origin = "remembered by the first" if fact in first.remembered_facts else "known to both"
         say(f"    {fact}  {origin}")
-    for fact in sorted(second.used - left):
+    for fact in sorted(second.used_facts - first_facts):
         say(f"    {fact}  drawn from the record of an earlier run")
     if not passed_on:
         raise DemoFailed(
             f"{second.name} names no fact of {first.name}; see: kubectl get mission {second.name}"
             f" -n {NAMESPACE} -o yaml"
         )
+
+
+def prepare_agent(terminal: Terminal) -> None:
+    """Make the Blueprint with a mind, its scripted model and the key of this model."""
+    say("# 7. An agent with a scripted model, which answers by the same rules in each run. This")
+    say("#    shows that the parts work together. It does not show that knowledge helps a model.")
+    manifests = [str(AGENT_FOLDER / name) for name in ("blueprint.yaml", "scripted-model.yaml")]
+    files = [part for manifest in manifests for part in ("-f", manifest)]
+    terminal.run_checked("kubectl", "apply", "-n", NAMESPACE, *files)
+    secret = ("secret", "kais-openai")
+    secret_query = ("kubectl", "get", *secret, "-n", NAMESPACE, "-o", "json", "--ignore-not-found")
+    if terminal.read(*secret_query) is None:
+        key = "--from-literal=apiKey=scripted-key"
+        terminal.run_checked(
+            "kubectl", "create", "secret", "generic", secret[1], "-n", NAMESPACE, key
+        )
+    for condition in (f"blueprint/{AGENT_BLUEPRINT}", "pod/models"):
+        ready = ("--for=condition=Ready", "--timeout=90s", condition)
+        terminal.run_checked("kubectl", "wait", "-n", NAMESPACE, *ready)
+
+
+def turns_of_agent(terminal: Terminal) -> int:
+    """Use the Blueprint with a mind, and read how many turns its model took."""
+    earlier_instances = instance_names(terminal)
+    if status := terminal.show("kais", "blueprint", "use", AGENT_BLUEPRINT, "-n", NAMESPACE):
+        raise DemoFailed(f"the agent's run ended with {status}")
+    (name,) = instance_names(terminal) - earlier_instances
+    mission = terminal.read("kubectl", "get", "mission", name, "-n", NAMESPACE, "-o", "json")
+    return int(mission["status"]["turns"])
+
+
+def compare_turns(first: int, second: int) -> None:
+    """Say how many turns the second run of the agent saved."""
+    if first > second:
+        say(f"  the first run took {first} turns; with its fact, the second took {second}")
+    elif first == second:
+        say(f"  both runs took {first} turns: the fact was known from an earlier demo")
+    else:
+        raise DemoFailed(f"the second run took {second} turns, more than the {first} of the first")
 
 
 def run(terminal: Terminal) -> None:
@@ -194,8 +250,15 @@ def run(terminal: Terminal) -> None:
     second = use(terminal)
     compare(first, second)
     say("# 6. What is in the namespace now, once the Blueprint has counted both uses")
-    wait_until(lambda: uncounted(terminal) == 0, what=lambda: f"{uncounted(terminal)} uncounted")
-    terminal.must("kubectl", "get", "bp,bpr,bpi,fm,cl,ms,ksc", "-n", NAMESPACE)
+    wait_until(
+        lambda: uncounted(terminal) == 0,
+        describe_remaining=lambda: f"{uncounted(terminal)} uncounted",
+    )
+    terminal.run_checked("kubectl", "get", "bp,bpr,bpi,fm,cl,ms,ksc", "-n", NAMESPACE)
+    prepare_agent(terminal)
+    say("# 8. Two runs of the agent; the second one gets the fact that the first remembered")
+    compare_turns(turns_of_agent(terminal), turns_of_agent(terminal))
+    terminal.run_checked("kubectl", "get", "missions", "-n", NAMESPACE)
     say(f"# done in {time.monotonic() - started:.0f} s; `make demo-down` removes everything")
 
 

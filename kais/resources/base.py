@@ -6,6 +6,7 @@ and in Python, so that a rendered template is checked before its first write.
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -17,6 +18,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from kais.errors import InvalidResource, Violation
+from kais.resources import pod_schema
 from kais.resources.field_types import Int, Timestamp
 
 API_GROUP = "kais.io"
@@ -50,6 +52,18 @@ class Column:
     priority: int = 0
 
 
+def reason_column() -> Column:
+    """Return the column with the reason of the condition Ready."""
+    path = '.status.conditions[?(@.type=="Ready")].reason'
+    return Column("Reason", "string", path, "Reason of the condition Ready.")
+
+
+def message_column() -> Column:
+    """Return the column of `-o wide` with the message of the condition Ready."""
+    path = '.status.conditions[?(@.type=="Ready")].message'
+    return Column("Message", "string", path, "Message of the condition Ready.", priority=1)
+
+
 class Model(pydantic.BaseModel):
     """A part of a resource: camelCase in the API, snake_case in Python, immutable."""
 
@@ -59,6 +73,7 @@ class Model(pydantic.BaseModel):
         extra="ignore",
         frozen=True,
         use_enum_values=False,
+        defer_build=True,
     )
     RULES: ClassVar[tuple[Rule, ...]] = ()
 
@@ -131,7 +146,15 @@ def _duplicates(model: Model) -> Iterator[str]:
 
 def violations(error: pydantic.ValidationError) -> list[Violation]:
     """Convert pydantic's errors to violations in the API's spelling, one for each broken rule."""
-    return [_violation(detail) for detail in error.errors(include_url=False)]
+    return [v for detail in error.errors(include_url=False) for v in _violations_of(detail)]
+
+
+def _violations_of(detail: Any) -> list[Violation]:
+    violation = _violation(detail)
+    error = (detail.get("ctx") or {}).get("error")
+    if not isinstance(error, pod_schema.InvalidTree):
+        return [violation]
+    return [Violation(f"{violation.path}{below.path}", below.message) for below in error.violations]
 
 
 def _violation(detail: Any) -> Violation:
@@ -143,7 +166,32 @@ def _violation(detail: Any) -> Violation:
     message = str(detail["msg"])
     if detail["type"] == "value_error":
         return Violation(path, message.removeprefix("Value error, "))
-    return Violation(path, f"{message[0].lower()}{message[1:]}, got {_excerpt(detail['input'])}")
+    value = detail["input"]
+    if detail["type"] == "string_too_long":
+        limit = detail["ctx"]["max_length"]
+        return Violation(path, f"has {len(value):,} characters; the maximum is {limit:,}")
+    if detail["type"] == "string_type" and isinstance(value, bool | int | float):
+        text = json.dumps(value)
+        return Violation(
+            path, f'must be text, got {text}; write "{text}", or {{{{ … | string }}}} in a template'
+        )
+    advice = _ADVICE.get(detail["type"], "")
+    return Violation(path, f"{message[0].lower()}{message[1:]}, got {_excerpt(value)}{advice}")
+
+
+_ADVICE = {
+    "int_parsing": "; write a whole number without quotes, such as 3",
+    "int_type": "; write a whole number without quotes, such as 3",
+    "int_from_float": "; write a whole number, such as 3",
+    "float_parsing": "; write a number without quotes, such as 0.5",
+    "float_type": "; write a number without quotes, such as 0.5",
+    "bool_parsing": "; write true or false without quotes",
+    "bool_type": "; write true or false without quotes",
+    "dict_type": "; write `field: value` lines below it",
+    "model_type": "; write `field: value` lines below it",
+    "list_type": "; write items that begin with `- `",
+}
+"""What to write instead, by pydantic's type of an error."""
 
 
 def _excerpt(value: Any, *, limit: int = 80) -> str:

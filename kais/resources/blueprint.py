@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from kais.resources.base import Column, Model, Resource, Rule, Status
+from kais.resources.base import Column, Model, Resource, Rule, Status, message_column, reason_column
 from kais.resources.field_types import (
     Bool,
     Cost,
@@ -360,8 +360,11 @@ class Blueprint(Resource):
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the Blueprint is usable.",
         ),
+        reason_column(),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column("Excluded", "integer", ".status.excluded", "Runs that do not count.", priority=1),
         Column("Claimed", "string", ".status.display.claimed", "Claims of the author.", priority=1),
+        message_column(),
     )
 
     spec: BlueprintSpec = Field(description="Template and its parameters.")

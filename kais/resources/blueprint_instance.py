@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from kais.outcomes import Outcome
-from kais.resources.base import Column, Model, Resource, Status
+from kais.resources.base import Column, Model, Resource, Status, message_column, reason_column
 from kais.resources.field_types import Bool, Int, Line, Name, Reference, Segment, Tree
 
 
@@ -147,7 +147,9 @@ class BlueprintInstance(Resource):
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the instance is ready.",
         ),
+        reason_column(),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        message_column(),
     )
     SELECTABLE = (".spec.blueprintRef.name", ".status.revisionInUse", ".status.phase")
 

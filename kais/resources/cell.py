@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from kais.resources.base import Column, Model, Resource, Status
+from kais.resources.base import Column, Model, Resource, Status, message_column, reason_column
 from kais.resources.cell_template import CellTemplateSpec
 from kais.resources.field_types import Cost, Int, Line, Name, Reference, Text, Timestamp
 
@@ -37,11 +37,9 @@ class CellDisplay(Model):
     status: Line | None = Field(
         default=None, description="Phase of the cell, or Standby while it waits for a mission."
     )
-    model: Line | None = Field(
-        default=None, description="Model of the mind, or image of the container."
-    )
+    model: Line | None = Field(default=None, description="Model of the mind, if the cell has one.")
     cost: Line | None = Field(
-        default=None, description="Total cost, rounded; - if none was reported."
+        default=None, description="Total cost, rounded, if the cell has a mind."
     )
 
 
@@ -81,7 +79,7 @@ class Cell(Resource):
             "Model",
             "string",
             ".status.display.model",
-            "Model of the mind, or image of the container.",
+            "Model of the mind.",
         ),
         Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
         Column(
@@ -90,7 +88,11 @@ class Cell(Resource):
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the cell is ready.",
         ),
+        reason_column(),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column("Pod", "string", ".status.podName", "Current or latest pod.", priority=1),
+        Column("Image", "string", ".spec.container.image", "Image of the container.", priority=1),
+        message_column(),
     )
     SELECTABLE = (".spec.formationRef", ".status.phase")
 

@@ -9,6 +9,7 @@ from kais.resources.base import Model, Rule
 from kais.resources.field_types import (
     Bool,
     Cost,
+    Duration,
     Int,
     Name,
     Number,
@@ -17,6 +18,13 @@ from kais.resources.field_types import (
     Text,
     Tree,
 )
+from kais.resources.pod_template import ContainerFields, PodTemplate, RuntimeFields
+
+SelectedKey = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]*[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"),
+]
+"""A key of a Secret or ConfigMap, which becomes the name of a file: never `.` or `..`."""
 
 
 class Provider(StrEnum):
@@ -60,16 +68,62 @@ class WorkingMemory(Model):
     )
 
 
-class Mind(Model):
-    """An agent that the reference runtime runs with a model; unknown keys are kept."""
+class CredentialsSelector(Model):
+    """The Secret with the key of a model's provider, in the same namespace."""
+
+    name: Reference | None = Field(
+        default=None, description="Name of the Secret. Default: kais- and the provider."
+    )
+    key: SelectedKey = Field(default="apiKey", description="Key of the Secret.")
+
+
+class InstructionsSelector(Model):
+    """The ConfigMap with a system prompt, in the same namespace."""
+
+    config_map: Reference = Field(description="Name of the ConfigMap.")
+    key: SelectedKey = Field(description="Key of the ConfigMap.")
+
+
+class Mind(RuntimeFields):
+    """An agent that the agent runtime runs with a model; unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow")
+    RULES = (
+        Rule(
+            "has(self.systemPrompt) != has(self.instructionsFrom)",
+            "exactly one of systemPrompt and instructionsFrom is needed",
+            lambda m: (m.system_prompt is None) != (m.instructions_from is None),
+        ),
+    )
 
     provider: Provider = Field(description="Provider of the model; determines the protocol.")
     model: Annotated[str, Field(min_length=1, max_length=253)] = Field(
         description="Name of the model at its provider."
     )
-    system_prompt: Text = Field(description="System prompt of every conversation.")
+    base_url: (
+        Annotated[str, Field(max_length=2048, pattern=r"^https?://[^\s/]+(/\S*)?$")] | None
+    ) = Field(
+        default=None,
+        description=(
+            "Base URL of the model's endpoint. Default: the installation's endpoint for the "
+            "provider, else the public endpoint of anthropic and openai."
+        ),
+    )
+    credentials_ref: CredentialsSelector | None = Field(
+        default=None,
+        description=(
+            "Secret with the provider's key, which must be in the same namespace. Default: key "
+            "apiKey of the Secret kais-anthropic, kais-openai or kais-ollama."
+        ),
+    )
+    system_prompt: Text | None = Field(
+        default=None,
+        description="System prompt of every conversation. Excludes instructionsFrom.",
+    )
+    instructions_from: InstructionsSelector | None = Field(
+        default=None,
+        description="ConfigMap with the system prompt. Excludes systemPrompt.",
+    )
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = Field(
         default=None, description="Sampling temperature. Default: that of the provider."
     )
@@ -158,7 +212,17 @@ class Port(Model):
     ] = Field(default="http", description="Name of the port for Services and probes.")
 
 
-class Container(Model):
+class A2aServer(Model):
+    """The A2A server in a container of your own image."""
+
+    port: Int = Field(ge=1, le=65535, description="Port on which the server listens.")
+    path: Annotated[str, Field(max_length=256, pattern=r"^/([A-Za-z0-9._~-]+/?)*$")] = Field(
+        default="/",
+        description="Path of the server; its agent card is .well-known/agent-card.json below it.",
+    )
+
+
+class Container(ContainerFields):
     """Any image that does the work; it does not need to know kais."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
@@ -193,8 +257,39 @@ class Container(Model):
             },
         ),
     ] = Field(default_factory=list, description="Ports that the process listens on.")
+    a2a: A2aServer | None = Field(
+        default=None,
+        alias="a2a",  # the rule for names would make it a2A
+        description=(
+            "The A2A 1.0 server of the image, in mode Service: missions send it their objective. "
+            "It checks no tickets, so the topology holds for its callers only."
+        ),
+    )
     run_as_user: Annotated[Int, Field(ge=1, le=2**31 - 1)] | None = Field(
         default=None, description="User ID of the process, never root. Default: 65532."
+    )
+
+
+class ApprovalTimeout(StrEnum):
+    """What happens to a tool call that nobody approves in time."""
+
+    DENY = "deny"
+    FAIL = "fail"
+
+
+class ToolApproval(Model):
+    """Whether a person must approve each call of a tool."""
+
+    required: Bool = Field(
+        default=False, description="If true, each call waits for the approval of a person."
+    )
+    timeout: Duration = Field(default="1h", description="How long a call waits for its approval.")
+    on_timeout: ApprovalTimeout = Field(
+        default=ApprovalTimeout.DENY,
+        description=(
+            "What happens after the timeout: deny, the agent is told that the call was denied; "
+            "fail, the attempt fails."
+        ),
     )
 
 
@@ -202,9 +297,15 @@ class Tool(Model):
     """One tool that a mind may call. Without tools a mind can call nothing, not even a shell."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        description="Name of the tool. Unknown tools are reported."
+        description=(
+            "Name of the tool: recall, remember, correct, read_file, write_file or list_files. "
+            "A cell with an unknown tool does not start."
+        )
     )
     config: Tree | None = Field(default=None, description="Settings of the tool.")
+    approval: ToolApproval | None = Field(
+        default=None, description="Approval of the calls by a person. Default: none is needed."
+    )
 
 
 class CellResources(Model):
@@ -273,7 +374,7 @@ class CellTemplateSpec(Model):
     )
 
     mind: Mind | None = Field(
-        default=None, description="An agent of the reference runtime. Excludes container."
+        default=None, description="An agent of the agent runtime. Excludes container."
     )
     container: Container | None = Field(
         default=None, description="A container with your own image. Excludes mind."
@@ -297,6 +398,13 @@ class CellTemplateSpec(Model):
     knowledge: CellKnowledge | None = Field(
         default=None, description="Which knowledge the cell gets."
     )
+    pod_template: PodTemplate | None = Field(
+        default=None,
+        description=(
+            "Fields of the cell's pods in addition to those that kais sets, as in the template of "
+            "a Deployment."
+        ),
+    )
     service_account_name: Reference | None = Field(
         default=None,
         description=(
@@ -317,3 +425,11 @@ class CellTemplateSpec(Model):
         if self.mode is not None:
             return self.mode
         return CellMode.SERVICE if self.mind is not None else CellMode.TASK
+
+    @property
+    def serves_a2a(self) -> bool:
+        """Whether missions and peers send the running cell messages by A2A."""
+        has_server = self.mind is not None or (
+            self.container is not None and self.container.a2a is not None
+        )
+        return self.effective_mode is CellMode.SERVICE and has_server

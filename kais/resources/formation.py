@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kais.resources.base import Column, Model, Resource, Rule, Status
+from kais.resources.base import Column, Model, Resource, Rule, Status, message_column, reason_column
 from kais.resources.cell_template import CellTemplateSpec
 from kais.resources.field_types import (
     Bool,
@@ -263,7 +263,7 @@ class FormationStatus(Status):
     )
     total_cells: Int | None = Field(default=None, ge=0, description="Number of cells in the spec.")
     total_cost: Cost | None = Field(
-        default=None, description="Cost of all cells in US dollars, including deleted ones."
+        default=None, description="Cost of the present cells in US dollars."
     )
     cells: Annotated[
         list[CellSummary],
@@ -293,10 +293,13 @@ class Formation(Resource):
             "Ready",
             "string",
             '.status.conditions[?(@.type=="Ready")].status',
-            "Whether the cell is ready.",
+            "Whether all cells are ready.",
         ),
+        reason_column(),
         Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column("Phase", "string", ".status.phase", "Summary of the formation's state.", priority=1),
+        message_column(),
     )
     SELECTABLE = (".status.phase",)
 

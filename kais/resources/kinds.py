@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kais.errors import InvalidResource, Violation
-from kais.resources.base import Resource
+from kais.resources.base import Model, Resource
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -38,3 +38,12 @@ def read(data: Mapping[str, Any]) -> Resource:
             str(data.get("kind")), [Violation("kind", f"is not a kind of kais: {kinds}")]
         )
     return kind.from_dict(data)
+
+
+def build_validators() -> None:
+    """Build the validators of all models now; otherwise the first use of each model does it."""
+    models: list[type[Model]] = [Model]
+    while models:
+        model = models.pop()
+        model.model_rebuild()
+        models.extend(model.__subclasses__())

@@ -1,11 +1,11 @@
 """KnowledgeScope: the rules for the knowledge of one scope."""
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kais.resources.base import Column, Model, Resource, Rule, Status
+from kais.resources.base import Column, Model, Resource, Rule, Status, message_column, reason_column
 from kais.resources.field_types import Bool, Int, Line, Number, Segment, Share, Timestamp
 from kais.scopes import Level
 
@@ -75,6 +75,10 @@ class Injection(Model):
     min_confidence: Share = Field(default=0.5, description="Minimum confidence of these facts.")
 
 
+Synonym = Annotated[str, Field(min_length=2, max_length=64, pattern=r"^[^\s./:@#,-]+$")]
+SynonymGroup = Annotated[list[Synonym], Field(min_length=2, max_length=16)]
+
+
 class Extraction(Model):
     """Which facts are extracted from runs of this scope."""
 
@@ -141,6 +145,13 @@ class KnowledgeScopeSpec(Model):
         default_factory=Extraction,
         description="How facts are extracted from runs of this scope.",
         json_schema_extra={"default": {}},
+    )
+    synonyms: Annotated[list[SynonymGroup], Field(max_length=100)] = Field(
+        default_factory=list,
+        description=(
+            "Groups of words that find each other in recalls of this scope and of those below it, "
+            "such as [oncall, pager]. One word or identifier each."
+        ),
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
@@ -211,7 +222,9 @@ class KnowledgeScope(Resource):
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the settings are in effect.",
         ),
+        reason_column(),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        message_column(),
     )
     SELECTABLE = (".spec.level",)
 

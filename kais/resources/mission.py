@@ -161,6 +161,23 @@ class KnowledgeUse(Model):
     )
 
 
+class ArtifactRef(Model):
+    """A file that an agent left in the workspace; its content is not part of the status."""
+
+    name: Line = Field(description="Name of the file.")
+    size_bytes: Int = Field(ge=0, description="Size of the file in bytes.")
+    path: Line = Field(
+        description=("Path in the pod. Files below /workspace/private are deleted with the pod.")
+    )
+
+
+class TokenUse(Model):
+    """Tokens that the models of a run used."""
+
+    input: Int = Field(ge=0, description="Tokens of the requests.")
+    output: Int = Field(ge=0, description="Tokens of the answers.")
+
+
 class Acknowledged(Model):
     """The requests in annotations that the operator has accepted, verbatim."""
 
@@ -204,7 +221,26 @@ class MissionStatus(Status):
     result_truncated: Bool | None = Field(
         default=None, description="Whether the result was truncated."
     )
-    cost: Cost | None = Field(default=None, description="Cost of the run in US dollars.")
+    cost: Cost | None = Field(
+        default=None,
+        description=(
+            "Cost of the run's model calls in US dollars, of all attempts. A call whose usage is "
+            "unknown counts with its worst case."
+        ),
+    )
+    tokens: TokenUse | None = Field(
+        default=None, description="Tokens that the run's models used, in all attempts."
+    )
+    turns: Int | None = Field(
+        default=None, ge=0, description="Number of answers of models, in all attempts."
+    )
+    tool_calls: Int | None = Field(
+        default=None, ge=0, description="Number of tool calls, in all attempts."
+    )
+    artifacts: Annotated[list[ArtifactRef], Field(max_length=20)] = Field(
+        default_factory=list,
+        description="Files that the agent wrote in the latest attempt, at most 20.",
+    )
     checks: Annotated[
         list[CheckResult],
         Field(
@@ -260,6 +296,8 @@ class Mission(Resource):
         Column("Facts", "string", ".status.display.facts", "Recalled and extracted facts."),
         Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
+        Column("Run", "string", ".status.runId", "Id of the run.", priority=1),
+        Column("Message", "string", ".status.message", "Why it is in this state.", priority=1),
     )
     SELECTABLE = (".spec.formationRef", ".status.phase", ".status.outcome")
 

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kais.templates import compiler, limits, nodes
+from kais.templates.compiler import is_template
 from kais.templates.limits import Budget, CapExceeded, LeafError, TemplateFailed
 from kais.templates.nodes import FOR, IF, Progress, join, members, no_progress
 
-__all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "render"]
+__all__ = ["Budget", "LeafError", "Progress", "TemplateFailed", "check", "is_template", "render"]
 
 
 def check(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment, Template, meta, nodes, pass_context
-from jinja2.exceptions import TemplateError, TemplateSyntaxError
+from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 from jinja2.runtime import Context
 from jinja2.visitor import NodeTransformer
 
@@ -128,14 +128,36 @@ def error_at(path: str, source: str, message: str, offset: int | None) -> LeafEr
     return LeafError(path, message, line=line, column=column)
 
 
+_UNDEFINED = re.compile(r"'(\w+)' is undefined")
+_OPEN = re.compile(r"end of template.*'end of (print statement|statement block)'")
+
+
+def _unclosed(source: str, message: str) -> tuple[str, int] | None:
+    """Return the message and the offset of an expression that is not closed; None for others."""
+    match = _OPEN.search(message)
+    if match is None:
+        return None
+    begin, end = ("{{", "}}") if match[1] == "print statement" else ("{%", "%}")
+    return f"the expression that begins here is not closed; end it with {end}", source.rfind(
+        begin
+    ) + 1
+
+
 def failure_message(exc: BaseException) -> str:
     """Return a short message for a failure."""
     if isinstance(exc, RecursionError):
         return "is nested too deeply"
     if isinstance(exc, MemoryError):
         return "needs too much memory"
-    text = getattr(exc, "message", None) or str(exc) or type(exc).__name__
-    return str(text)[:500]
+    text = str(getattr(exc, "message", None) or str(exc) or type(exc).__name__)
+    match = _UNDEFINED.fullmatch(text) if isinstance(exc, UndefinedError) else None
+    if match is not None:  # the compiler reported names that are not declared
+        name = match[1]
+        return (
+            f"'{name}' has no value: it is optional and has no default; test it with"
+            f" `{name} is defined`, or write `{name} | default(...)`"
+        )
+    return text[:500]
 
 
 class _MeteringTransformer(NodeTransformer):
@@ -299,7 +321,9 @@ def _compile_with_location(compile_source: Any, source: str, path: str) -> Compi
     except sandbox.LexError as exc:
         raise TemplateFailed([error_at(path, source, str(exc), exc.offset)]) from exc
     except TemplateSyntaxError as exc:
-        raise TemplateFailed([error_at(path, source, exc.message or "", exc.lineno)]) from exc
+        message = exc.message or ""
+        message, offset = _unclosed(source, message) or (message, exc.lineno)
+        raise TemplateFailed([error_at(path, source, message, offset)]) from exc
     except RecursionError as exc:
         raise TemplateFailed([LeafError(path, "is nested too deeply")]) from exc
     except (TemplateError, Refused, ValueError, SyntaxError, MemoryError) as exc:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kais.errors import InvalidResource
 from kais.resources.blueprint import Blueprint
-from kais_cli import errors
+from kais_cli import argument_parsing, errors
 from kais_cli.blueprints import render_requests
+
+if TYPE_CHECKING:
+    from kais_cli.session import Session
 
 
 @dataclass(frozen=True)
@@ -22,14 +25,63 @@ class CompileResult:
     problems: tuple[str, ...] = ()
 
 
-def validate(file: Path) -> Iterator[CompileResult]:
-    """Compile each Blueprint of a file.
+_SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text with manifests, and where it came from."""
+
+    name: str
+    text: str
+
+
+def sources(session: Session, arguments: Sequence[str]) -> Iterator[Source]:
+    """Read files, the files of folders in the order of their names, and standard input for `-`.
+
+    Files of a folder without a Blueprint are skipped.
 
     Raises:
-        UsageError: the file cannot be read, or holds no Blueprint.
+        UsageError: A file cannot be read, or a folder has no Blueprint.
     """
-    for body in load_all(file):
-        subject = f"Blueprint {body.get('metadata', {}).get('name', '(without a name)')} in {file}"
+    for argument in arguments:
+        if argument == STDIN:
+            text = argument_parsing.read_text(session, argument) or ""
+            yield Source("standard input", text)
+        elif Path(argument).is_dir():
+            yield from _in_folder(Path(argument))
+        else:
+            yield Source(argument, render_requests.read_text(Path(argument), subject=argument))
+
+
+def _in_folder(folder: Path) -> Iterator[Source]:
+    has_blueprint = False
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in _SUFFIXES or not path.is_file():
+            continue
+        source = Source(str(path), render_requests.read_text(path, subject=str(path)))
+        if _blueprints(source):
+            has_blueprint = True
+            yield source
+    if not has_blueprint:
+        raise errors.UsageError(
+            f"{folder} holds no file with a Blueprint; its files end in {', '.join(_SUFFIXES)}"
+        )
+
+
+def validate(source: Source) -> Iterator[CompileResult]:
+    """Compile each Blueprint of a source.
+
+    Raises:
+        UsageError: It is not YAML, or holds no Blueprint.
+    """
+    bodies = _blueprints(source)
+    if not bodies:
+        raise errors.UsageError(f"{source.name} holds no object of kind Blueprint")
+    for body in bodies:
+        name = body.get("metadata", {}).get("name", "(without a name)")
+        subject = f"Blueprint {name} in {source.name}"
         try:
             blueprint = Blueprint.from_dict(body)
         except InvalidResource as exc:
@@ -63,10 +115,15 @@ def load_all(file: Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: the file cannot be read, or holds no Blueprint.
     """
-    documents = render_requests.read_yaml(file, subject=str(file))
-    manifests = [
-        body for body in documents if isinstance(body, dict) and body.get("kind") == "Blueprint"
-    ]
+    source = Source(str(file), render_requests.read_text(file, subject=str(file)))
+    manifests = _blueprints(source)
     if not manifests:
         raise errors.UsageError(f"{file} holds no object of kind Blueprint")
     return manifests
+
+
+def _blueprints(source: Source) -> list[dict[str, Any]]:
+    documents = render_requests.parse_yaml(source.text, subject=source.name)
+    return [
+        body for body in documents if isinstance(body, dict) and body.get("kind") == "Blueprint"
+    ]

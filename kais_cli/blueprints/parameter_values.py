@@ -31,6 +31,16 @@ def read(
             raise errors.UsageError(f"--set {item!r} is not name=value")
         declared = by_name.get(name)
         values[name] = rules.parse_text(declared, text) if declared else text
+    validate(parameters, values, subject=subject)
+    return values
+
+
+def validate(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str) -> None:
+    """Require that values are valid.
+
+    Raises:
+        UsageError: The values are invalid; each violation is on a separate line.
+    """
     violations = _check(parameters, values, subject=subject)
     if violations:
         listed = "".join(f"\n  {violation}" for violation in violations)
@@ -38,7 +48,6 @@ def read(
             f"{subject} does not take these parameters:{listed}\n"
             "see `kais blueprint show` for what it takes; nothing was created"
         )
-    return values
 
 
 def _check(

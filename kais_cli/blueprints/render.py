@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kais.resources import base
 from kais_cli import errors
 from kais_cli.blueprints import render_requests
+
+_ALWAYS_FITS = 32_768  # characters of all values; half of what an objective may have
 
 if TYPE_CHECKING:
     from kais.resources.blueprint_revision import BlueprintRevision
@@ -45,6 +48,27 @@ def render(
     if rendering.mission_spec is not None:
         objects.append(_object("Mission", instance, namespace, rendering.mission_spec))
     return objects
+
+
+def require_size(
+    revision: BlueprintRevision, values: Mapping[str, Any], *, instance: str, namespace: str
+) -> None:
+    """Render large values before anything is created, because they may exceed a field.
+
+    Raises:
+        UsageError: A field would be too long; the message names it, its size and its maximum.
+    """
+    if len(json.dumps(values)) <= _ALWAYS_FITS:
+        return
+    try:
+        render(revision, values, instance=instance, namespace=namespace)
+    except errors.UsageError as exc:
+        sizes = "".join(
+            f"\n  parameter {name} has {len(value):,} characters"
+            for name, value in values.items()
+            if isinstance(value, str) and len(value) > _ALWAYS_FITS
+        )
+        raise errors.UsageError(f"{exc}{sizes}\nnothing was created") from exc
 
 
 def _object(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> Body:

@@ -100,10 +100,23 @@ def read_yaml(file: Path, *, subject: str) -> list[Any]:
         UsageError: The file cannot be read, is not YAML, or takes too long, too much memory or too
             many values; the message names the file and the limit.
     """
+    return parse_yaml(read_text(file, subject=subject), subject=subject)
+
+
+def read_text(file: Path, *, subject: str) -> str:
+    """Read a file.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.UsageError(f"cannot read {subject}: {exc}") from exc
+
+
+def parse_yaml(text: str, *, subject: str) -> list[Any]:
+    """Parse all documents of a YAML or JSON text, as `read_yaml` does."""
     request = {"op": "read_yaml", "text": text}
     answer = _ask(request, f"reading {subject}", advice="make the file simpler")
     if "refused" in answer:
@@ -134,4 +147,9 @@ def _usage_errors(subject: str, advice: str = "make that leaf simpler") -> Itera
             "worker": f"broke its process ({exc})",
         }[exc.cap]
         location = f", at {exc.leaf}" if exc.leaf else ""
+        if exc.cap == "time" and (exc.leaf or "").startswith("parameter "):
+            advice = (
+                "its pattern does not end on this value, which may be valid or not: make the"
+                " pattern simpler, without repetitions inside repetitions such as (a+)+"
+            )
         raise errors.UsageError(f"{subject} {problem}{location}; {advice}") from None

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from knowledge_client.models import BlueprintStats, Counts
 
 
+_LEGEND = """
+EXCLUDED runs were cancelled, or the cluster could not run them; they do not count.
+CI95 is the 95 % confidence interval of the success rate.
+"""
+
+
 def fetch_stats(session: Session, name: str) -> BlueprintStats:
     """Fetch the statistics from the ledger, which keeps those of deleted blueprints.
 
@@ -35,7 +41,7 @@ def format_stats(stats: BlueprintStats, *, name: str, namespace: str) -> str:
     headers = (
         "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
     )  # fmt: skip
-    parts = [f"{name} in {namespace}\n\n", output.format_table(headers, [_row(stats)])]
+    parts = [f"{name} in {namespace}\n\n", output.format_table(headers, [_row(stats)]), _LEGEND]
     if stats.median_duration_s is not None:
         parts.append(f"\nmedian duration: {stats.median_duration_s:.1f} s\n")
     if stats.last_used is not None:

@@ -1,1 +1,1 @@
-"""The cluster port over kr8s, and what the commands read and write through it."""
+"""The cluster port over HTTP, and what the commands read and write through it."""

@@ -1,24 +1,21 @@
-"""Implements the cluster port with kr8s. Only this module imports kr8s, which takes a second."""
+"""Implements the cluster port over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
-import tempfile
-import warnings
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import kr8s
-from kr8s.asyncio.objects import Pod
-
 from kais import labels as kais_labels
 from kais.resources import base, kinds
+from kais_cli import errors
+from kais_cli.cluster import kubeconfig_login
 from kais_cli.cluster import logs as cluster_logs
 from kais_cli.cluster import watch as cluster_watch
-from kais_cli.cluster.event_loop_thread import EventLoopThread
+from kais_cli.cluster.api_server import ApiServer, ResponseError, read_object
+from kais_cli.cluster.blocking_portal import BlockingPortal
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Body, Change, Target
 
@@ -41,28 +38,20 @@ _BUILTIN_KINDS = {
 
 
 class KubernetesCluster:
-    """A cluster reached with a kubeconfig; logs in at once.
+    """A cluster reached with a kubeconfig.
 
     Raises:
-        Unreachable: no usable kubeconfig, or the API server does not answer.
+        Unreachable: The kubeconfig is not usable.
     """
 
     def __init__(self, kubeconfig: str | None, *, context: str | None = None) -> None:
-        self._event_loop = EventLoopThread()
-        try:
-            with _temporary_key_files():
-                self._api = self._run(_log_in(kubeconfig, context), "log in")
-        except kubernetes_api.KUBECONFIG_ERRORS as exc:
-            raise kubernetes_api.bad_kubeconfig(exc) from exc
+        self._api = ApiServer(lambda: kubeconfig_login.read(kubeconfig, context=context))
+        self._event_loop = BlockingPortal()
 
     @property
     def namespace(self) -> str:
         """The namespace of the context in use, `default` when it names none."""
-        auth = self._api.auth
-        if not auth.active_context:
-            return str(auth.namespace)
-        context = auth.kubeconfig.get_context(auth.active_context)
-        return str(context.get("namespace") or "default")
+        return self._api.login.namespace
 
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
         """Read one object, None when there is none."""
@@ -70,12 +59,12 @@ class KubernetesCluster:
         call = self._call("GET", version, f"{plural}/{name}", namespace=namespace)
         try:
             return self._event_loop.run(call)
-        except kr8s.ServerError as exc:
+        except ResponseError as exc:
             if kubernetes_api.is_missing(exc):
                 return None
-            raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+            raise self._translate(exc, f"get {kind}/{namespace}/{name}") from exc
         except kubernetes_api.API_ERRORS as exc:
-            raise kubernetes_api.translate(exc, f"get {kind}/{namespace}/{name}") from exc
+            raise self._translate(exc, f"get {kind}/{namespace}/{name}") from exc
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
         """Read all objects of a kind in a namespace, or in all; `labels` is a selector."""
@@ -135,11 +124,11 @@ class KubernetesCluster:
         operation = f"delete {kind}/{namespace}/{name}" if namespace else f"delete {kind}/{name}"
         try:
             self._event_loop.run(call)
-        except kr8s.ServerError as exc:
+        except ResponseError as exc:
             if not kubernetes_api.is_missing(exc):
-                raise kubernetes_api.translate(exc, operation) from exc
+                raise self._translate(exc, operation) from exc
         except kubernetes_api.API_ERRORS as exc:
-            raise kubernetes_api.translate(exc, operation) from exc
+            raise self._translate(exc, operation) from exc
 
     def logs(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
@@ -174,12 +163,13 @@ class KubernetesCluster:
 
     def version(self) -> str:
         """Return the version of the API server."""
-        return str(self._run(self._api.version(), "ask for the version")["gitVersion"])
+        return self._run(self._api.version(), "ask for the version")
 
     def watch(self, targets: Sequence[Target]) -> Iterator[Change | None]:
         """Yield each target that exists, then every change, and None at least every second."""
         for target in targets:
             path_of(target.kind)
+        operation = f"watch {', '.join(_describe(target) for target in targets)}"
         queue: asyncio.Queue[Change] = asyncio.Queue()
         watches = [
             self._event_loop.run(_start(cluster_watch.follow(self._api, target, queue)))
@@ -187,10 +177,30 @@ class KubernetesCluster:
         ]
         try:
             while True:
-                yield self._event_loop.run(cluster_watch.next_change(queue))
+                change = cluster_watch.next_item(queue, watches)
+                yield self._run(change, operation)
         finally:
             for task in watches:
                 self._event_loop.run(_stop(task))
+
+    def watch_list(
+        self, kind: str, namespace: str | None, *, labels: str = ""
+    ) -> Iterator[Sequence[Body]]:
+        """Yield all objects of a kind, then each one that is created, changed or deleted."""
+        # A refused list fails here; later failures of the connection are retried.
+        self.list(kind, namespace, labels=labels)
+        operation = f"watch {path_of(kind)[1]} in {namespace or 'all namespaces'}"
+        queue: asyncio.Queue[Sequence[Body]] = asyncio.Queue()
+        collection = cluster_watch.Collection(kind, namespace, labels)
+        task = self._event_loop.run(_start(cluster_watch.follow_list(self._api, collection, queue)))
+        try:
+            while True:
+                change = cluster_watch.next_item(queue, [task])
+                bodies = self._run(change, operation)
+                if bodies is not None:
+                    yield bodies
+        finally:
+            self._event_loop.run(_stop(task))
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
         """Request a token that is valid for ten minutes; None without such a ServiceAccount."""
@@ -204,39 +214,48 @@ class KubernetesCluster:
         try:
             call = self._call("POST", "v1", url, namespace=namespace, json=body)
             return str(self._event_loop.run(call)["status"]["token"])
-        except kr8s.ServerError as exc:
+        except ResponseError as exc:
             if kubernetes_api.is_missing(exc):
                 return None
-            raise kubernetes_api.translate(exc, operation) from exc
+            raise self._translate(exc, operation) from exc
         except kubernetes_api.API_ERRORS as exc:
-            raise kubernetes_api.translate(exc, operation) from exc
+            raise self._translate(exc, operation) from exc
+
+    def login_token(self) -> str | None:
+        """Return the token of the kubeconfig or of its credential plugin, if there is one."""
+        return self._api.login.token
 
     @contextmanager
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
-        """Open a local address that leads to a pod's port, closed with the block.
+        """Open a local address that leads to a pod's port, closed with the block."""
+        from kais_cli.cluster import port_forward  # noqa: PLC0415 (kr8s loads for 0.3 s)
 
-        Tries the connection once first, because kr8s would retry a refused one forever.
-        """
         operation = f"forward a port to Pod/{namespace}/{pod}"
-        self._run(_try_forward(self._api, namespace, pod, port), operation)
-        body = {"metadata": {"name": pod, "namespace": namespace}}
-        forwarding = Pod(body, api=self._api).portforward(port, local_port="auto")
-        local = self._run(_open_forward(forwarding), operation)
+        try:
+            forwarding = port_forward.forward(self._api, namespace, pod, port)
+            local = self._event_loop.run(forwarding.__aenter__())
+        except port_forward.FORWARD_ERRORS as exc:
+            raise port_forward.translate(exc, operation) from exc
         try:
             yield f"http://127.0.0.1:{local}"
         finally:
-            self._event_loop.run(_close_forward(forwarding))
+            self._event_loop.run(forwarding.__aexit__(None, None, None))
 
     def close(self) -> None:
         """Close the connections; not required before the process exits."""
-        self._event_loop.run(_close(self._api))
+        self._event_loop.run(self._api.close())
         self._event_loop.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, _Result], operation: str) -> _Result:
         try:
             return self._event_loop.run(coroutine)
         except kubernetes_api.API_ERRORS as exc:
-            raise kubernetes_api.translate(exc, operation) from exc
+            raise self._translate(exc, operation) from exc
+
+    def _translate(self, failure: Exception, operation: str) -> errors.CliError:
+        login = self._api.login
+        server = f"the API server {login.server}, of {login.source},"
+        return kubernetes_api.translate(failure, operation, server=server)
 
     async def _call(
         self, method: str, version: str, url: str, *, namespace: str | None = None, **options: Any
@@ -244,7 +263,7 @@ class KubernetesCluster:
         async with self._api.call_api(
             method, version=version, namespace=namespace, url=url, timeout=_TIMEOUT_S, **options
         ) as response:
-            return dict(response.json())
+            return read_object(response)
 
 
 def path_of(kind: str) -> tuple[str, str]:
@@ -254,20 +273,13 @@ def path_of(kind: str) -> tuple[str, str]:
     return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
 
 
+def _describe(target: Target) -> str:
+    return f"{target.kind}/{target.namespace}/{target.name}"
+
+
 def _write_params(*, dry_run: bool) -> dict[str, str]:
     params = {"fieldManager": kais_labels.MANAGER_CLI}
     return params | ({"dryRun": "All"} if dry_run else {})
-
-
-async def _log_in(kubeconfig: str | None, context: str | None) -> Any:
-    with warnings.catch_warnings():
-        # kr8s warns of a server version that it was not tested with; ours are stable APIs.
-        warnings.simplefilter("ignore")
-        return await kr8s.asyncio.api(kubeconfig=kubeconfig, context=context)
-
-
-async def _close(api: Any) -> None:
-    await api._session.aclose()  # noqa: SLF001 - kr8s has no way to close an Api
 
 
 async def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -276,30 +288,3 @@ async def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
-
-
-async def _try_forward(api: Any, namespace: str, pod: str, port: int) -> None:
-    url = f"pods/{pod}/portforward"
-    params = {"ports": str(port)}
-    async with api.open_websocket(version="v1", namespace=namespace, url=url, params=params):
-        return
-
-
-async def _open_forward(forwarding: Any) -> int:
-    return int(await forwarding.__aenter__())
-
-
-async def _close_forward(forwarding: Any) -> None:
-    await forwarding.__aexit__(None, None, None)
-
-
-@contextmanager
-def _temporary_key_files() -> Iterator[None]:
-    """Remove the key files that kr8s writes for an inline kubeconfig when the process exits."""
-    folder = tempfile.TemporaryDirectory(prefix="kais-")
-    atexit.register(folder.cleanup)
-    original_tempdir, tempfile.tempdir = tempfile.tempdir, folder.name
-    try:
-        yield
-    finally:
-        tempfile.tempdir = original_tempdir

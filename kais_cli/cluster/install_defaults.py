@@ -45,6 +45,11 @@ class Release:
         """Name of the Role by which people reach the service."""
         return f"{self.name}-people"
 
+    @property
+    def knowledge_admin(self) -> str:
+        """Name of the ServiceAccount of administrators of the service, and of the Role for it."""
+        return f"{self.knowledge}-admin"
+
     def __str__(self) -> str:
         """Write it as KAIS_RELEASE takes it."""
         return f"{self.namespace}/{self.name}"

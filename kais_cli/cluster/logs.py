@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
-import kr8s
+from kais_cli.cluster.api_server import ApiServer, ResponseError
 
 _NOT_STARTED = 400
 """The API server's answer while a container has not been started yet."""
 
 
 async def read(
-    api: Any, namespace: str, pod: str, *, params: Mapping[str, str]
+    api: ApiServer, namespace: str, pod: str, *, params: Mapping[str, str]
 ) -> AsyncIterator[str]:
     """Yield pieces of a container's log; with follow, until the container ends."""
     try:
@@ -27,8 +26,8 @@ async def read(
         ) as response:
             async for piece in response.aiter_text():
                 yield piece
-    except kr8s.ServerError as exc:
-        if exc.response is None or exc.response.status_code != _NOT_STARTED:
+    except ResponseError as exc:
+        if exc.status_code != _NOT_STARTED:
             raise
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kais_cli import errors
@@ -15,6 +18,36 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 
+_GROUPS = {
+    "Blueprint": "blueprint",
+    "BlueprintInstance": "instance",
+    "Formation": "formation",
+    "Cell": "cell",
+    "Mission": "mission",
+}
+"""The group of commands about each kind."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The objects of a list: those of one namespace or of all, with some labels or with any.
+
+    With `watch`, each object that changes is written again, until the user interrupts.
+    """
+
+    all_namespaces: bool = False
+    labels: str = ""
+    watch: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a list for people; `row` formats the cells of one object."""
+
+    headers: Sequence[str]
+    row: Callable[[Body], Sequence[object]]
+
+
 def get(session: Session, kind: str, name: str) -> Body:
     """Read one object.
 
@@ -24,22 +57,81 @@ def get(session: Session, kind: str, name: str) -> Body:
     body = session.cluster.get(kind, session.namespace, name)
     if body is None:
         raise errors.Refused(
-            f"{kind}/{session.namespace}/{name} does not exist; see `kais {kind.lower()} list`"
+            f"{kind}/{session.namespace}/{name} does not exist; {_advice(session, kind, name)}"
         )
     return body
 
 
+def _advice(session: Session, kind: str, name: str) -> str:
+    """Return what to do about a missing object, as far as the user may look for the reason."""
+    namespaces: list[str] = []
+    elsewhere: list[str] = []
+    with contextlib.suppress(errors.CliError):
+        namespaces = [body["metadata"]["name"] for body in session.cluster.list("Namespace")]
+    if namespaces and session.namespace not in namespaces:
+        close = difflib.get_close_matches(session.namespace, namespaces, n=1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        return (
+            f"there is no namespace {session.namespace}; {suggestion}`kubectl create namespace"
+            f" {session.namespace}` creates it"
+        )
+    with contextlib.suppress(errors.CliError):
+        elsewhere = [
+            body["metadata"]["namespace"]
+            for body in session.cluster.list(kind)
+            if body["metadata"]["name"] == name
+        ]
+    if elsewhere:
+        return f"it exists in {', '.join(elsewhere)}: add -n {elsewhere[0]}"
+    return f"see `kais {_GROUPS[kind]} list`"
+
+
 def write_list(
-    session: Session, kind: str, form: Format, *, table: Callable[[Sequence[Body]], str]
+    session: Session, kind: str, form: Format, selection: Selection, *, table: Table
 ) -> ExitStatus:
-    """Write all objects of a kind; `table` formats them for people."""
-    bodies = session.cluster.list(kind, session.namespace)
+    """Write the selected objects of a kind; `table` formats them for people.
+
+    Raises:
+        UsageError: A watch in a form that is one document: JSON or YAML.
+    """
+    namespace = None if selection.all_namespaces else session.namespace
+    if selection.watch:
+        return _watch_list(session, kind, form, selection, table=table)
+    bodies = session.cluster.list(kind, namespace, labels=selection.labels)
     if form is Format.NAME:
         session.write(output.format_names(bodies, kind=kind))
     elif form is not Format.TABLE:
         session.write(output.dump([output.without_managed_fields(body) for body in bodies], form))
     elif not bodies:
-        session.note(f"no {kind.lower()}s in namespace {session.namespace}")
+        place = f"in namespace {namespace}" if namespace else "in any namespace"
+        labels = f" with the labels {selection.labels}" if selection.labels else ""
+        session.note(f"no {_GROUPS[kind]}s{labels} {place}")
     else:
-        session.write(table(bodies))
+        columns = _columns(table, selection)
+        session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))
     return ExitStatus.SUCCEEDED
+
+
+def _watch_list(
+    session: Session, kind: str, form: Format, selection: Selection, *, table: Table
+) -> ExitStatus:
+    if form not in (Format.TABLE, Format.NAME):
+        raise errors.UsageError(f"--watch writes a table or names; leave out -o {form}")
+    namespace = None if selection.all_namespaces else session.namespace
+    columns = _columns(table, selection)
+    for bodies in session.cluster.watch_list(kind, namespace, labels=selection.labels):
+        if form is Format.NAME:
+            session.write(output.format_names(bodies, kind=kind))
+        else:
+            session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))
+        session.environment.write()
+    return ExitStatus.SUCCEEDED
+
+
+def _columns(table: Table, selection: Selection) -> output.Columns:
+    return output.Columns([*(["NAMESPACE"] if selection.all_namespaces else []), *table.headers])
+
+
+def _row(body: Body, table: Table, selection: Selection) -> list[object]:
+    namespace = [body["metadata"]["namespace"]] if selection.all_namespaces else []
+    return [*namespace, *table.row(body)]

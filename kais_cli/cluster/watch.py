@@ -1,71 +1,161 @@
-"""Watch one object by name: list, watch from that version, and repeat after a lost connection."""
+"""Watch one object or a list: list, watch from that version, repeat after a lost connection."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import httpx
 
 from kais.resources import base, kinds
+from kais_cli.cluster.api_server import ApiServer, ResponseError, read_object
 from kais_cli.error_messages import kubernetes_api
-from kais_cli.ports import Change, Target
+from kais_cli.ports import Body, Change, Target
 
+_Item = TypeVar("_Item")
 _POLL_S = 1.0
+_TRANSIENT = (httpx.codes.GONE, httpx.codes.TOO_MANY_REQUESTS)
+"""Refusals of a request that is accepted later: the version is too old, or too many requests."""
 _WATCH_S = 300  # seconds after which the API server ends a watch, and a new one starts
 _RECONNECT_DELAY_S = 1.0  # seconds between a lost connection and the next try
 
 
-async def next_change(queue: asyncio.Queue[Change]) -> Change | None:
-    """Return the next change, or None if there is none within a second."""
+@dataclass(frozen=True)
+class Collection:
+    """The objects of a kind in a namespace, or in all, that have some labels, or any."""
+
+    kind: str
+    namespace: str | None
+    labels: str = ""
+
+
+async def next_item(
+    queue: asyncio.Queue[_Item], watches: Sequence[asyncio.Task[None]]
+) -> _Item | None:
+    """Return the next item, or None if there is none within a second.
+
+    Raises:
+        ResponseError: The API server has refused one of the watches.
+    """
     try:
         return await asyncio.wait_for(queue.get(), _POLL_S)
     except TimeoutError:
+        for task in watches:
+            if task.done():
+                task.result()
         return None
 
 
-async def follow(api: Any, target: Target, queue: asyncio.Queue[Change]) -> None:
-    """Put the current target and all its changes into the queue, until cancelled."""
+async def follow(api: ApiServer, target: Target, queue: asyncio.Queue[Change]) -> None:
+    """Put the current target and all its changes into the queue, until cancelled.
+
+    Raises:
+        ResponseError: The API server refuses the watch, and would again.
+    """
     exists = False
+    request = _request(
+        target.kind, target.namespace, {"fieldSelector": f"metadata.name={target.name}"}
+    )
     while True:
         try:
-            version, items = await _list(api, target)
+            version, items = await _list(api, request)
             if items or exists:
                 await queue.put(Change(target, items[0] if items else None))
             exists = bool(items)
-            async for body in _changes(api, target, version):
-                exists = body is not None
-                await queue.put(Change(target, body))
-        except kubernetes_api.API_ERRORS:  # the next list shows whether changes were missed
+            async for event in _events(api, request, version):
+                exists = event["type"] != "DELETED"
+                await queue.put(Change(target, event["object"] if exists else None))
+        except kubernetes_api.API_ERRORS as exc:
+            _raise_if_final(exc)
+            # The next list shows whether changes were missed.
             await asyncio.sleep(_RECONNECT_DELAY_S)
 
 
-def _call(api: Any, target: Target, **options: Any) -> Any:
-    params = {"fieldSelector": f"metadata.name={target.name}", **options.pop("params", {})}
-    return api.call_api(
-        "GET",
-        version=base.API_VERSION,
-        namespace=target.namespace,
-        url=kinds.BY_NAME[target.kind].PLURAL,
-        params=params,
-        **options,
-    )
+async def follow_list(
+    api: ApiServer, collection: Collection, queue: asyncio.Queue[Sequence[Body]]
+) -> None:
+    """Put the objects of a collection, then each change, into the queue, until cancelled.
+
+    Raises:
+        ResponseError: The API server refuses the watch, and would again.
+    """
+    selector = {"labelSelector": collection.labels} if collection.labels else {}
+    request = _request(collection.kind, collection.namespace, selector)
+    versions: dict[str, str] = {}  # by UID, to put only what changed while the watch was lost
+    while True:
+        try:
+            list_version, items = await _list(api, request)
+            changed = [body for body in items if versions.get(_uid(body)) != _version(body)]
+            versions |= {_uid(body): _version(body) for body in changed}
+            if changed:
+                await queue.put(changed)
+            async for event in _events(api, request, list_version):
+                body = event["object"]
+                versions[_uid(body)] = _version(body)
+                await queue.put([body])
+        except kubernetes_api.API_ERRORS as exc:
+            _raise_if_final(exc)
+            await asyncio.sleep(_RECONNECT_DELAY_S)  # the next list shows what was missed
 
 
-async def _list(api: Any, target: Target) -> tuple[str, list[dict[str, Any]]]:
-    async with _call(api, target, timeout=30) as response:
-        body = response.json()
-    kind = {"apiVersion": base.API_VERSION, "kind": target.kind}
+def _raise_if_final(failure: Exception) -> None:
+    """Raise a refusal that another try would not change."""
+    if not isinstance(failure, ResponseError) or failure.status_code in _TRANSIENT:
+        return
+    if not httpx.codes.is_server_error(failure.status_code):
+        raise failure
+
+
+def _uid(body: Body) -> str:
+    return str(body["metadata"]["uid"])
+
+
+def _version(body: Body) -> str:
+    return str(body["metadata"]["resourceVersion"])
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request for the objects of a kind: the kind, and the options of `call_api`."""
+
+    kind: str
+    options: dict[str, Any]
+    params: dict[str, str]
+
+
+def _request(kind: str, namespace: str | None, selector: dict[str, str]) -> _Request:
+    options = {
+        "version": base.API_VERSION,
+        "namespace": namespace,
+        "url": kinds.BY_NAME[kind].PLURAL,
+    }
+    return _Request(kind, options, selector)
+
+
+async def _list(api: ApiServer, request: _Request) -> tuple[str, list[Body]]:
+    async with api.call_api(
+        "GET", params=request.params, timeout=30, **request.options
+    ) as response:
+        body = read_object(response)
+    kind = {"apiVersion": base.API_VERSION, "kind": request.kind}
     return body["metadata"]["resourceVersion"], [kind | item for item in body["items"]]
 
 
-async def _changes(api: Any, target: Target, version: str) -> Any:
+async def _events(api: ApiServer, request: _Request, version: str) -> AsyncIterator[Body]:
+    """Yield the events of a watch; ends when the version is too old, so that the caller lists."""
     params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_S)}
     timeout = httpx.Timeout(30, read=_WATCH_S + 30)
-    async with _call(api, target, params=params, stream=True, timeout=timeout) as response:
+    async with api.call_api(
+        "GET", params=request.params | params, stream=True, timeout=timeout, **request.options
+    ) as response:
         async for line in response.aiter_lines():
-            event = json.loads(line)
-            if event["type"] == "ERROR":  # the version is too old: read again
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError as exc:  # the connection ended within an event
+                raise httpx.RemoteProtocolError("incomplete event of a watch") from exc
+            if event["type"] == "ERROR":
                 return
-            yield None if event["type"] == "DELETED" else event["object"]
+            yield event

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kais.resources import base
 from kais.resources.blueprint import Blueprint
-from kais_cli.blueprints import lookup, parameter_values
+from kais_cli.blueprints import instances, lookup, parameter_values
 from kais_cli.blueprints import render as blueprints_render
 from kais_cli.cluster import resource_access
-from kais_cli.commands.options import DryRun, Output, ParameterValues, Timeout
+from kais_cli.commands.options import (
+    AllNamespaces,
+    DryRun,
+    Output,
+    ParameterValues,
+    Selector,
+    Timeout,
+    Watch,
+    object_name,
+)
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, output, tables
 from kais_cli.views.output import Format
 
-app = group("blueprint", "Use blueprints.")
+app = group("blueprint", "Use and manage blueprints.")
 
-Name = Annotated[str, typer.Argument(help="Name of the Blueprint.")]
+Name = Annotated[
+    str, typer.Argument(help="Name of the Blueprint.", callback=object_name("Blueprint"))
+]
 Values = Annotated[
     Path | None,
     typer.Option("--values", help="YAML or JSON file of parameters; --set takes precedence."),
@@ -32,15 +42,21 @@ Revision = Annotated[
 
 
 @command(app, "list")
-def list_blueprints(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+def list_blueprints(
+    session: Session,
+    output_: Output = Format.TABLE,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    watch: Watch = False,
+) -> ExitStatus:
     """List the blueprints of a namespace."""
     now = session.environment.now()
-    return resource_access.write_list(
-        session,
-        "Blueprint",
-        output_,
-        table=lambda bodies: tables.format_blueprints(map(Blueprint.from_dict, bodies), now=now),
+    table = resource_access.Table(
+        tables.BLUEPRINT_HEADERS,
+        lambda body: tables.blueprint_row(Blueprint.from_dict(body), now=now),
     )
+    selection = resource_access.Selection(all_namespaces, selector, watch)
+    return resource_access.write_list(session, "Blueprint", output_, selection, table=table)
 
 
 @command(app, "show")
@@ -105,7 +121,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Use a blueprint, follow its mission, and print the result and the facts it stored.
+    """Use a blueprint, follow its mission, and print its result, recalled and new facts.
 
     The exit status reflects the outcome. The default name is `<blueprint>-<5 characters>`.
     `--revision` pins the instance to that revision.
@@ -118,10 +134,14 @@ def use(  # noqa: PLR0913 (one argument per option)
         file=values_,
         subject=_subject(session, blueprint),
     )
-    body = _instance(
-        session,
+    instance_name = name or report.generate_instance_name(session, blueprint)
+    blueprints_render.require_size(
+        revision_object, resolved_values, instance=instance_name, namespace=session.namespace
+    )
+    body = instances.manifest(
+        session.namespace,
         blueprint,
-        name or report.generate_instance_name(session, blueprint),
+        instance_name,
         resolved_values,
         revision=revision,
     )
@@ -143,22 +163,3 @@ def use(  # noqa: PLR0913 (one argument per option)
 
 def _subject(session: Session, name: str) -> str:
     return f"Blueprint/{session.namespace}/{name}"
-
-
-def _instance(
-    session: Session,
-    blueprint: str,
-    name: str,
-    parameter_values: dict[str, Any],
-    *,
-    revision: int | None,
-) -> dict[str, Any]:
-    reference: dict[str, Any] = {"name": blueprint}
-    if revision is not None:
-        reference["revision"] = revision
-    return {
-        "apiVersion": base.API_VERSION,
-        "kind": "BlueprintInstance",
-        "metadata": {"name": name, "namespace": session.namespace},
-        "spec": {"blueprintRef": reference, "parameters": parameter_values},
-    }

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kais_cli.blueprints import diff as blueprints_diff
-from kais_cli.blueprints import manifests, revisions
+from kais_cli.blueprints import gitops, manifests, revisions
 from kais_cli.blueprints import stats as blueprints_stats
 from kais_cli.commands.blueprint import Name, app
 from kais_cli.commands.options import DryRun, Output
@@ -25,19 +25,27 @@ File = Annotated[
 @command(app, "validate", needs_cluster=False)
 def validate(
     session: Session,
-    file: Annotated[
-        Path, typer.Option("--file", "-f", help="YAML or JSON file with one or more Blueprints.")
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="YAML or JSON file with Blueprints, a folder of such files, or - for standard"
+            " input; may be repeated.",
+        ),
     ],
 ) -> ExitStatus:
-    """Compile the blueprints of a file without a cluster and report every error."""
+    """Compile the blueprints of files without a cluster and report every error."""
     status = ExitStatus.SUCCEEDED
-    for verdict in manifests.validate(file):
-        if verdict.problems:
-            status = ExitStatus.USAGE
-            listed = "".join(f"\n  {problem}" for problem in verdict.problems)
-            session.note(f"error: {verdict.subject} does not compile:{listed}")
-        else:
-            session.write(f"{verdict.subject}: {verdict.message}\n")
+    for source in manifests.sources(session, files):
+        for verdict in manifests.validate(source):
+            if verdict.problems:
+                status = ExitStatus.USAGE
+                listed = "".join(f"\n  {problem}" for problem in verdict.problems)
+                session.note(f"error: {verdict.subject} does not compile:{listed}")
+            else:
+                session.write(f"{verdict.subject}: {verdict.message}\n")
     return status
 
 
@@ -113,8 +121,14 @@ def rollback(
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Restore the template of an earlier revision, which then serves."""
+    """Restore the template of an earlier revision, which new instances then get."""
     updated, number, changes = revisions.roll_back(session, name, target=to, dry_run=dry_run)
+    manager = gitops.manager_of(updated)
+    if manager is not None:
+        session.note(
+            f"warning: {manager} manages Blueprint/{session.namespace}/{name} and will undo this;"
+            " restore the template in its source as well"
+        )
     if output_ is not Format.TABLE:
         session.write(tables.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED

@@ -57,3 +57,19 @@ def env(session: Session) -> ExitStatus:
         "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     )
     return ExitStatus.SUCCEEDED
+
+
+@command(app, "load", needs_cluster=False)
+def load(
+    session: Session,
+    image: Annotated[
+        str,
+        typer.Argument(
+            help="An image of Docker, Podman or buildah, or a file that `docker save` wrote."
+        ),
+    ],
+) -> ExitStatus:
+    """Load an image of this machine into the cluster, so that cells can use it."""
+    clusters = session.environment.open_clusters()
+    clusters.load_named_image(image, report=session.note)
+    return ExitStatus.SUCCEEDED

@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from kais_cli import errors
+from kais_cli.completion import shells
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
-
-_SHELLS = ("bash", "zsh", "fish")
-
 
 app = group("completion", "")
 
@@ -20,13 +18,13 @@ app = group("completion", "")
 def completion(
     session: Session, shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]
 ) -> ExitStatus:
-    """Print the completion script of a shell: load it with `source <(kais completion bash)`."""
-    from typer import completion as scripts  # noqa: PLC0415 (only for this command)
+    """Print the completion script of a shell: load it with `source <(kais completion bash)`.
 
-    if shell not in _SHELLS:
-        raise errors.UsageError(f"no completion for {shell}; there is {', '.join(_SHELLS)}")
-    script = scripts.get_completion_script(  # type: ignore[attr-defined]
-        prog_name="kais", complete_var="_KAIS_COMPLETE", shell=shell
-    )
-    session.environment.stdout.write(f"{script}\n")
+    It completes commands and options, and from the cluster names, namespaces, parameters and their
+    values. `kubectl kais` completes by itself if kubectl completes.
+    """
+    script = shells.SCRIPTS.get(shell)
+    if script is None:
+        raise errors.UsageError(f"no completion for {shell}; there is {', '.join(shells.SCRIPTS)}")
+    session.environment.stdout.write(script)
     return ExitStatus.SUCCEEDED

@@ -10,7 +10,7 @@ from kais.resources.cell import Cell
 from kais.resources.formation import MAX_REPLICAS, Formation
 from kais_cli import errors
 from kais_cli.cluster import formation_scaling, resource_access
-from kais_cli.commands.options import DryRun, Output
+from kais_cli.commands.options import AllNamespaces, DryRun, Output, Selector, Watch, object_name
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 from kais_cli.views import formation, output, tables
@@ -19,19 +19,26 @@ from kais_cli.views.output import Format
 
 app = group("formation", "Inspect and scale formations.")
 
-Name = Annotated[str, typer.Argument(help="Name of the Formation.")]
+Name = Annotated[
+    str, typer.Argument(help="Name of the Formation.", callback=object_name("Formation"))
+]
 
 
 @command(app, "list")
-def list_formations(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+def list_formations(
+    session: Session,
+    output_: Output = Format.TABLE,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    watch: Watch = False,
+) -> ExitStatus:
     """List the formations of a namespace."""
     now = session.environment.now()
-    return resource_access.write_list(
-        session,
-        "Formation",
-        output_,
-        table=lambda bodies: formation.format_list(map(Formation.from_dict, bodies), now=now),
+    table = resource_access.Table(
+        formation.HEADERS, lambda body: formation.row(Formation.from_dict(body), now=now)
     )
+    selection = resource_access.Selection(all_namespaces, selector, watch)
+    return resource_access.write_list(session, "Formation", output_, selection, table=table)
 
 
 @command(app, "show")

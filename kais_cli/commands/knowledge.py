@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kais_cli import argument_parsing, errors
 from kais_cli.commands.options import Listed, Output
+from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import detail_view, output_formats, tables
 from kais_cli.knowledge import scope_context, time_parsing
 from kais_cli.session import Session, command, group
+from kais_cli.settings import Identity
 from kais_cli.views import output
 from kais_cli.views.output import Format, Listing
 
@@ -23,22 +27,49 @@ if TYPE_CHECKING:
 
 app = group("knowledge", "Query and manage facts.")
 
+
+@app.callback()
+def choose_identity(
+    ctx: typer.Context,
+    identity: Annotated[
+        Identity,
+        typer.Option(
+            "--as",
+            envvar="KAIS_KNOWLEDGE_AS",
+            help="Who you are at the service: the namespace's account, the administrator of the"
+            " release, or the user of your kubeconfig.",
+        ),
+    ] = Identity.NAMESPACE,
+) -> None:
+    """Query and manage facts."""
+    environment = ctx.find_object(Environment) or Environment()
+    chosen = replace(environment.settings, knowledge_identity=identity)
+    ctx.obj = replace(environment, settings=chosen)
+
+
 Scope = Annotated[
     str | None,
     typer.Option(
         help="Scope: a path (realm:demo/formation:x), or a Blueprint's name in the namespace."
     ),
 ]
+Below = Annotated[
+    bool, typer.Option("--below", help="Also the scopes below --scope that you may read.")
+]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of facts.")]
 AllPages = Annotated[bool, typer.Option("--all", help="List every page.")]
 ValidAt = Annotated[
-    str | None, typer.Option(help=f"Only facts that were valid at this time. {time_parsing.HELP}")
+    str | None,
+    typer.Option(
+        metavar="TIME", help=f"Only facts that were valid at this time. {time_parsing.HELP}"
+    ),
 ]
 KnownAt = Annotated[
     str | None,
     typer.Option(
+        metavar="TIME",
         help="Answer as of this time: what was recorded and not yet closed then. "
-        f"{time_parsing.HELP}"
+        f"{time_parsing.HELP}",
     ),
 ]
 Cursor = Annotated[str | None, typer.Option(help="Cursor returned by the previous page.")]
@@ -55,6 +86,7 @@ def recall(  # noqa: PLR0913 (one argument per option)
     query: Annotated[str, typer.Argument(help="The question, in plain words; - reads stdin.")],
     *,
     scope: Scope = None,
+    below: Below = False,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of facts.")] = 10,
     explain: Annotated[
         bool,
@@ -79,6 +111,7 @@ def recall(  # noqa: PLR0913 (one argument per option)
     if not query_text.strip():
         raise errors.UsageError("the question is empty; ask in plain words")
     now = session.environment.now()
+    path = _required_scope(session, scope) if below else None
     question = models.RecallIn(
         query=query_text,
         limit=limit,
@@ -89,10 +122,15 @@ def recall(  # noqa: PLR0913 (one argument per option)
         known_at=time_parsing.parse(known_at, option="--known-at", now=now),
     )
     with scope_context.client(session) as client:
+        if path is not None:
+            paths = (path, *(s.path for s in scope_context.scopes_below(client, path)))
+            question = question.model_copy(update={"scopes": paths})
         answer = client.recall(question)
         is_empty_for_people = not answer.facts and output_ in (Listing.TABLE, Listing.WIDE)
         scope_hint = (
-            scope_context.suggest_scope(session, client, scope) if is_empty_for_people else ""
+            scope_context.suggest_scope(session, client, scope, has_below=not below)
+            if is_empty_for_people
+            else ""
         )
     if is_empty_for_people:
         session.note(f"{detail_view.no_results_message(question)}{scope_hint}")
@@ -137,10 +175,12 @@ def add(  # noqa: PLR0913 (one argument per option)
     ] = None,
     predicate: Annotated[str | None, typer.Option(help="Predicate; requires --subject.")] = None,
     valid_from: Annotated[
-        str | None, typer.Option(help=f"Start of validity. {time_parsing.HELP}")
+        str | None,
+        typer.Option(metavar="TIME", help=f"Start of validity. {time_parsing.HELP}"),
     ] = None,
     valid_until: Annotated[
-        str | None, typer.Option(help=f"End of validity. {time_parsing.HELP}")
+        str | None,
+        typer.Option(metavar="TIME", help=f"End of validity. {time_parsing.HELP}"),
     ] = None,
     force: Annotated[
         bool,
@@ -215,6 +255,7 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     session: Session,
     *,
     scope: Scope = None,
+    below: Below = False,
     kind: Annotated[str | None, typer.Option(help="Only facts of this kind.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only facts with this tag.")] = None,
     lifecycle: Annotated[
@@ -223,6 +264,24 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     source: Annotated[
         str | None, typer.Option(help="Only facts from this source, such as mission_extraction.")
     ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Only facts about this fact (an id or alias), in the order of their positions.",
+        ),
+    ] = None,
+    contains: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Only facts with this text in title, content or subject; ignores case.",
+        ),
+    ] = None,
+    schema: Annotated[str | None, typer.Option(help="Only facts with data of this schema.")] = None,
+    unlinked: Annotated[
+        bool, typer.Option("--unlinked", help="Only facts without links that you can see.")
+    ] = False,
     valid_at: ValidAt = None,
     known_at: KnownAt = None,
     cursor: Cursor = None,
@@ -233,32 +292,57 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     """List facts, newest first, a page at a time."""
     now = session.environment.now()
     path = None if scope is None else scope_context.path(session, scope)
+    if below:
+        _required_scope(session, scope)
+        if cursor is not None:
+            raise errors.UsageError("--cursor belongs to one scope; leave out --below")
     of_lifecycle = argument_parsing.parse_choice(lifecycle, LIFECYCLES, option="--lifecycle")
     of_source = argument_parsing.parse_choice(source, SOURCES, option="--source")
     valid_time = time_parsing.parse(valid_at, option="--valid-at", now=now)
     known_time = time_parsing.parse(known_at, option="--known-at", now=now)
     with scope_context.client(session) as client:
 
-        def fetch(cursor: str | None, limit: int) -> FactPage:
+        def fetch(path: str | None, cursor: str | None, limit: int) -> FactPage:
             return client.list_facts(
                 scope=path,
                 kind=kind,
                 tag=tag,
                 lifecycle=of_lifecycle,
                 source=of_source,
+                about=about,
+                contains=contains,
+                schema=schema,
+                unlinked=unlinked or None,
                 valid_at=valid_time,
                 known_at=known_time,
                 cursor=cursor,
                 limit=limit,
             )
 
-        pages = argument_parsing.fetch_pages(
-            fetch, cursor=cursor, limit=None if every_page else limit
+        paths = [path]
+        if below and path is not None:
+            paths += [stats.path for stats in scope_context.scopes_below(client, path)]
+        pages = argument_parsing.fetch_pages_of(
+            [functools.partial(fetch, scope_path) for scope_path in paths],
+            cursor=cursor,
+            limit=None if every_page else limit,
         )
         table = tables.fact_table(columns=session.environment.columns)
         if not write_pages(session, pages, output_formats.writer(output_, table)):
-            session.note(f"no facts match{scope_context.suggest_scope(session, client, scope)}")
+            hint = scope_context.suggest_scope(session, client, scope, has_below=not below)
+            session.note(f"no facts match{hint}")
     return ExitStatus.SUCCEEDED
+
+
+def _required_scope(session: Session, scope: str | None) -> str:
+    """Return the path of --scope.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if scope is None:
+        raise errors.UsageError("--below requires --scope, the scope to start from")
+    return scope_context.path(session, scope)
 
 
 def write_pages(
@@ -273,6 +357,8 @@ def write_pages(
         session.write(writer.page(page.facts))
         count, cursor = count + len(page.facts), page.cursor
     session.write(writer.end())
-    if cursor:
+    if cursor == argument_parsing.FURTHER_LISTS:
+        session.note("there are more facts: use --all")
+    elif cursor:
         session.note(f"there are more facts: use --all, or --cursor {cursor}")
     return count

@@ -30,7 +30,7 @@ FactId = Annotated[
         callback=argument_parsing.fact_id,
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Reason; stored with the fact.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; stored with the fact.")]
 
 
 @command(app, "show")
@@ -78,7 +78,10 @@ def correct(
     fact: FactId,
     reason: Reason,
     replacement: Annotated[
-        str | None, typer.Option(help="Correct statement, stored as the successor; - reads stdin.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Correct statement, stored as the successor; - reads stdin."
+        ),
     ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
@@ -101,11 +104,63 @@ def correct(
     return write_result(session, correction, output_, page=page)
 
 
+@command(app, "revise")
+def revise(  # noqa: PLR0913 (one argument per option)
+    session: Session,
+    fact: FactId,
+    reason: Reason,
+    *,
+    content: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="New statement; - reads stdin.")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="New title; an empty text removes it.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="JSON", help="New data; null removes it; - reads stdin.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="New tags, instead of all others.")
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="New subject; an empty text removes it.")
+    ] = None,
+    confidence: Annotated[float | None, typer.Option(min=0, max=1, help="New confidence.")] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Replace a fact by a successor with some other values.
+
+    The successor takes over its names and links. `kais knowledge undo` brings the fact back.
+    """
+    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
+
+    sent = {
+        "content": argument_parsing.read_text(session, content),
+        "title": title,
+        "tags": tuple(tag) if tag else None,
+        "subject": subject,
+        "confidence": confidence,
+    }
+    changes: dict[str, Any] = {name: value for name, value in sent.items() if value is not None}
+    if data is not None:
+        changes["data"] = argument_parsing.read_json(session, data, option="--data")
+    body = models.ReviseIn.model_validate({"reason": require_reason(reason), **changes})
+    with scope_context.client(session) as client:
+        revised = client.revise(fact, body)
+    page = (
+        f"{revised.fact_id}: revised; {revised.successor_id} takes its place\n"
+        f"{detail_view.format_copies(revised)}"
+    )
+    return write_result(session, revised, output_, page=page)
+
+
 @command(app, "confirm")
 def confirm(
     session: Session,
     fact: FactId,
-    reason: Annotated[str | None, typer.Option(help="Reason; stored with the fact.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason; stored with the fact.")
+    ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Confirm a fact, so that a flagged one is served to cells again."""

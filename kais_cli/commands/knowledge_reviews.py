@@ -47,7 +47,10 @@ def approve(  # noqa: PLR0913 (one argument per option)
     reason: Reason,
     *,
     content: Annotated[
-        str | None, typer.Option(help="Approve this text instead, as the successor; - reads stdin.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Approve this text instead, as the successor; - reads stdin."
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the successor.")] = None,
     tag: Tags = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -24,7 +24,7 @@ from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
-    from knowledge_client.models import ScopeStats
+    from knowledge_client.models import Fact, ScopeStats
 
 
 _STREAM = Path("-")
@@ -171,15 +171,35 @@ def _open_input(session: Session, file: Path) -> Iterator[BinaryIO]:
 @command(app, "adopt")
 def adopt(
     session: Session,
+    scope: Annotated[
+        str | None,
+        typer.Option(help="Blueprint whose cells' own facts become facts of the Blueprint."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the facts of cells, and change nothing.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the operation.")] = False,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Adopt the facts of an earlier namespace with this name.
+    """Adopt the facts of cells for their Blueprint, or those of an earlier namespace.
 
-    A namespace that was deleted and created again starts without knowledge, because its name may
-    have a new owner. Adopt the old facts only if the owner is the same.
+    With --scope, copies what the cells of a Blueprint stored in their own scopes to the scope of
+    the Blueprint, as `kais knowledge promote` does; `kais knowledge undo ID` takes a copy back.
+    Earlier versions stored everything that a cell remembered in the scope of that cell.
+
+    Without --scope, adopts the facts of an earlier namespace with this name. A namespace that was
+    deleted and created again starts without knowledge, because its name may have a new owner. Adopt
+    the old facts only if the owner is the same.
     """
     path = f"realm:{scope_context.namespace(session)}"
+    if scope is not None or dry_run:
+        within = path if scope is None else scope_context.path(session, scope)
+        if not (dry_run or yes):
+            raise errors.UsageError(
+                f"all cells below {within} will see the facts; list them with --dry-run,"
+                " then confirm with --yes"
+            )
+        return _adopt_from_cells(session, within, dry_run=dry_run, output_=output_)
     if not yes:
         raise errors.UsageError(
             f"all readers of {path} will see the facts of the earlier namespace; confirm with --yes"
@@ -196,3 +216,45 @@ def adopt(
     else:
         session.write(output.dump(adoption.model_dump(mode="json"), output_))
     return ExitStatus.SUCCEEDED
+
+
+def _adopt_from_cells(
+    session: Session, within: str, *, dry_run: bool, output_: Format
+) -> ExitStatus:
+    from kais_cli.facts import cell_adoption  # noqa: PLC0415 (loads httpx)
+
+    with scope_context.client(session) as client:
+        facts = cell_adoption.list_adoptable(client, within)
+        if dry_run:
+            _write_adoptable(session, facts, within, output_)
+            return ExitStatus.SUCCEEDED
+        adoption = cell_adoption.adopt_facts(client, facts)
+    if output_ is Format.NAME:
+        session.write("".join(f"{copy.copy_id}\n" for copy in adoption.copies))
+    elif output_ is Format.TABLE:
+        rows = [(copy.fact_id, copy.copy_id, copy.scope) for copy in adoption.copies]
+        session.write(output.format_table(("ID", "COPY", "SCOPE"), rows) if rows else "")
+        session.write(
+            f"{pluralise(len(rows), 'fact')} of cells adopted;"
+            " kais knowledge undo COPY --reason WHY takes one back\n"
+        )
+    else:
+        copies = [copy.model_dump(mode="json") for copy in adoption.copies]
+        session.write(output.dump(copies, output_))
+    for fact_id, reason in adoption.refused:
+        session.note(f"not adopted: {fact_id}: {reason}")
+    return ExitStatus.FAILED if adoption.refused else ExitStatus.SUCCEEDED
+
+
+def _write_adoptable(session: Session, facts: Sequence[Fact], within: str, output_: Format) -> None:
+    if output_ is Format.NAME:
+        session.write("".join(f"{fact.id}\n" for fact in facts))
+    elif output_ is Format.TABLE:
+        table = tables.fact_table(columns=session.environment.columns)
+        session.write(table.page(facts))
+        session.note(
+            f"{pluralise(len(facts), 'fact')} of cells below {within};"
+            " adopt them with --scope BLUEPRINT --yes"
+        )
+    else:
+        session.write(output.dump([fact.model_dump(mode="json") for fact in facts], output_))

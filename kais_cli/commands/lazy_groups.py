@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer import completion
 from typer.core import TyperGroup
+
+from kais_cli.completion import command_line
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,29 @@ class CommandGroup:
 
 COMMAND_GROUPS = {
     "blueprint": CommandGroup(("blueprint", "blueprint_history"), "Use and manage blueprints."),
+    "instance": CommandGroup(("instance",), "Inspect, follow and delete instances of blueprints."),
     "formation": CommandGroup(("formation",), "Inspect and scale formations."),
+    "cell": CommandGroup(("cell",), "Inspect cells and read their logs."),
     "mission": CommandGroup(("mission", "mission_actions"), "Inspect and control missions."),
     "knowledge": CommandGroup(
-        ("knowledge", "knowledge_facts", "knowledge_reviews", "knowledge_scopes"),
+        (
+            "knowledge",
+            "knowledge_facts",
+            "knowledge_reviews",
+            "knowledge_scopes",
+            "knowledge_graph",
+            "knowledge_graph_files",
+            "knowledge_charts",
+        ),
         "Query and manage facts.",
     ),
+    "receipt": CommandGroup(("receipt",), "Show and replay what a recall returned."),
     "cluster": CommandGroup(("cluster",), "Run a Kubernetes cluster on this machine."),
+    "mcp": CommandGroup(("mcp",), "Serve the Model Context Protocol on standard input and output."),
+    "version": CommandGroup(("version",), "Show the versions of this command and of the cluster."),
     "doctor": CommandGroup(("doctor",), "Diagnose the installation."),
     "uninstall": CommandGroup(("uninstall",), "End runs and remove the operator's finalizers."),
+    "help": CommandGroup(("help",), "Show the help of a command."),
     "completion": CommandGroup(("completion",), "Print the completion script of a shell."),
 }
 
@@ -54,21 +69,17 @@ class LazyCommandGroups(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load one group; None if there is no such group."""
         del ctx
-        group = COMMAND_GROUPS.get(cmd_name)
+        name = command_line.ALIASES.get(cmd_name, cmd_name)
+        group = COMMAND_GROUPS.get(name)
         if group is None:
             return None
         first, *further_modules = (
-            importlib.import_module(f"kais_cli.commands.{name}") for name in group.modules
+            importlib.import_module(f"kais_cli.commands.{module}") for module in group.modules
         )
         del further_modules
         command = typer.main.get_command(first.app)
-        command.name = cmd_name
+        command.name = name
         return command
-
-    def _main_shell_completion(self, *arguments: Any, **options: Any) -> None:
-        """Answer a completion request of a shell, which typer's classes support."""
-        completion.completion_init()  # type: ignore[attr-defined]
-        super()._main_shell_completion(*arguments, **options)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of groups without loading them."""

@@ -8,28 +8,41 @@ import typer
 
 from kais.resources.mission import Mission
 from kais_cli.cluster import resource_access
-from kais_cli.commands.options import Output, Timeout
+from kais_cli.commands.options import (
+    AllNamespaces,
+    Output,
+    RunNumber,
+    Selector,
+    Timeout,
+    Watch,
+    object_name,
+)
 from kais_cli.exit_status import ExitStatus
-from kais_cli.runs import report
+from kais_cli.runs import report, run_numbers
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, tables
 from kais_cli.views.output import Format
 
 app = group("mission", "Inspect and control missions.")
 
-Name = Annotated[str, typer.Argument(help="Name of the Mission.")]
+Name = Annotated[str, typer.Argument(help="Name of the Mission.", callback=object_name("Mission"))]
 
 
 @command(app, "list")
-def list_missions(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+def list_missions(
+    session: Session,
+    output_: Output = Format.TABLE,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    watch: Watch = False,
+) -> ExitStatus:
     """List the missions of a namespace."""
     now = session.environment.now()
-    return resource_access.write_list(
-        session,
-        "Mission",
-        output_,
-        table=lambda bodies: tables.format_missions(map(Mission.from_dict, bodies), now=now),
+    table = resource_access.Table(
+        tables.MISSION_HEADERS, lambda body: tables.mission_row(Mission.from_dict(body), now=now)
     )
+    selection = resource_access.Selection(all_namespaces, selector, watch)
+    return resource_access.write_list(session, "Mission", output_, selection, table=table)
 
 
 @command(app, "show")
@@ -51,4 +64,23 @@ def watch(
 ) -> ExitStatus:
     """Follow a mission to its end; the exit status reflects its outcome."""
     resource_access.get(session, "Mission", name)
+    return report.follow_mission(session, name, form=output_, timeout=report.parse_timeout(timeout))
+
+
+@command(app, "wait")
+def wait(
+    session: Session,
+    name: Name,
+    run: RunNumber = None,
+    timeout: Timeout = "30m",
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Wait for the end of a run, as `watch` does; the exit status reflects its outcome.
+
+    With --run, the run may be an earlier one, which has ended: its outcome comes from the ledger.
+    """
+    mission = Mission.from_dict(resource_access.get(session, "Mission", name))
+    earlier_run = run_numbers.earlier_run(mission, run)
+    if earlier_run is not None:
+        return run_numbers.report_outcome(session, mission, earlier_run)
     return report.follow_mission(session, name, form=output_, timeout=report.parse_timeout(timeout))

@@ -15,15 +15,15 @@ from kais.resources.mission import Mission
 from kais_cli import errors
 from kais_cli.cluster import resource_access
 from kais_cli.commands.mission import Name, app
-from kais_cli.commands.options import DryRun, Output, Timeout
+from kais_cli.commands.options import DryRun, Follow, Output, RunNumber, Tail, Timeout
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
-from kais_cli.runs import report
+from kais_cli.runs import report, run_numbers
 from kais_cli.session import Session, command
 from kais_cli.views import output, tables
 from kais_cli.views.output import Format
 
-Feedback = Annotated[str, typer.Option(help="Feedback of the reviewer.")]
+Feedback = Annotated[str, typer.Option(metavar="TEXT", help="Feedback of the reviewer.")]
 _OWNER = "BlueprintInstance"
 
 
@@ -71,7 +71,7 @@ def abort(
     session: Session,
     name: Name,
     reason: Annotated[
-        str, typer.Option(help="Reason; shown in the mission's message.")
+        str, typer.Option(metavar="TEXT", help="Reason; shown in the mission's message.")
     ] = "aborted",
     dry_run: DryRun = False,
     output_: Output = Format.TABLE,
@@ -118,16 +118,23 @@ def reject(
 def logs(
     session: Session,
     name: Name,
+    run: RunNumber = None,
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
     ] = None,
-    tail: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of lines.")] = 1000,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Stream new lines until the attempt ends.")
-    ] = False,
+    tail: Tail = 1000,
+    follow: Follow = False,
 ) -> ExitStatus:
-    """Print the logs of an attempt: its work and its checks."""
-    resource_access.get(session, "Mission", name)
+    """Print the logs of an attempt: its work and its checks.
+
+    The pods of an earlier run (--run) are deleted; of it, the command prints the record that the
+    knowledge service keeps: messages, tool calls, errors and checks of all its attempts.
+    """
+    mission = Mission.from_dict(resource_access.get(session, "Mission", name))
+    earlier_run = run_numbers.earlier_run(mission, run)
+    if earlier_run is not None:
+        run_numbers.write_record(session, mission, earlier_run, attempt)
+        return ExitStatus.SUCCEEDED
     runs_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
     return ExitStatus.SUCCEEDED
 

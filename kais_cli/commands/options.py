@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from kais.resources import kinds
+from kais_cli import errors
 from kais_cli.views.output import Format, Listing
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Listed = Annotated[Listing, typer.Option("--output", "-o", help="Output format.")]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="List the objects of all namespaces.")
+]
+Selector = Annotated[
+    str,
+    typer.Option(
+        "--selector", "-l", metavar="LABELS", help="Label selector, such as app=web,tier!=db."
+    ),
+]
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="After the list, print each object that changes.")
+]
+Tail = Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of lines.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Stream new lines until the container ends.")
+]
 ParameterValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be repeated."),
@@ -18,7 +37,35 @@ Timeout = Annotated[
     str,
     typer.Option(metavar="DURATION", help="Maximum time to follow the run, such as 90s or 1h30m."),
 ]
+RunNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--run",
+        help="Number of the run: 1 is the oldest that `kais mission show` lists, -1 the one before"
+        " the current one. A mission lists 10 earlier runs; with more, positive numbers shift."
+        " Default: the current one.",
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Validate on the API server without changing anything."),
 ]
+
+
+def object_name(kind: str) -> Callable[[str], str]:
+    """Return a callback that accepts `NAME` and `TYPE/NAME`, as `kubectl get -o name` prints it.
+
+    The callback raises `UsageError` if the type is another one than `kind`.
+    """
+
+    def parse(argument: str) -> str:
+        type_, slash, name = argument.rpartition("/")
+        model = kinds.BY_NAME[kind]
+        resource = type_.lower().partition(".")[0]
+        if slash and resource not in (kind.lower(), model.PLURAL, model.SHORT_NAME):
+            raise errors.UsageError(
+                f"{argument!r} is not a {kind}; write NAME or {kind.lower()}/NAME"
+            )
+        return name
+
+    return parse

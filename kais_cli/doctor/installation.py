@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
 """Adds missing kinds and fields to a cluster."""
 
+CURRENT_KINDS = "current"
+"""The state of kinds that have every field that this version writes."""
+
 _VERSION = "app.kubernetes.io/version"
 _LEASE_TIMEOUT = timedelta(seconds=30)  # twice the duration of a Lease
 _MAX_LISTED = 5
@@ -27,6 +30,25 @@ _MAX_LISTED = 5
 
 def crds(cluster: Cluster) -> Iterator[Finding]:
     """Check whether each kind is served with all fields that this version writes."""
+    missing, older = _compare_kinds(cluster)
+    if missing:
+        yield failed("kinds", f"not there: {', '.join(missing)}", UPGRADE_KINDS)
+    if older:
+        yield failed("kinds", f"of an older version, without {'; '.join(older)}", UPGRADE_KINDS)
+    if not missing and not older:
+        yield ok("kinds", f"all {len(kinds.BY_NAME)} are there, with every field")
+
+
+def kinds_state(cluster: Cluster) -> str:
+    """Return `CURRENT_KINDS`, `older`, or `not installed`."""
+    missing, older = _compare_kinds(cluster)
+    if len(missing) == len(kinds.BY_NAME):
+        return "not installed"
+    return "older" if missing or older else CURRENT_KINDS
+
+
+def _compare_kinds(cluster: Cluster) -> tuple[list[str], list[str]]:
+    """Return the kinds that are missing, and those that lack fields, with the fields."""
     installed_crds = {
         body["metadata"]["name"]: body for body in cluster.list("CustomResourceDefinition")
     }
@@ -38,12 +60,15 @@ def crds(cluster: Cluster) -> Iterator[Finding]:
         else:
             missing_fields = sorted(_spec_fields(model) - _served_fields(body))
             older += [f"{model.PLURAL} ({', '.join(missing_fields)})"] if missing_fields else []
-    if missing:
-        yield failed("kinds", f"not there: {', '.join(missing)}", UPGRADE_KINDS)
-    if older:
-        yield failed("kinds", f"of an older version, without {'; '.join(older)}", UPGRADE_KINDS)
-    if not missing and not older:
-        yield ok("kinds", f"all {len(kinds.BY_NAME)} are there, with every field")
+    return missing, older
+
+
+def workload_version(cluster: Cluster, kind: str, namespace: str, name: str) -> str:
+    """Return the version that the chart's label states, `not installed`, or `unknown`."""
+    body = cluster.get(kind, namespace, name)
+    if body is None:
+        return "not installed"
+    return str(body["metadata"].get("labels", {}).get(_VERSION) or "unknown")
 
 
 def operator(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Impact,
         Link,
         RecallIn,
+        Revised,
         UndoResult,
     )
 
@@ -46,8 +47,8 @@ def format_erasure(erasure: ErasureResult) -> str:
     return "\n".join([*lines, erasure.backups, ""])
 
 
-def format_copies(outcome: ApprovalResult | CorrectionResult) -> str:
-    """List the promoted copies of a corrected fact, one per line."""
+def format_copies(outcome: ApprovalResult | CorrectionResult | Revised) -> str:
+    """List the promoted copies of a corrected or revised fact, one per line."""
     lines = [f"  copy closed  {copy_id}\n" for copy_id in outcome.copies_retracted]
     lines += [
         f"  copy {copy_id} was confirmed by others and waits for a review\n"
@@ -106,6 +107,7 @@ def _fact_sections(
         ("lifecycle", fact.lifecycle),
         ("review", fact.review),
         ("source", f"{fact.source.type} by {fact.source.actor or 'unknown'}"),
+        ("author", fact.source.author),
         ("recorded", _utc(fact.recorded_at)),
         ("true from", _utc(fact.valid_from)),
         ("true until", _utc(fact.valid_until)),
@@ -118,9 +120,12 @@ def _fact_sections(
         ("from", ", ".join(f"{ref.type} {ref.id}" for ref in fact.source.refs)),
     ]
     yield "".join(f"  {name:<11} {output.format_cell(value)}\n" for name, value in rows if value)
-    if links:
+    live_links = [link for link in links if link.closed_at is None]
+    if live_links:
         yield "\nLinks:\n"
-        link_rows = [(link.type, link.from_, link.to, f"{link.weight or ''}") for link in links]
+        link_rows = [
+            (link.type, link.from_, link.to, f"{link.weight or ''}") for link in live_links
+        ]
         yield output.indent(output.format_table(("TYPE", "FROM", "TO", "WEIGHT"), link_rows))
     if history.entries:
         yield "\nHistory:\n"
@@ -153,6 +158,8 @@ def _provenance_lines(provenance: FactProvenance, width: int | None) -> Iterator
 
 def _derivation_lines(provenance: FactProvenance) -> Iterator[str]:
     for link in provenance.derivation:
+        if link.closed_at is not None:
+            continue
         yield f"{link.from_} {link.type.replace('_', ' ')} {link.to}\n"
     for origin in provenance.origins:
         yield f"  {origin.id}: {' '.join(origin.content.split())}\n"
@@ -209,7 +216,7 @@ def undo_summary(undone: UndoResult) -> str:
     """Format the result of an `undo`, with the other facts that it changed."""
     other_facts = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
     other_facts_note = f"; changed with it: {', '.join(other_facts)}" if other_facts else ""
-    return f"{undone.fact_id}: undone: {event_label(undone.undone)}{other_facts_note}\n"
+    return f"{undone.fact_id}: {_UNDONE.get(undone.undone, 'undone')}{other_facts_note}\n"
 
 
 def event_label(type_: str) -> str:
@@ -217,6 +224,22 @@ def event_label(type_: str) -> str:
     return _EVENTS.get(type_, type_)
 
 
+_UNDONE = {
+    "fact.recorded": "no longer stored: it is retracted",
+    "fact.confirmed": "the last confirmation is removed",
+    "fact.closed": "live again: it is no longer closed",
+    "fact.restored": "closed again: the restoration is undone",
+    "fact.reviewed": "the review is undone",
+    "fact.restated": "the review is undone",
+    "fact.flagged": "the flag is removed",
+    "fact.archived": "live again: it is no longer archived",
+    "fact.bounded": "the end of its validity is removed",
+    "link.made": "the link is removed",
+    "link.closed": "the link is there again",
+    "promotion.made": "the promotion is undone",
+    "promotion.undone": "the promotion is in effect again",
+}
+"""What an undo did, by the first event of the undone operation."""
 _MASK = "[masked]"
 """The replacement of a masked secret."""
 _EVENTS = {

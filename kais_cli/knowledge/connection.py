@@ -2,7 +2,9 @@
 
     KAIS_KNOWLEDGE_URL set  -> that address, with KNOWLEDGE_TOKEN_FILE's token when there is one
     else                    -> the pod of the release KAIS_RELEASE <- forwarded port
-                               ServiceAccount kais-user of the realm <- TokenRequest
+                               namespace: ServiceAccount kais-user of the realm <- TokenRequest
+                               admin: ServiceAccount of the release's administrators <- TokenRequest
+                               me: the token of the kubeconfig's login
 The operator registers `kais-user` where a namespace has objects of kais. In any other the account
 is made here; until it is registered the client tries again, for 30 s.
 """
@@ -17,6 +19,7 @@ from kais import labels, service_accounts
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
 from kais_cli.error_messages import knowledge_service
+from kais_cli.settings import Identity
 from knowledge_client import errors as knowledge_errors
 from knowledge_client.client import KnowledgeClient
 from knowledge_client.retries import RetryPolicy
@@ -37,8 +40,9 @@ def connect(
     *,
     namespace: str,
     creates_account: bool = True,
+    as_agent: bool = False,
 ) -> Iterator[KnowledgeClient]:
-    """Open a client that acts for the realm of a namespace.
+    """Open a client that acts for the realm of a namespace, with `as_agent` as an agent.
 
     `cluster` may be None if KAIS_KNOWLEDGE_URL is set. With `creates_account`, a missing
     ServiceAccount of the realm is created.
@@ -51,7 +55,11 @@ def connect(
     url = environment.settings.knowledge_url
     try:
         with _open_client(
-            environment, cluster, namespace=namespace, creates_account=creates_account
+            environment,
+            cluster,
+            namespace=namespace,
+            creates_account=creates_account,
+            as_agent=as_agent,
         ) as client:
             yield client
     except knowledge_errors.KnowledgeError as exc:
@@ -65,22 +73,55 @@ def _open_client(
     *,
     namespace: str,
     creates_account: bool,
+    as_agent: bool,
 ) -> Iterator[KnowledgeClient]:
     url, transport = environment.settings.knowledge_url, environment.knowledge_transport
     if url is not None or cluster is None:
-        with KnowledgeClient(url=url, retries=_RETRY_POLICY, transport=transport) as client:
+        with KnowledgeClient(
+            url=url, retries=_RETRY_POLICY, transport=transport, as_agent=as_agent
+        ) as client:
             yield client
         return
     release = install_defaults.release(environment.settings)
     _require_pod(cluster, release)  # first: without a service no account is created
-    token = _account_token(cluster, namespace, creates_account=creates_account)
+    identity = environment.settings.knowledge_identity
+    if identity is Identity.ME:
+        token = _login_token(cluster)
+    elif identity is Identity.ADMIN:
+        token = _admin_token(cluster, release)
+    else:
+        token = _account_token(cluster, namespace, creates_account=creates_account)
     with (
         cluster.forward(release.namespace, release.knowledge_pod, PORT) as address,
         KnowledgeClient(
-            url=address, token=token, retries=_RETRY_POLICY, transport=transport
+            url=address,
+            token=token,
+            retries=_RETRY_POLICY,
+            transport=transport,
+            as_agent=as_agent,
         ) as client,
     ):
         yield client
+
+
+def _login_token(cluster: Cluster) -> str:
+    token = cluster.login_token()
+    if token is None:
+        raise errors.Refused(
+            "the user of your kubeconfig logs in without a token, so the knowledge service cannot"
+            " ask the API server who you are; use `--as admin`, or a kubeconfig with a token"
+        )
+    return token
+
+
+def _admin_token(cluster: Cluster, release: install_defaults.Release) -> str:
+    token = cluster.token(release.namespace, release.knowledge_admin, labels.AUDIENCE)
+    if token is None:
+        raise errors.NoAccount(
+            f"there is no ServiceAccount/{release.namespace}/{release.knowledge_admin};"
+            " the chart creates it, so upgrade the release"
+        )
+    return token
 
 
 def _account_token(cluster: Cluster, namespace: str, *, creates_account: bool) -> str:

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kais_cli.knowledge import scope_parsing
+from kais_cli.settings import Identity
 
 if TYPE_CHECKING:
     from kais_cli.session import Session
     from knowledge_client import KnowledgeClient
+    from knowledge_client.models import ScopeStats
 
 _MAX_SUGGESTION_PAGES = 10  # of a hundred scopes each, which are searched for a misspelt scope
 
 
 @contextmanager
-def client(session: Session) -> Iterator[KnowledgeClient]:
-    """Open a client that acts for the namespace's realm.
+def client(session: Session, *, as_agent: bool = False) -> Iterator[KnowledgeClient]:
+    """Open a client that acts for the namespace's realm, with `as_agent` as an agent.
 
     Raises:
         Unreachable: The service does not answer.
@@ -27,7 +29,9 @@ def client(session: Session) -> Iterator[KnowledgeClient]:
 
     cluster = None if _is_direct(session) else session.cluster
     realm_namespace = namespace(session)
-    with connection.connect(session.environment, cluster, namespace=realm_namespace) as opened:
+    with connection.connect(
+        session.environment, cluster, namespace=realm_namespace, as_agent=as_agent
+    ) as opened:
         yield opened
 
 
@@ -49,11 +53,23 @@ def path(session: Session, scope: str) -> str:
 def default_scope(session: Session) -> str | None:
     """Return the realm of `--namespace` if the caller's home is another scope.
 
-    In a cluster, the home of the namespace's account is its realm. With a configured service
-    address, the token determines the home.
+    In a cluster, the home of the namespace's account is its realm, and that of administrators and
+    people the platform. With a configured service address, the token determines the home.
     """
     chosen = session.chosen_namespace
-    return f"realm:{chosen}" if chosen and _is_direct(session) else None
+    is_account = session.environment.settings.knowledge_identity is Identity.NAMESPACE
+    return f"realm:{chosen}" if chosen and (_is_direct(session) or not is_account) else None
+
+
+def home_realm(session: Session) -> str | None:
+    """Return the realm that the session writes to by default; None if only the service knows it.
+
+    That is the chosen namespace's, or the realm of the namespace's account in a cluster.
+    """
+    is_account = session.environment.settings.knowledge_identity is Identity.NAMESPACE
+    if not _is_direct(session) and is_account:
+        return f"realm:{session.namespace}"
+    return default_scope(session)
 
 
 def import_realm(session: Session) -> str | None:
@@ -61,21 +77,49 @@ def import_realm(session: Session) -> str | None:
     return session.chosen_namespace if _is_direct(session) else session.namespace
 
 
-def suggest_scope(session: Session, client: KnowledgeClient, scope: str | None) -> str:
-    """Return a hint that a scope without results is not visible, with the most similar one.
+def suggest_scope(
+    session: Session, client: KnowledgeClient, scope: str | None, *, has_below: bool = False
+) -> str:
+    """Return a hint why a scope has no results.
 
-    Empty if the scope is visible, or if there is no scope.
+    It is not visible: the hint has the most similar one. Or facts lie below it, if the command has
+    the option --below. Empty otherwise, or if there is no scope.
     """
     if scope is None:
         return ""
     requested_path = path(session, scope)
     visible_paths = _visible_paths(client)
-    if visible_paths is None or requested_path in visible_paths:
+    if visible_paths is None:
+        return ""
+    below = scopes_below(client, requested_path) if has_below else []
+    count = sum(stats.facts for stats in below)
+    if count:
+        return (
+            f"; {count} {'fact lies' if count == 1 else 'facts lie'} below {requested_path}:"
+            " add --below to see them"
+        )
+    if requested_path in visible_paths:
         return ""
     suggestion = scope_parsing.closest_path(requested_path, visible_paths)
     return f"; you see no scope {requested_path}" + (
         f"; did you mean {suggestion}?" if suggestion else ""
     )
+
+
+def scopes_below(client: KnowledgeClient, path: str) -> list[ScopeStats]:
+    """Return the visible scopes below a path that have live facts."""
+    found, cursor = [], None
+    for _ in range(_MAX_SUGGESTION_PAGES):
+        page = client.list_scopes(cursor=cursor, limit=100)
+        found += [s.stats for s in page.scopes if _is_below(s.path, path) and s.stats.facts]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found
+
+
+def _is_below(path: str, ancestor: str) -> bool:
+    return path != ancestor and (ancestor == "platform" or path.startswith(f"{ancestor}/"))
 
 
 def _visible_paths(client: KnowledgeClient) -> set[str] | None:

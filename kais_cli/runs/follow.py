@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kais_cli import errors
 from kais_cli.runs import progress as runs_progress
-from kais_cli.runs import waiting_reasons
+from kais_cli.runs import run_exit_status, waiting_reasons
 from kais_cli.runs.progress import RunState
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from kais_cli.runs.progress_display import Display
     from kais_cli.session import Session
 
-_KNOWLEDGE_TIMEOUT = timedelta(
-    seconds=20
-)  # for the facts of an ended run; they come within seconds
-_IDLE_WARNING = timedelta(seconds=30)  # after which a message about the inactivity is useful
+_KNOWLEDGE_TIMEOUT = timedelta(seconds=20)
+"""How long to wait for the facts of a run after its end; they usually take a few seconds."""
+_IDLE_WARNING = timedelta(seconds=30)
+"""How long a run may stay Pending without a change before a warning names the operator."""
 
 
 def follow(
@@ -30,56 +30,67 @@ def follow(
     timeout: timedelta,
     after_run: str | None = None,
 ) -> RunState:
-    """Display the changes of the targets until their run has ended.
+    """Display the changes of the targets until their run has ended; return its last state.
 
-    Objects that still describe the run `after_run` are ignored. So is the deletion of the mission
-    if the instance is a target too: an updated instance recreates its mission for the next run.
+    After the end, wait for the facts of the run, but at most 20 s.
+
+    With `after_run`, follow the next run: objects that still describe the run of this id only show
+    what the next one waits for. The deletion of their mission is ignored if the instance is a
+    target too, because an updated instance recreates its mission.
 
     Raises:
         TimedOut: The timeout passed first; the run continues.
     """
     started_at = changed_at = session.environment.now()
     has_instance = any(target.kind == "BlueprintInstance" for target in targets)
-    progress, ended_at = _ProgressPrinter(after_run, has_instance=has_instance), None
+    printer = _ChangePrinter(display, after_run, has_instance=has_instance)
+    ended_at = None
     with display:
         for change in session.cluster.watch(targets):
             now = session.environment.now()
-            if change is not None and progress.handle(change, display):
+            # The watch yields None while nothing changes, so that the timeouts below are checked.
+            if change is not None and printer.handle(change):
                 changed_at = now
-            state = progress.state
+            state = printer.state
             display.tick(state, now - started_at)
-            if runs_progress.exit_status_of(state) is not None:
+            if run_exit_status.exit_status_of(state) is not None:
                 ended_at = ended_at or now
                 if runs_progress.has_final_knowledge(state) or now - ended_at > _KNOWLEDGE_TIMEOUT:
                     return state
             elif now - started_at > timeout:
                 raise errors.TimedOut(_timeout_message(targets[0], timeout))
             elif now - changed_at > _IDLE_WARNING and state.phase == "Pending":
-                display.line("no progress for 30 s; check that the operator runs")
+                idle_s = int(_IDLE_WARNING.total_seconds())
+                display.line(f"no progress for {idle_s} s; check that the operator runs")
                 changed_at = now
-    return progress.state
+    return printer.state
 
 
-class _ProgressPrinter:
-    """Tracks a followed run and prints what is new."""
+class _ChangePrinter:
+    """Applies the changes of a followed run to its state, and displays what is new."""
 
-    def __init__(self, after_run: str | None, *, has_instance: bool) -> None:
+    def __init__(self, display: Display, after_run: str | None, *, has_instance: bool) -> None:
         self.state = RunState()
+        self._display = display
         self._after_run = after_run
         self._has_instance = has_instance
         self._printed: set[str] = set()
 
-    def handle(self, change: Change, display: Display) -> bool:
-        """Process a change and print what is new; False if nothing is new."""
+    def handle(self, change: Change) -> bool:
+        """Apply a change and display what is new; return whether the run has progressed.
+
+        Every change of the run counts as progress, displayed or not. Of a previous run, only a new
+        reason why the next one waits does.
+        """
         if not self._is_of_previous_run(change):
             previous, self.state = self.state, self.state.apply(change)
             for line in runs_progress.progress_lines(previous, self.state):
-                display.line(line)
+                self._display.line(line)
             return True
         wait_reasons = waiting_reasons.of_next_run(change.body) if change.body is not None else ()
         new_lines = [wait.line for wait in wait_reasons if wait.line not in self._printed]
         for line in new_lines:
-            display.line(line)
+            self._display.line(line)
         self._printed.update(new_lines)
         return bool(new_lines)
 

@@ -33,6 +33,23 @@ def write(session: Session, mission: str, *, attempt: int | None, tail: int, fol
         _write_pod(session, pod, tail=tail, follow=follow)
 
 
+def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
+    """Write the logs of all containers of a cell's pods, the oldest pod first.
+
+    Raises:
+        Refused: The cell has no pods, or no longer.
+    """
+    selector = f"{labels.CELL}={names.label_value(cell)}"
+    pods = session.cluster.list("Pod", session.namespace, labels=selector)
+    if not pods:
+        raise errors.Refused(
+            f"Cell/{session.namespace}/{cell} has no pod: it has not started, or its pods were"
+            f" deleted; see `kais cell show {cell}`"
+        )
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", ""))):
+        _write_pod(session, pod, tail=tail, follow=follow)
+
+
 def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
     pods = session.cluster.list(
         "Pod", session.namespace, labels=f"{labels.MISSION}={names.label_value(mission)}"

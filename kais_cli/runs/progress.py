@@ -1,7 +1,7 @@
-"""Derive the state of a followed run, its changes and its end. Pure.
+"""Derive the state of a followed run and its changes. Pure.
 
 watch -> RunState -> progress_lines(previous, now) -> lines for people
-                  -> exit_status_of(state) -> exit status, None while the run continues
+                  -> run_exit_status.exit_status_of(state), None while the run continues
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from kais.resources.base import Condition, Resource
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_cli.exit_status import ExitStatus, of_outcome
 from kais_cli.ports import Change
 from kais_cli.runs import waiting_reasons
 from kais_cli.runs.waiting_reasons import WaitReason
@@ -32,14 +31,6 @@ _EXPECTED_REASONS = frozenset(
     }
 )  # fmt: skip
 """Reasons of conditions that are not True in a healthy run; they are not reported."""
-
-_PERMANENT_REASONS = frozenset(
-    {
-        Reason.PARAMETERS_INVALID, Reason.UNKNOWN_PARAMETER, Reason.RENDER_FAILED,
-        Reason.BLUEPRINT_NOT_FOUND, Reason.REVISION_NOT_FOUND, Reason.NAME_TAKEN,
-    }
-)  # fmt: skip
-"""Reasons of an instance that do not resolve by waiting."""
 
 _SUMMARIES = frozenset({ConditionType.READY, ConditionType.SUCCEEDED})
 _EXTRACTION_OVER = frozenset(
@@ -108,11 +99,12 @@ class RunState:
         return {
             c.message: _describe_condition(resource, c)
             for resource in objects
-            for c in _failed_conditions(resource)
+            for c in failed_conditions(resource)
         }
 
 
-def _failed_conditions(resource: Resource) -> Iterator[Condition]:
+def failed_conditions(resource: Resource) -> Iterator[Condition]:
+    """Yield the conditions of an object that are False and not so in a healthy run."""
     conditions = resource.status.conditions
     details = [c for c in conditions if c.type not in _SUMMARIES]
     return (c for c in details if c.status == "False" and c.reason not in _EXPECTED_REASONS)
@@ -155,34 +147,6 @@ def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
         return None
     is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(previous, now)
     return None if is_starting else wait
-
-
-def exit_status_of(state: RunState) -> ExitStatus | None:
-    """Return the exit status of a run; None while it continues.
-
-    A run without a mission succeeds when its cells are ready.
-    """
-    if state.outcome is not None:
-        return of_outcome(state.outcome)
-    if state.is_deleted:
-        return ExitStatus.CANCELLED
-    instance = state.instance
-    if instance is None:
-        return None
-    if any(c.reason in _PERMANENT_REASONS for c in _current_failures(instance)):
-        return ExitStatus.FAILED
-    finished = instance.condition(ConditionType.MISSION_FINISHED)
-    has_no_mission = finished is not None and finished.reason == Reason.NO_MISSION
-    return (
-        ExitStatus.SUCCEEDED
-        if has_no_mission and instance.is_true(ConditionType.CELLS_READY)
-        else None
-    )
-
-
-def _current_failures(resource: Resource) -> Iterator[Condition]:
-    generation = resource.metadata.generation
-    return (c for c in _failed_conditions(resource) if c.observed_generation == generation)
 
 
 def has_final_knowledge(state: RunState) -> bool:

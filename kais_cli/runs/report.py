@@ -9,14 +9,15 @@ from kais import durations
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.ports import Target
-from kais_cli.runs import follow, progress, progress_display
+from kais_cli.runs import follow, progress, progress_display, run_exit_status
 from kais_cli.runs.progress import RunState
-from kais_cli.views import output, text_layout
+from kais_cli.views import agent_usage, output, text_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from kais.resources.mission import Mission
     from kais_cli.ports import Body
+    from kais_cli.runs.progress_display import Display
     from kais_cli.runs.run_knowledge import RunKnowledge
     from kais_cli.session import Session
     from knowledge_client.models import Fact
@@ -44,9 +45,24 @@ def follow_instance(
 ) -> ExitStatus:
     """Follow a new instance and report it; the exit status reflects the outcome."""
     name = instance["metadata"]["name"]
-    display = progress_display.open_display(session.environment, form=form)
     blueprint = instance["spec"]["blueprintRef"]["name"]
+    display = progress_display.open_display(session.environment, form=form)
     display.line(f"{name} created in {session.namespace} from {blueprint}, revision {revision}")
+    return _follow_objects(session, name, display, form=form, timeout=timeout)
+
+
+def follow_existing_instance(
+    session: Session, instance: Body, *, form: Format, timeout: timedelta
+) -> ExitStatus:
+    """Follow an instance to the end of its run; the exit status reflects the outcome."""
+    display = progress_display.open_display(session.environment, form=form)
+    name = instance["metadata"]["name"]
+    return _follow_objects(session, name, display, form=form, timeout=timeout)
+
+
+def _follow_objects(
+    session: Session, name: str, display: Display, *, form: Format, timeout: timedelta
+) -> ExitStatus:
     kinds = ("BlueprintInstance", "Formation", "Mission")
     targets = [Target(kind, session.namespace, name) for kind in kinds]
     state = follow.follow(session, targets, display=display, timeout=timeout)
@@ -76,7 +92,7 @@ def follow_mission(
 
 def write_report(session: Session, state: RunState, *, name: str, form: Format) -> ExitStatus:
     """Print the outcome of a run, its result, and its recalled and stored facts."""
-    exit_status = progress.exit_status_of(state)
+    exit_status = run_exit_status.exit_status_of(state)
     status = ExitStatus.FAILED if exit_status is None else exit_status
     if form is Format.NAME:
         kind = "mission" if state.mission else "blueprintinstance"
@@ -113,6 +129,8 @@ def _format_report(
     if mission and mission.status.result:
         cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
         parts.append(f"result{cut}:\n{output.format_result(mission.status.result, width=width)}")
+    if mission and mission.status.turns is not None:
+        parts.append(f"agent: {agent_usage.format_usage(mission.status)}\n")
     if run_knowledge is not None:
         receipt = f" (receipt {run_knowledge.receipt})" if run_knowledge.receipt else ""
         parts.append(_facts(f"recalled{receipt}", run_knowledge.recalled, width=width))
@@ -126,7 +144,7 @@ def _outcome_line(state: RunState, name: str) -> str:
     attempt = f", attempt {state.attempt}" if state.attempt else ""
     if state.outcome is None:
         description = "deleted" if state.is_deleted else "ready, without a mission"
-        if progress.exit_status_of(state) is ExitStatus.FAILED:
+        if run_exit_status.exit_status_of(state) is ExitStatus.FAILED:
             description = "cannot run as it is; fix the problems reported above"
         return f"{name}: {description}\n"
     return f"{name}: {state.outcome}{duration_note}{attempt}\n"
@@ -146,6 +164,19 @@ def _fact(fact: Fact, width: int | None) -> str:
     return f"{head}\n{text_layout.wrap_text(' '.join(tokens), width=width, indent='    ')}"
 
 
+def _usage_tree(mission: Mission | None) -> dict[str, Any] | None:
+    """Return what the models of a run used; None for a run without a mind."""
+    if mission is None or mission.status.turns is None:
+        return None
+    status = mission.status
+    return {
+        "turns": status.turns,
+        "toolCalls": status.tool_calls,
+        "tokens": status.tokens.to_dict() if status.tokens else None,
+        "cost": status.cost,
+    }
+
+
 def _tree(state: RunState, name: str, run_knowledge: RunKnowledge | None) -> dict[str, Any]:
     mission = state.mission
     return {
@@ -154,5 +185,6 @@ def _tree(state: RunState, name: str, run_knowledge: RunKnowledge | None) -> dic
         "runId": mission.status.run_id if mission else None,
         "attempt": mission.status.attempt if mission else None,
         "result": mission.status.result if mission else None,
+        "usage": _usage_tree(mission),
         "knowledge": run_knowledge.to_dict() if run_knowledge else None,
     }

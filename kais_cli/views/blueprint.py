@@ -9,7 +9,7 @@ from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais.resources.mission import Mission
 from kais_cli.facts import tables
-from kais_cli.views import output, text_layout
+from kais_cli.views import agent_usage, output, text_layout
 from kais_cli.views.tables import format_success_interval, mark_required
 
 
@@ -120,13 +120,20 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
     yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
     if status.history:
         timestamp = tables.format_timestamp
+        earlier_runs = [a.run_id for a in status.history if a.run_id]
         rows = [
-            (a.attempt, timestamp(a.started_at), timestamp(a.finished_at), a.result)
+            (
+                earlier_runs.index(a.run_id) + 1 if a.run_id else len(earlier_runs) + 1,
+                a.attempt,
+                timestamp(a.started_at),
+                timestamp(a.finished_at),
+                a.result,
+            )
             for a in status.history
         ]
-        attempts = output.format_table(
-            ("ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT"), rows
-        )
+        headers = ("RUN", "ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT")
+        first = 0 if earlier_runs else 1  # with one run, its number says nothing
+        attempts = output.format_table(headers[first:], [row[first:] for row in rows])
         yield f"\nAttempts:\n{output.indent(attempts)}"
     if status.checks:
         checks = output.format_table(
@@ -143,4 +150,9 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
             f" (receipt {mission_knowledge.receipt or 'none'}),"
             f" {mission_knowledge.extracted or 0} extracted\n"
         )
+    if status.turns is not None:
+        yield f"\nAgent: {agent_usage.format_usage(status)}\n"
+    if status.artifacts:
+        files = [(file.path, file.size_bytes) for file in status.artifacts]
+        yield f"\nFiles:\n{output.indent(output.format_table(('PATH', 'BYTES'), files))}"
     yield f"\nConditions:\n{format_conditions(mission)}"

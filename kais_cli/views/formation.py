@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from kais.conditions import ConditionType
@@ -10,11 +10,9 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais_cli.views import blueprint, output, topology
 
-
-def format_list(formations: Iterable[Formation], *, now: datetime) -> str:
-    """Format a list of formations."""
-    headers = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
-    return output.format_table(headers, [_row(formation, now) for formation in formations])
+HEADERS = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
+CELL_LIST_HEADERS = ("NAME", "FORMATION", "MODE", "STATUS", "READY", "AGE")
+CELL_HEADERS = ("CELL", "MODE", "STATUS", "READY", "MESSAGE")
 
 
 def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
@@ -24,14 +22,15 @@ def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
     if owner is not None:
         parts.append(f"  made by {owner.kind}/{formation.metadata.namespace}/{owner.name}\n")
     rows = [_cell_row(cell) for cell in sorted(cells, key=lambda cell: cell.metadata.name)]
-    listed = output.format_table(("CELL", "MODE", "STATUS", "READY", "MESSAGE"), rows)
+    listed = output.format_table(CELL_HEADERS, rows)
     parts += ["\nCells:\n", output.indent(listed) if rows else "  none yet\n"]
     parts += ["\nTopology:\n", output.indent(topology.topology(formation))]
     parts += ["\nConditions:\n", blueprint.format_conditions(formation)]
     return "".join(parts)
 
 
-def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
+def row(formation: Formation, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a formation in a list."""
     status = formation.status
     ready = formation.condition(ConditionType.READY)
     return (
@@ -43,12 +42,25 @@ def _row(formation: Formation, now: datetime) -> tuple[object, ...]:
     )
 
 
-def _cell_row(cell: Cell) -> tuple[object, ...]:
+def cell_list_row(cell: Cell, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a row about a Cell in a list."""
     ready = cell.condition(ConditionType.READY)
     return (
         cell.metadata.name,
+        cell.spec.formation_ref,
         cell.spec.mode,
         cell.status.phase,
+        ready.status if ready else None,
+        output.format_age(cell.metadata.creation_timestamp, now),
+    )
+
+
+def _cell_row(cell: Cell) -> tuple[object, ...]:
+    ready, display = cell.condition(ConditionType.READY), cell.status.display
+    return (
+        cell.metadata.name,
+        cell.spec.mode,
+        display.status if display and display.status else cell.status.phase,
         ready.status if ready else None,
         ready.message if ready else "the operator has not looked at it",
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """The forms that `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 class Listing(StrEnum):
-    """The values of `-o` for lists with more columns than fit a terminal."""
+    """The values of `-o` for lists of facts, which have more columns than fit a terminal."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -34,7 +34,7 @@ class Listing(StrEnum):
 
 
 def dump(value: Any, form: Format) -> str:
-    """Format a tree as JSON or YAML; keeps the order of keys."""
+    """Format a tree as JSON if `form` is JSON, otherwise as YAML; keeps the order of keys."""
     if form is Format.JSON:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     import yaml  # noqa: PLC0415 (only this form needs it)
@@ -42,7 +42,8 @@ def dump(value: Any, form: Format) -> str:
     text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
     if text_layout.is_printable(text):
         return text
-    # Escaped by the rules of YAML, so that parsers restore what was stored.
+    # Control characters would reach the terminal. YAML's own escapes keep the text the same for
+    # parsers, which `text_layout.escape_control_characters` would not.
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
@@ -53,36 +54,37 @@ def without_managed_fields(body: Body) -> Body:
 
 
 def format_names(bodies: Iterable[Body], *, kind: str) -> str:
-    """Format one `kind/name` per line, as kubectl accepts it."""
+    """Format one name per line, such as `mission.kais.io/m`, as `kubectl get -o name` does."""
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
 
 
 class Columns:
-    """Left-aligned columns with two spaces between; an absent cell is `-`.
+    """Left-aligned columns with two spaces between; an empty cell is `-`.
 
-    Rows may be added a page at a time: the header is written before the first, and columns only
-    grow. Cells are never cut to the width of a terminal: a search would not find what is cut.
+    Rows may be formatted a page at a time: the header precedes the first page, and columns widen
+    but never narrow from page to page. Cells are never cut to the width of the terminal, because
+    `grep` would not find what is cut.
     """
 
     def __init__(self, headers: Sequence[str]) -> None:
-        self._pending = [list(headers)]
+        self._header = [list(headers)]  # empty once it is written
         self._widths = [0] * len(headers)
 
     def format_rows(self, rows: Sequence[Sequence[object]]) -> str:
-        """Format some rows."""
-        texts = [*self._pending, *([format_cell(value) for value in row] for row in rows)]
-        self._pending = []
-        for text in texts:
+        """Format the next rows, one line each; the first call also writes the header."""
+        lines = [*self._header, *([format_cell(value) for value in row] for row in rows)]
+        self._header = []
+        for cells in lines:
             self._widths = [
                 max(*pair)
-                for pair in zip(self._widths, map(text_width.column_count, text), strict=True)
+                for pair in zip(self._widths, map(text_width.column_count, cells), strict=True)
             ]
         return "".join(
             "  ".join(
-                text_width.pad(text, width) for text, width in zip(row, self._widths, strict=True)
+                text_width.pad(cell, width) for cell, width in zip(cells, self._widths, strict=True)
             ).rstrip()
             + "\n"
-            for row in texts
+            for cells in lines
         )
 
 
@@ -103,7 +105,10 @@ def indent(text: str, by: str = "  ") -> str:
 
 
 def format_age(since: datetime | None, now: datetime) -> str | None:
-    """Format an age like kubectl: `45s`, `12m`, `5h`, `3d`; None if unknown."""
+    """Format an age as one number with a unit, as kubectl does: `45s`, `119s`, `12m`, `5h`, `3d`.
+
+    Minutes and hours begin at two of them, days at one. None if the age is unknown.
+    """
     if since is None:
         return None
     seconds = max(0, int((now - since).total_seconds()))
@@ -120,12 +125,12 @@ def format_duration(duration: timedelta) -> str:
 
 
 def format_percent(share: float | None) -> str | None:
-    """Format a share as whole percent; None if unknown."""
+    """Format a share from 0 to 1 in whole percent; None if unknown."""
     return None if share is None else f"{share:.0%}"
 
 
 def format_interval(low: float, high: float) -> str:
-    """Format an interval of a share: `62-97%`."""
+    """Format an interval whose ends are shares from 0 to 1: `62-97%`."""
     return f"{low * 100:.0f}-{high * 100:.0f}%"
 
 

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from knowledge_client.models import RecalledFact
 
+# `session` and `x_asks` come from services of earlier versions alone.
 _COMPONENTS = {
     "bm25": "words of the question",
+    "expansion": "related words",
     "session": "the rest of its conversation or run",
     "context": "what was said beside it",
     "links": "facts that it is linked with",
@@ -36,6 +38,7 @@ _FACTORS = {
         "lacks the kind of answer requested",
     ),
     "x_short": ("says much", "hardly says anything"),
+    "x_bound": ("is held above a bound", "is held below a bound"),
     "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
 }
 DESCRIBED_PARTS = frozenset({*_COMPONENTS, *_FACTORS, "x_confidence"})

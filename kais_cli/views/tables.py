@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,15 @@ if TYPE_CHECKING:
     from kais_cli.ports import Body
 
 
-def format_blueprints(items: Iterable[Blueprint], *, now: datetime) -> str:
-    """List blueprints."""
-    headers = ("NAME", "PARAMS", "REVISION", "SERVED", "USES", "SUCCESS", "CI95", "READY", "AGE")
-    return output.format_table(headers, [_blueprint_row(b, now) for b in items])
+BLUEPRINT_HEADERS = (
+    *("NAME", "PARAMS", "REVISION", "SERVED"),
+    *("USES", "SUCCESS", "CI95", "READY", "AGE"),
+)
+MISSION_HEADERS = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
 
 
-def _blueprint_row(blueprint: Blueprint, now: datetime) -> tuple[object, ...]:
+def blueprint_row(blueprint: Blueprint, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a blueprint in a list."""
     status = blueprint.status
     return (
         blueprint.metadata.name,
@@ -57,13 +58,8 @@ def _status_of(resource: Resource, type_: str) -> str | None:
     return condition.status if condition else None
 
 
-def format_missions(items: Iterable[Mission], *, now: datetime) -> str:
-    """List missions."""
-    headers = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
-    return output.format_table(headers, [_mission_row(m, now) for m in items])
-
-
-def _mission_row(mission: Mission, now: datetime) -> tuple[object, ...]:
+def mission_row(mission: Mission, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a mission in a list."""
     status = mission.status
     return (
         mission.metadata.name,

@@ -1,7 +1,9 @@
 """One host cluster: up, down and status of one state directory.
 
-On a running cluster, `up` changes nothing. It stops what an earlier run left behind, and reports
-both. `down` stops only processes that are recorded in, or run for, this directory.
+`up` changes nothing if the cluster runs in the requested mode; otherwise it first stops what runs
+in the directory, or was left there. `down` stops only processes that are recorded in, or run for,
+this directory. The file `mode` exists from the start of a cluster to its end, the file `ready` once
+it has started.
 """
 
 import contextlib
@@ -12,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, settings, subprocesses
-from kais_cluster.host import build, cleanup, control_plane, network, node, pki
+from kais_cluster.host import component_builds, control_plane, network, node, node_cleanup, pki
 from kais_cluster.host.processes import Processes
 from kais_cluster.status import ProcessStatus, Status
 
 NODE, NO_NODE = "node", "no-node"
+"""The modes: a control plane with a node, or alone; without a node no pods run."""
 
 _STOP_FIRST = ("kubelet", "kube-proxy", "coredns", "kube-scheduler", "kube-controller-manager")
+"""Clients of the API server; a kubelet would also restart the containers that are stopped next."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class HostCluster:
 
     @property
     def binaries(self) -> Path:
-        """Return the folder of our kubectl and helm."""
+        """Return the folder of the programs that were built, with kubectl and helm."""
         return self.settings.binaries
 
     @property
@@ -56,7 +60,7 @@ class HostCluster:
 
     @property
     def plane(self) -> control_plane.ControlPlane:
-        """Return the control plane, whether it runs or not."""
+        """Return the control plane of the directory; it need not run."""
         return control_plane.ControlPlane(self.settings, self.processes)
 
     @property
@@ -68,7 +72,10 @@ class HostCluster:
             return ""
 
     def up(self, *, no_node: bool) -> None:
-        """Start the cluster, or report that it runs already.
+        """Start the cluster, or report that it runs already; builds missing programs first.
+
+        `no_node` starts the control plane alone. One node fits on a machine: a second start waits
+        for one that is under way, and fails if the node of another directory is running then.
 
         Raises:
             MissingTools: A program or permission is missing.
@@ -79,8 +86,8 @@ class HostCluster:
             return
         if os.geteuid() != 0:
             raise errors.MissingTools("a node needs root; without it: kais cluster up --no-node")
-        self._build(NODE)
-        with build.lock(self.binaries / ".stamps" / "node.lock"):  # a machine has one node only
+        self._build(NODE)  # before the lock: building takes minutes
+        with component_builds.lock(self.binaries / ".stamps" / "node.lock"):
             self._up(NODE)
 
     def _up(self, mode: str) -> None:
@@ -107,41 +114,41 @@ class HostCluster:
     def down(self) -> None:
         """Stop the cluster and remove its state, including logs and volumes."""
         if not self.mode:
-            for name in cleanup.stop_orphans(self.settings):
+            for name in node_cleanup.stop_orphans(self.settings):
                 self.report(f"stopped {name}, which an earlier run left behind")
             return
         started = time.monotonic()
         self.processes.stop(_STOP_FIRST)
         if self.mode == NODE:
-            cleanup.stop_containers(self.settings)
+            node_cleanup.stop_containers(self.settings)
             self.processes.stop(["containerd"])
-            cleanup.stop_containers(self.settings)  # a container that was being created meanwhile
+            node_cleanup.stop_containers(self.settings)  # those that were being created
         # The API server needs etcd and its address to shut down gracefully.
         self.processes.stop(["kube-apiserver"])
         self.processes.stop(["etcd"])
-        cleanup.stop_orphans(self.settings)
+        node_cleanup.stop_orphans(self.settings)
         if self.mode == NODE:
-            cleanup.unmount_below(self.directory)
+            node_cleanup.unmount_below(self.directory)
             network.down(self.settings)
-            cleanup.remove_node_files(self.settings)
+            node_cleanup.remove_node_files(self.settings)
             if self._owner() == self.directory:
                 self.settings.owner_file.unlink(missing_ok=True)
-        cleanup.remove_tree(self.directory)
+        node_cleanup.remove_tree(self.directory)
         self.report(f"down in {time.monotonic() - started:.0f} s: {self.directory}")
 
     def is_up(self) -> bool:
         """Return whether all processes run and the API server is ready."""
         names = self.processes.names()
-        alive = bool(names) and all(self.processes.pid(name) for name in names)
-        return alive and (self.directory / "ready").exists() and self.plane.is_ready()
+        are_alive = bool(names) and all(self.processes.pid(name) for name in names)
+        return are_alive and (self.directory / "ready").exists() and self.plane.is_ready()
 
     def status(self) -> Status:
-        """Return the present status of the cluster."""
+        """Return the status of the cluster and of each recorded process."""
         names = self.processes.names()
         answers = bool(names) and self.plane.is_ready()
         nodes = ""
         if answers and self.mode == NODE:
-            with contextlib.suppress(errors.CommandFailed):  # the API server just ended
+            with contextlib.suppress(errors.CommandFailed):  # the API server ended since the check
                 nodes = self.plane.kubectl("get", "nodes").strip()
         return Status(
             provider=self.name,
@@ -178,11 +185,15 @@ class HostCluster:
         node.Node(self.plane).load_image(archive)
 
     def _build(self, mode: str) -> None:
-        binaries = build.node_binaries() if mode == NODE else build.control_plane_binaries()
-        build.build(binaries, self.settings.binaries, report=self.report)
+        binaries = (
+            component_builds.node_binaries()
+            if mode == NODE
+            else component_builds.control_plane_binaries()
+        )
+        component_builds.build(binaries, self.settings.binaries, report=self.report)
 
     def _claim_machine(self) -> None:
-        """Stop a dead node that another directory left behind.
+        """Clean up a node of another directory that no longer runs, because one fits on a machine.
 
         Raises:
             StartFailed: The node of another directory is running; the message names the directory.
@@ -205,15 +216,17 @@ class HostCluster:
         owner_cluster.down()
 
     def _clear(self) -> None:
+        """Stop what runs in the directory, or was left there, and remove it."""
         if self.is_up():
             self.report(
-                f"stopping the {self.mode} cluster in {self.directory}, which is in the way"
+                f"stopping the {self.mode} cluster in {self.directory}: a directory has one cluster"
             )
         elif self.mode:
             self.report(f"stopping what an earlier run left behind in {self.directory}")
         self.down()
 
     def _owner(self) -> Path | None:
+        """Return the state directory that claimed the node of this machine, if any."""
         try:
             return Path(self.settings.owner_file.read_text().strip())
         except OSError:
@@ -241,8 +254,9 @@ class HostCluster:
         if has_node:
             node.Node(plane).start(certificates, deadline=deadline)
         else:
-            alone = ("--endpoint-reconciler-type=none",)
-            plane.start(address, port, flags=alone, deadline=deadline)
+            # Endpoints cannot have a loopback address, and there are no pods that would use them.
+            flags = ("--endpoint-reconciler-type=none",)
+            plane.start(address, port, flags=flags, deadline=deadline)
         self.processes.wait_for(
             "kube-controller-manager",
             "default ServiceAccount",

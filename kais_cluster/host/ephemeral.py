@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kais_cluster import settings, subprocesses
-from kais_cluster.host import cleanup, cluster, processes
+from kais_cluster.host import cluster, node_cleanup, processes
 
 _PREFIX = "kais-cp-"
 _OWNER = "keeper"  # pid and start time of the process that will stop the control plane
@@ -37,7 +37,7 @@ def control_plane(
         yield started
     finally:
         started.down()
-        cleanup.remove_tree(root)
+        node_cleanup.remove_tree(root)
 
 
 def stop_orphans(folder: Path, *, report: subprocesses.Reporter = subprocesses.print_line) -> None:
@@ -52,4 +52,4 @@ def stop_orphans(folder: Path, *, report: subprocesses.Reporter = subprocesses.p
         report(f"stopping the control plane that an earlier run left behind in {owner.parent}")
         host = settings.HostSettings(owner.parent / "c", settings.binaries_dir())
         cluster.HostCluster(host, report).down()
-        cleanup.remove_tree(owner.parent)
+        node_cleanup.remove_tree(owner.parent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, subprocesses
-from kais_cluster.host import build
+from kais_cluster.host import component_builds
 from kais_cluster.kind.docker import CommandRunner
 from kais_cluster.status import Status
 
@@ -51,8 +51,8 @@ class KindCluster:
             MissingTools: Go is missing, and kind is not built yet.
             StartFailed: kind failed; the message contains the end of its output.
         """
-        binaries = build.by_name(["kubectl", "helm", "kind"])
-        build.build(binaries, self.binaries, report=self.report)
+        binaries = component_builds.by_name(["kubectl", "helm", "kind"])
+        component_builds.build(binaries, self.binaries, report=self.report)
         if self._exists() and self._answers():
             self.report(f"already up (kind), used as it is: {self.directory}")
             return

@@ -1,6 +1,6 @@
 """Docker on this machine: whether it answers, and our images built with it.
 
-With Docker, the base image comes from its registry. Without it, `host.images` builds one.
+With Docker, the base image comes from its registry. Without it, `host.image_builds` builds one.
 """
 
 import contextlib

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from knowledge_client.base_model import Reason, SafeInt, UtcDatetime, WireModel, WireScope
 
 ScopeRef = str | WireScope
+"""A scope: a path, `mine` for the caller's home, or the object form of older clients."""
+MINE = "mine"
 Tag = Annotated[str, Field(max_length=64)]
 
 
@@ -20,13 +22,19 @@ class Ref(WireModel):
 
 
 class Source(WireModel):
-    """Where a fact came from. `actor` is set by the service from the caller's identity."""
+    """Where a fact came from. The service sets `actor` and `author` from the caller's identity.
+
+    `author` is the home scope of the cell that stored the fact. It stays the same when a pod
+    restarts and in the next run of a Blueprint, where the account of the cell is another one. An
+    agent whose home is wider than a cell is named instead, because others can have that home too.
+    """
 
     type: Literal[
         "mission_extraction", "explicit_remember", "user_input", "promoted", "experiment", "import"
     ] = "user_input"
     refs: tuple[Ref, ...] = Field(default=(), max_length=32)
     actor: str | None = None
+    author: str | None = None
     mission_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
     experiment_id: str | None = Field(default=None, min_length=1, max_length=512, exclude=True)
 
@@ -58,7 +66,11 @@ class AliasIn(WireModel):
 
 
 class FactIn(WireModel):
-    """A fact to remember; `scope` defaults to the caller's home."""
+    """A fact to remember.
+
+    `scope` defaults to the caller's default scope: for a cell that of its Formation, which is its
+    Blueprint's. `mine` is the caller's home.
+    """
 
     content: str = Field(min_length=1, max_length=8192)
     scope: ScopeRef | None = None

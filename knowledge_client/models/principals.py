@@ -8,7 +8,12 @@ from pydantic import Field
 
 from knowledge_client.base_model import WireModel
 
-Verb = Literal["read", "write", "review", "promote", "extract", "admin"]
+Verb = Literal["read", "remember", "write", "review", "promote", "extract", "admin"]
+"""What a principal may do in a scope.
+
+`remember` stores facts and confirms those of others, but changes only facts of the same author;
+`write` changes all facts, and includes it.
+"""
 
 
 class Grant(WireModel):
@@ -39,6 +44,17 @@ class Quota(WireModel):
     reads_per_minute: int | None = Field(default=None, ge=1)
 
 
+class CellAddress(WireModel):
+    """The place of a cell in its formation, and the cells that it may speak to.
+
+    A peer is a short name (`worker-0`), or `worker-*` for every replica of a template.
+    """
+
+    formation: str = Field(min_length=1, max_length=253)
+    cell: str = Field(min_length=1, max_length=253)
+    peers: tuple[str, ...] = Field(default=(), max_length=1024)
+
+
 class PrincipalIn(WireModel):
     """A principal to register.
 
@@ -49,9 +65,15 @@ class PrincipalIn(WireModel):
     type: Literal["human", "agent", "system"]
     subject: Subject
     home: str
+    default_scope: str | None = Field(
+        default=None, description="scope of facts that name none; by default the home"
+    )
     grants: tuple[Grant, ...] = Field(default=(), max_length=64)
     realm_uid: str | None = Field(default=None, description="UID of the home scope's namespace")
     quota: Quota | None = None
+    address: CellAddress | None = Field(
+        default=None, description="the cell of the account; absent if several cells share it"
+    )
 
 
 class PrincipalPage(WireModel):
@@ -76,6 +98,7 @@ class WhoAmI(WireModel):
     name: str
     type: Literal["human", "agent", "system"]
     home: str
+    default_scope: str | None = Field(default=None, description="scope of facts that name none")
     grants: tuple[Grant, ...]
     mode: Literal["kubernetes", "token", "none"]
     store: StoreIdentity

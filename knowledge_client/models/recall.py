@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from pydantic import Field
 
 from knowledge_client.base_model import SafeInt, UtcDatetime, WireModel
@@ -91,6 +93,7 @@ class RecordedQuery(WireModel):
     scopes: tuple[str, ...] | None = None
     filled_up: bool = False
     include_closed: bool = False
+    synonyms: tuple[tuple[str, ...], ...] = Field(default=(), exclude_if=operator.not_)
 
 
 class Receipt(WireModel):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import operator
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -43,6 +44,12 @@ class ExtractionConfig(WireModel):
     model: str | None = None
 
 
+Synonym = Annotated[str, Field(min_length=2, max_length=64, pattern=r"^[^\s./:@#,-]+$")]
+"""One word or identifier; recall compares its stem."""
+SynonymGroup = Annotated[tuple[Synonym, ...], Field(min_length=2, max_length=16)]
+"""Words of which each finds the others."""
+
+
 class ScopeConfig(WireModel):
     """The configuration of one scope; the defaults apply to undeclared scopes."""
 
@@ -53,6 +60,12 @@ class ScopeConfig(WireModel):
         default=(),
         max_length=256,
         description="predicates that a subject may have several live facts for",
+    )
+    synonyms: tuple[SynonymGroup, ...] = Field(
+        default=(),
+        max_length=100,
+        exclude_if=operator.not_,
+        description="words that find each other in recalls of this scope and of those below it",
     )
     retention: Retention = Retention()
     promotion: Promotion = Promotion()

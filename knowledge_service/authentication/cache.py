@@ -14,6 +14,7 @@ class Identity:
 
     username: str
     uid: str | None
+    groups: tuple[str, ...] = ()
 
 
 # An API server takes a token for 10 s after its pod is gone; with ours a token ends within 30 s.

@@ -1,7 +1,8 @@
 """Authenticate ServiceAccounts: the API server reviews their projected tokens.
 
 token -> cache (20 s) -> one TokenReview at a time for each token -> username and UID
-      -> administrator, or registered principal
+      -> administrator, registered principal, or person whom a rule names
+A person may also send the token of an own login, which is one for the API server itself.
 No log, error or cache holds a token. The service reads its own token again for each review.
 """
 
@@ -11,7 +12,7 @@ import asyncio
 import hashlib
 import ssl
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,9 +21,15 @@ import anyio.to_thread
 import httpx
 
 from knowledge_service.authentication.cache import Cache, Identity
+from knowledge_service.authentication.people import PersonRule, is_account, person
 from knowledge_service.authentication.token_review_limits import TokenReviewLimiter
 from knowledge_service.domain.access_control import Principal, administrator
-from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
+from knowledge_service.errors import (
+    Forbidden,
+    IdentityUnavailable,
+    Unauthenticated,
+    Unregistered,
+)
 
 if TYPE_CHECKING:
     from knowledge_client.models import PrincipalIn
@@ -48,10 +55,26 @@ class TokenReviewer:
         Raises:
             IdentityUnavailable: the API server does not answer or rejects the review.
         """
+        return await self._review(token, (self._audience,))
+
+    async def review_login(self, token: str) -> Identity | None:
+        """Return the user of a token for the API server itself, None when it is not valid.
+
+        Raises:
+            IdentityUnavailable: the API server does not answer or rejects the review.
+        """
+        return await self._review(token, ())
+
+    async def _review(self, token: str, audiences: Sequence[str]) -> Identity | None:
+        """Return the user of a token; without audiences, it must be one for the API server.
+
+        Raises:
+            IdentityUnavailable: the API server does not answer or rejects the review.
+        """
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [self._audience]},
+            "spec": {"token": token, **({"audiences": [*audiences]} if audiences else {})},
         }
         try:
             own_token = self._token_file.read_text().strip()
@@ -67,10 +90,11 @@ class TokenReviewer:
         except (httpx.HTTPError, OSError, ValueError) as exc:
             raise IdentityUnavailable(_unavailable_message(type(exc).__name__)) from exc
         user = status.get("user") or {}
-        audiences = status.get("audiences") or []
-        if not status.get("authenticated") or self._audience not in audiences:
+        if not status.get("authenticated") or not user.get("username"):
             return None
-        return Identity(user["username"], user.get("uid")) if user.get("username") else None
+        if not set(audiences) <= set(status.get("audiences") or ()):
+            return None
+        return Identity(user["username"], user.get("uid"), tuple(user.get("groups") or ()))
 
 
 def _unavailable_message(reason: str) -> str:
@@ -92,10 +116,14 @@ class KubernetesAuthentication:
         principals: PrincipalStore,
         administrators: Collection[str],
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        people: Sequence[PersonRule] = (),
     ) -> None:
         self._reviewer = reviewer
         self._principals = principals
         self._administrators = frozenset(administrators)
+        self._people = tuple(people)
+        self._has_logins = any(rule.is_for_logins for rule in people)
         self._cache = Cache(monotonic)
         self._limiter = TokenReviewLimiter(self._is_registered)
         self._threads = anyio.CapacityLimiter(_THREADS)
@@ -113,7 +141,15 @@ class KubernetesAuthentication:
             )
         if identity.username in self._administrators:
             return administrator(identity.username, "system")
+        named = person(identity, self._people)
+        if named is not None:
+            return named
         registration = await self._registration(identity.username)
+        if registration is None and self._people and not is_account(identity):
+            raise Forbidden(
+                f"{identity.username} is in no group that may use the knowledge service;"
+                " the value knowledge.people of the chart names these groups"
+            )
         if registration is None or (
             registration.subject.uid and registration.subject.uid != identity.uid
         ):
@@ -127,6 +163,7 @@ class KubernetesAuthentication:
             registration.grants,
             registration.quota,
             subject,
+            registration.default_scope,
         )
 
     async def _is_registered(self, username: str) -> bool:
@@ -157,6 +194,10 @@ class KubernetesAuthentication:
     async def _request_review(self, bearer: str) -> Identity | None:
         async with self._limiter.hold_slot(bearer):
             identity = await self._reviewer.review(bearer)
+            if identity is None and self._has_logins:
+                login = await self._reviewer.review_login(bearer)
+                # An account has tokens of our audience; one for the API server is not meant for us.
+                identity = None if login is None or is_account(login) else login
         self._cache.put(bearer, identity)
         return identity
 

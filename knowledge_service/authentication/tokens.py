@@ -2,8 +2,8 @@
 
 file -> checked for changes (at most once a second) -> SHA-256 of each token -> principal
 The file is JSON, `{"principals": [{"name", "type", "home", "grants", "token_sha256"}]}`; a plain
-`token` may replace its hash. A token is compared with all hashes in constant time, and the process
-keeps hashes only, so that neither timing nor memory reveals a token.
+`token` may replace its hash, and `default_scope` be added. A token is compared with all hashes in
+constant time, and the process keeps hashes only, so that neither timing nor memory reveals a token.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _Entry(WireModel):
     name: str = Field(min_length=1, max_length=253)
     type: Literal["human", "agent", "system"]
     home: str
+    default_scope: str | None = None
     grants: tuple[Grant, ...] = Field(default=(), max_length=64)
     quota: Quota | None = None
     token: str | None = Field(default=None, repr=False)
@@ -194,6 +195,7 @@ def _principal_of(path: Path, index: int, entry: _Entry) -> tuple[bytes, Princip
         )
     try:
         home = str(scopes.Scope.parse(entry.home))
+        default_scope = entry.default_scope and str(scopes.Scope.parse(entry.default_scope))
         grants = tuple(
             grant.model_copy(update={"scope": str(scopes.Scope.parse(grant.scope))})
             for grant in entry.grants
@@ -205,4 +207,6 @@ def _principal_of(path: Path, index: int, entry: _Entry) -> tuple[bytes, Princip
         if entry.token is not None
         else bytes.fromhex(entry.token_sha256 or "")
     )
-    return digest, Principal(entry.name, entry.type, home, grants, entry.quota)
+    return digest, Principal(
+        entry.name, entry.type, home, grants, entry.quota, memory=default_scope
+    )

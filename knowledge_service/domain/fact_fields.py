@@ -130,7 +130,7 @@ LISTS = frozenset(each.name for each in STORED_FIELDS if each.encoding is Encodi
 def stated_values(model: Fact | FactIn) -> dict[str, Any]:
     """Return the fields of a wire model by their stored names, as far as the model has them."""
     names, values_of = _getter(type(model))
-    return dict(zip(names, values_of(model), strict=True))
+    return dict(zip(names, values_of(model.__dict__), strict=False))
 
 
 @functools.cache
@@ -141,4 +141,4 @@ def _getter(model: type[Fact | FactIn]) -> tuple[tuple[str, ...], Callable[[Any]
         if stored_field.attribute in model.model_fields
     ]
     names = tuple(stored_field.name for stored_field in present)
-    return names, operator.attrgetter(*(stored_field.attribute for stored_field in present))
+    return names, operator.itemgetter(*(stored_field.attribute for stored_field in present))

@@ -6,7 +6,9 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+import string
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +21,7 @@ from knowledge_service.domain import (
     promotion,
     prompt_injection,
     redaction,
-    signs,
+    text_screening,
 )
 from knowledge_service.domain.access_control import PLATFORM
 from knowledge_service.domain.fact_fields import FactFields
@@ -32,7 +34,13 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 # Fields that are masked and checked in one loop. Title, content and tags are checked separately.
 _MASKS = tuple((each.name, each.mask) for each in fact_fields.STORED_FIELDS if each.mask)
 _MASKS_BESIDE_CONTENT = tuple(each for each in _MASKS if each[0] != "content")
-_JUDGED = tuple(name for name, _ in _MASKS if name not in ("title", "content", "tags"))
+_judged_of = operator.itemgetter(
+    *(name for name, _ in _MASKS if name not in ("title", "content", "tags"))
+)
+
+
+REVISABLE = ("title", "content", "data", "tags", "subject", "confidence", "expires_at")
+"""The fields that a revision may change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,31 +69,34 @@ class NewFact(FactFields):
 
     def __post_init__(self, quoted: tuple[str, ...]) -> None:
         """Mask secrets and add flags."""
-        signed = signs.of(self.content)
-        refs = [text for ref in self.source.refs for text in (ref.type, ref.id)]
         values = self.__dict__
+        content, source, tags = values["content"], values["source"], values["tags"]
+        signed = text_screening.screen(content)
+        refs = [text for ref in source.refs for text in (ref.type, ref.id)] if source.refs else ()
         earned = prompt_injection.detect_flags(
-            *self._prose(signed), " ".join(self.tags), *(values[name] for name in _JUDGED),
-            *refs, *quoted,
-        )  # fmt: skip
+            *self._prose(signed), tags and " ".join(tags), *_judged_of(values), *refs, *quoted
+        )
         # The class is frozen, and setting a field of such a class is a call.
-        masks = _MASKS if signed & signs.SECRET else _MASKS_BESIDE_CONTENT
+        masks = _MASKS if signed & text_screening.SECRET else _MASKS_BESIDE_CONTENT
         for name, mask in masks:
             value = values[name]
             if value is not None:
                 values[name] = mask(value)
-        values["source"] = _masked_source(self.source)
-        values["flags"] = merged_flags(self.flags, earned)
+        values["source"] = _masked_source(source)
+        values["flags"] = merged_flags(values["flags"], earned)
 
     def _prose(self, signed: int) -> tuple[str | None, ...]:
         """Return the content and title texts that the gate for instructions must check.
 
         Title and content are also checked together, because an instruction may begin in the title
-        and end in the content. `signed` are the signs of the content (`signs`).
+        and end in the content. `signed` are the gates for the content (`text_screening`).
         """
         if not self.title:
-            return (self.content,) if signed & signs.ORDER else ()
-        is_content, is_title = signed & signs.ORDER, signs.of(self.title) & signs.ORDER
+            return (self.content,) if signed & text_screening.INSTRUCTION else ()
+        is_content, is_title = (
+            signed & text_screening.INSTRUCTION,
+            text_screening.screen(self.title) & text_screening.INSTRUCTION,
+        )
         if not (is_content or is_title):
             return ()
         # Each is also checked alone, because some rules apply only at the beginning of a text.
@@ -101,7 +112,7 @@ class NewFact(FactFields):
 
         That is kind, about or subject, predicate, collapsed content, and data.
         """
-        return bytes.fromhex(facts.equality_hash(self._statement))
+        return bytes.fromhex(facts.equality_hash_hex(self._statement))
 
     @property
     def violations(self) -> list[str]:
@@ -132,10 +143,27 @@ class NewFact(FactFields):
         )  # fmt: skip
 
 
+_FIELD_DEFAULTS: dict[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(NewFact)
+    if field.default is not dataclasses.MISSING
+}
+
+
+def _create(**values: Any) -> NewFact:
+    """Do what the constructor does at less cost; it sets each field of a frozen class by a call."""
+    new = NewFact.__new__(NewFact)
+    new.__dict__.update(_FIELD_DEFAULTS)
+    new.__dict__.update(values)
+    new.__post_init__(())
+    return new
+
+
 def new_fact(body: FactIn, *, scope: str, source: Source, confidence: float) -> NewFact:
     """Set the scope, source and confidence of a submitted fact."""
-    stated = fact_fields.stated_values(body) | {"source": source, "confidence": confidence}
-    return NewFact(**stated, scope=scope, session=body.run, aliases=body.aliases, force=body.force)
+    stated = fact_fields.stated_values(body)
+    stated["source"], stated["confidence"] = source, confidence
+    return _create(**stated, scope=scope, session=body.run, aliases=body.aliases, force=body.force)
 
 
 def violations(body: FactIn) -> list[str]:
@@ -154,9 +182,9 @@ def flags_of_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return prompt_injection.detect_flags(" ".join(tags))
 
 
-def merged_flags(flags: tuple[str, ...], added: Iterable[str]) -> tuple[str, ...]:
+def merged_flags(flags: tuple[str, ...], added: Sequence[str]) -> tuple[str, ...]:
     """Merge flags without duplicates; existing flags come first."""
-    return tuple(dict.fromkeys((*flags, *added)))
+    return tuple(dict.fromkeys((*flags, *added))) if flags or added else ()
 
 
 class FactText(NamedTuple):
@@ -223,21 +251,51 @@ def masked_refs(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
     return tuple(Ref(type=mask(ref.type), id=mask(ref.id)) for ref in refs)
 
 
-def replacement(old: Fact, content: str, actor: str) -> NewFact:
+def replacement(old: Fact, content: str, actor: str, author: str | None = None) -> NewFact:
     """Return the successor of a corrected fact.
 
-    Content and actor are new, everything else is inherited. The title is dropped because it may
-    contain the error. Flags stay: only a person's approval removes them. A draft stays a draft.
+    Content, actor and author are new, everything else is inherited. The title is dropped because it
+    may contain the error. Flags stay: only a person's approval removes them. A draft stays a draft.
     """
     stated = fact_fields.stated_values(old) | {
         "content": content,
         "title": None,
-        "source": old.source.model_copy(update={"actor": actor}),
+        "source": old.source.model_copy(update={"actor": actor, "author": author}),
         "valid_from": None,
         "valid_until": None,
         "review": "draft" if old.review == "draft" else "none",
     }
     return NewFact(**stated, scope=old.scope)
+
+
+def revision(
+    old: Fact, changes: Mapping[str, Any], actor: str, author: str | None = None
+) -> NewFact:
+    """Return the successor of a revised fact.
+
+    The changes, which are by stored names, actor and author are new; everything else is inherited
+    but the start of validity. It passes the gates like any other fact. A draft stays a draft.
+    """
+    stated = fact_fields.stated_values(old) | {
+        "source": old.source.model_copy(update={"actor": actor, "author": author}),
+        "valid_from": None,
+        "review": "draft" if old.review == "draft" else "none",
+    }
+    return NewFact(**(stated | dict(changes)), scope=old.scope)
+
+
+def revision_violations(old: Fact, changes: Mapping[str, Any]) -> list[str]:
+    """List every limit that a revision would exceed, before the gates run."""
+    stated = fact_fields.stated_values(old) | dict(changes)
+    names = ("kind", "content", "subject", "predicate", "about", "data")
+    statement = facts.Statement(**{name: stated[name] for name in names})
+    return facts.violations(statement, title=stated["title"])
+
+
+def is_changed(old: Fact, new: NewFact) -> bool:
+    """Return whether a revision changes anything that an author states."""
+    stated = fact_fields.stated_values(old)
+    return any(getattr(new, name) != stated[name] for name in REVISABLE)
 
 
 def edited_successor(old: Fact, edits: ApproveIn, actor: str) -> NewFact:
@@ -292,7 +350,7 @@ def key_hash(subject: str | None, predicate: str | None) -> bytes | None:
     """Hash (subject, predicate), normalised and case-folded; None unless both are set."""
     if not (subject and predicate):
         return None
-    pair = [facts.normal_key(subject), facts.normal_key(predicate)]
+    pair = [facts.normalize_key(subject), facts.normalize_key(predicate)]
     return hashlib.sha256(canonical(pair).encode()).digest() if all(pair) else None
 
 
@@ -302,7 +360,7 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
         fact["kind"], fact["content"], fact.get("subject"), fact.get("predicate"),
         fact.get("about"), fact.get("data"),
     )  # fmt: skip
-    return bytes.fromhex(facts.equality_hash(statement))
+    return bytes.fromhex(facts.equality_hash_hex(statement))
 
 
 def rendering(fact: Mapping[str, Any]) -> str:
@@ -324,3 +382,20 @@ def rendering(fact: Mapping[str, Any]) -> str:
 def canonical(value: Any) -> str:
     """Encode JSON so that equal values give equal text."""
     return _CANONICAL.encode(value)
+
+
+def contains_text(fact: Fact, text: str) -> bool:
+    """Return whether the title, content or subject of a fact has a text; case is ignored.
+
+    For a text of ASCII characters, the case of other characters matters, as for LIKE in SQLite.
+    """
+    fold = _fold_ascii if text.isascii() else str.casefold
+    folded = fold(text)
+    return any(folded in fold(part) for part in (fact.content, fact.title, fact.subject) if part)
+
+
+_ASCII_LOWER = str.maketrans({letter: letter.lower() for letter in string.ascii_uppercase})
+
+
+def _fold_ascii(text: str) -> str:
+    return text.translate(_ASCII_LOWER)

@@ -80,8 +80,8 @@ def exclusion_reason(fact: Record, filters: Filters) -> str | None:
 
 
 def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
-    fact_tags = {facts.normal_tag(tag) for tag in fact.tags}
-    return fact_tags.issuperset(facts.normal_tag(tag) for tag in tags)
+    fact_tags = {facts.normalize_tag(tag) for tag in fact.tags}
+    return fact_tags.issuperset(facts.normalize_tag(tag) for tag in tags)
 
 
 def _reason_not_known(fact: Record, filters: Filters) -> str | None:

@@ -38,6 +38,18 @@ class Event:
         return self.type.startswith("link.") and self.op == self.seq
 
 
+def is_reference(event: Event, part: Mapping[str, Any], name: str) -> bool:
+    """Return whether a part of an event only refers to the fact that it names as `name`.
+
+    Undo of that fact does not revert the event. A part with `of` counts for that fact alone.
+    """
+    if name not in ("from", "to"):
+        return False
+    if "of" in part:
+        return bool(part[name] != part["of"])
+    return name == "to" and event.is_link_alone
+
+
 class PendingEvent(NamedTuple):
     """An event to append: its scope, its actor, and its parts."""
 

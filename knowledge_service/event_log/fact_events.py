@@ -52,9 +52,9 @@ def compute_change(old_values: Mapping[str, Any], values: Mapping[str, Any]) -> 
     return FactChange(new_values, delta)
 
 
-def normal_tags(tags: Iterable[str]) -> set[str]:
+def normalize_tags(tags: Iterable[str]) -> set[str]:
     """Return tags in the form that searches compare."""
-    return {kais_facts.normal_tag(tag) for tag in tags}
+    return {kais_facts.normalize_tag(tag) for tag in tags}
 
 
 def index_text(part: Part) -> tuple[int, str]:

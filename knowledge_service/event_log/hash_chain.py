@@ -18,7 +18,7 @@ from knowledge_service.event_log.events import (
     LogEntry,
     PendingEvent,
 )
-from knowledge_service.event_log.ports import LogTable
+from knowledge_service.event_log.store_ports import LogTable
 
 
 @dataclass(frozen=True)

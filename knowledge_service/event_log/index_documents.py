@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from knowledge_service.event_log import fact_events, legacy_rows
 from knowledge_service.event_log.events import Event
-from knowledge_service.event_log.ports import LogReader
 from knowledge_service.event_log.replay import event_of
+from knowledge_service.event_log.store_ports import LogReader
 
 SCOPE_ADOPTED = "scope.adopted"
 """A retired scope returned and took over the facts of its successor."""

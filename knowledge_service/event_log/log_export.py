@@ -22,7 +22,12 @@ from knowledge_service.errors import StartupError
 from knowledge_service.event_log.event_payloads import StoredPayload
 from knowledge_service.event_log.events import EventRow, LogEntry
 from knowledge_service.event_log.hash_chain import EMPTY, event_hash
-from knowledge_service.event_log.ports import ExportedTables, ImportedTables, LogReader, LogTable
+from knowledge_service.event_log.store_ports import (
+    ExportedTables,
+    ImportedTables,
+    LogReader,
+    LogTable,
+)
 
 FORMAT = "kais-export/1"
 # Errors from a line of another shape.
@@ -108,7 +113,7 @@ class _Import:
             try:
                 self._read_line(value, number)
             except invalid as exc:
-                raise StartupError(f"line {number} is no line of an export: {exc}") from exc
+                raise StartupError(f"line {number} is not a line of an export: {exc}") from exc
         raise StartupError(
             f"the export is incomplete after line {number}: its end is missing;"
             " nothing was imported"
@@ -127,7 +132,7 @@ class _Import:
     def _check_header(self, value: dict[str, Any]) -> None:
         newest = self._tables.schema
         if value.get("format") != FORMAT:
-            raise StartupError(f"this is no export of kais-knowledge: expected {FORMAT}")
+            raise StartupError(f"this is not an export of kais-knowledge: expected {FORMAT}")
         if value["schema"] > newest:
             raise StartupError(
                 f"the export has schema {value['schema']}, this version knows up to {newest};"

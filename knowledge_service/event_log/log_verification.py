@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from knowledge_service.event_log import event_payloads, fact_events
 from knowledge_service.event_log.event_payloads import StoredPayload, UnreadablePayload
 from knowledge_service.event_log.hash_chain import EMPTY, event_hash
-from knowledge_service.event_log.ports import LogReader
+from knowledge_service.event_log.store_ports import LogReader
 
 MAX_PROBLEMS = 100
 """Enough to see what happened, without flooding the terminal if the whole log is damaged."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from knowledge_service.event_log import event_payloads
 from knowledge_service.event_log.events import Event, LogEntry
-from knowledge_service.event_log.ports import NEWEST, LogReader, Projections
+from knowledge_service.event_log.store_ports import NEWEST, LogReader, Projections
 
 
 def read_events(log: LogReader, first: int = 1, last: int = NEWEST) -> Iterator[Event]:

@@ -13,7 +13,7 @@ from knowledge_service.ports import Actor, Listing
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
-    from knowledge_service.domain.run_merge import RunKey
+    from knowledge_service.domain.run_reports import RunKey
     from knowledge_service.ports import Store
 
 ACTOR = Actor("kais-extraction", "system", for_agents=True)

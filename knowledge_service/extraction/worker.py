@@ -19,7 +19,7 @@ from knowledge_service.workers.background import BackgroundWorker, OnRun
 
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
-    from knowledge_service.domain.run_merge import RunKey
+    from knowledge_service.domain.run_reports import RunKey
     from knowledge_service.ports import Store
 
 _log = logging.getLogger(__name__)

@@ -23,6 +23,9 @@ from knowledge_service.migrations import (
     m013_named_answers,
     m014_event_scopes,
     m015_log_by_scope,
+    m016_default_scopes,
+    m017_cell_addresses,
+    m018_revisions,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -41,5 +44,8 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (13, "m013_named_answers", m013_named_answers.SQLITE),
     (14, "m014_event_scopes", m014_event_scopes.SQLITE),
     (15, "m015_log_by_scope", m015_log_by_scope.SQLITE),
+    (16, "m016_default_scopes", m016_default_scopes.SQLITE),
+    (17, "m017_cell_addresses", m017_cell_addresses.SQLITE),
+    (18, "m018_revisions", m018_revisions.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

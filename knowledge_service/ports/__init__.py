@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import StoreIdentity
-from knowledge_service.ports.event_log import (
+from knowledge_service.ports.event_stream import (
     AuditCursor,
     AuditRecords,
     ChangePage,
     ChangeRecord,
     EventLogStore,
-    FactUsage,
-    UsageStore,
 )
 from knowledge_service.ports.fact_lifecycle import FactLifecycleStore
 from knowledge_service.ports.facts import FactStore, RecallStore
@@ -31,6 +29,7 @@ from knowledge_service.ports.links import (
     NewLink,
     ProvenanceStore,
 )
+from knowledge_service.ports.operations import OperationStore
 from knowledge_service.ports.queries import (
     ActionContext,
     Actor,
@@ -46,6 +45,7 @@ from knowledge_service.ports.queries import (
 )
 from knowledge_service.ports.runs import ExtractionStore, RunStore
 from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
+from knowledge_service.ports.usage import FactUsage, UsageStore
 
 __all__ = [
     "ActionContext",
@@ -68,6 +68,7 @@ __all__ = [
     "NeighbourQuery",
     "NewLink",
     "NewReceipt",
+    "OperationStore",
     "PrincipalStore",
     "ProvenanceStore",
     "RecallExplanation",
@@ -95,6 +96,7 @@ class Store(
     UsageStore,
     EventLogStore,
     FactLifecycleStore,
+    OperationStore,
     Protocol,
 ):
     """All ports of the service's database."""

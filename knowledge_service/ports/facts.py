@@ -67,6 +67,10 @@ class FactStore(Protocol):
         """Return a visible fact in any lifecycle state, as it is now or as it was at `known_at`."""
         ...
 
+    def current_version(self, fact_id: str, view: View) -> Fact | None:
+        """Return the visible live version of a fact that may have been revised, or None."""
+        ...
+
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         """Return a page of facts, newest first."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from knowledge_client.models import FactProvenance, Impact, Linked, LinkPage, Neighborhood
+from knowledge_client.models import FactProvenance, Impact, Link, Linked, LinkPage, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports.queries import Actor, IdempotencyKey
@@ -87,6 +87,16 @@ class LinkStore(Protocol):
         Only links older than `before_id` are returned. The id of the last link is the page's
         cursor.
         """
+        ...
+
+    def links_among(self, fact_ids: Sequence[str], view: View) -> tuple[Link, ...]:
+        """Return the live links between some facts, oldest first; other links are not read."""
+        ...
+
+    def links_from(
+        self, fact_ids: Sequence[str], view: View, *, to_kind: str, limit: int
+    ) -> tuple[Link, ...]:
+        """Return the live links from some visible facts to live facts of a kind, oldest first."""
         ...
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import PrincipalType, ScopeRange, View, realm_of
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,15 @@ class Actor:
     """The author of a write; `name` is stored in sources and the event log.
 
     `for_agents` marks an internal actor that stores what agents caused, such as the extraction.
+    `author` is the author that the facts of an agent name. With `changes_only_own`, the actor may
+    change only what has this author.
     """
 
     name: str
     type: PrincipalType
     for_agents: bool = False
+    author: str | None = None
+    changes_only_own: bool = False
 
     @property
     def is_bounded(self) -> bool:
@@ -48,12 +52,14 @@ class IdempotencyKey:
 class ActionContext:
     """The actor and the reason of an operation on a fact.
 
-    With an idempotency key, a repeat returns the first answer.
+    With an idempotency key, a repeat returns the first answer. `may_change` says whether the actor
+    may change a fact that only the write itself finds; None permits every change.
     """
 
     actor: Actor
     reason: str
     idempotency_key: IdempotencyKey | None = None
+    may_change: Callable[[Fact], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Search:
         now: the base of relative dates such as "last week", and of the age of facts.
         explain: add each query term's share of the score to the parts of a hit.
         why_not: ids of facts whose outcome is explained.
+        synonyms: groups of words that find each other, beside those of the shipped thesaurus.
     """
 
     view: View
@@ -75,6 +82,7 @@ class Search:
     now: datetime | None = None
     explain: bool = False
     why_not: tuple[str, ...] = ()
+    synonyms: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,8 +123,16 @@ class SearchResult:
 class Listing:
     """A query for a page of facts, newest first; only facts older than `before_id`.
 
-    `known_at` lists facts as they were known at that time. `valid_at` lists the facts that were
-    valid in the world at that time.
+    With `about`, facts about that fact are listed in the order of their positions, and only those
+    after the (position, id) in `after_position`; facts without a position come last. What is about
+    one version of a revised fact is about every version.
+
+    Attributes:
+        known_at: lists facts as they were known at that time.
+        valid_at: lists the facts that were valid in the world at that time.
+        contains: a part of the title, content or subject; case is ignored.
+        alias_namespace: only facts with an alias in this namespace now.
+        is_unlinked: only facts without a live link that the reader may see now.
     """
 
     view: View
@@ -130,6 +146,13 @@ class Listing:
     review: str | None = None
     valid_at: datetime | None = None
     known_at: datetime | None = None
+    about: str | None = None
+    after_position: tuple[int | None, str] | None = None
+    schema: str | None = None
+    subject: str | None = None
+    contains: str | None = None
+    alias_namespace: str | None = None
+    is_unlinked: bool = False
 
 
 @dataclass(frozen=True)

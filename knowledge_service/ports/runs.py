@@ -18,7 +18,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.ports.queries import (
     Actor,
     IdempotencyKey,

@@ -76,6 +76,10 @@ class PrincipalStore(Protocol):
         """Return a registration."""
         ...
 
+    def principal_of_cell(self, realm: str, formation: str, cell: str) -> PrincipalIn | None:
+        """Return the registration whose address is that cell of a formation of the realm."""
+        ...
+
     def principals(self) -> tuple[PrincipalIn, ...]:
         """Return all registrations, by username."""
         ...

@@ -25,11 +25,11 @@ from knowledge_service.routes.dependencies import (
     OffloadDep,
     ServicesDep,
 )
-from knowledge_service.routes.endpoint import CompatEndpoint
+from knowledge_service.routes.endpoint import LenientEndpoint
 from knowledge_service.use_cases import authorization, fact_lifecycle, idempotency
 from knowledge_service.use_cases import recall as recall_use_case
 
-router = APIRouter(tags=["reference"], route_class=CompatEndpoint)
+router = APIRouter(tags=["reference"], route_class=LenientEndpoint)
 
 
 class RecallBody(WireModel):

@@ -11,7 +11,9 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Header, Query, Request
 from pydantic import BeforeValidator
 
+from knowledge_client import base_model
 from knowledge_service.domain.access_control import Principal
+from knowledge_service.errors import InvalidBody
 from knowledge_service.use_cases import concurrency_limits, rate_limits
 from knowledge_service.use_cases.services import Services
 
@@ -24,6 +26,7 @@ _RECALL_PATHS = frozenset({"/v1/recall", "/recall"})
 _SINGLE_FACT_PATHS = frozenset({"/v1/facts", "/remember"})
 # Rerunning a recorded query costs as much as a recall.
 _RERUN_PATHS = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
+_READS_BY_POST = frozenset({"/v1/stats:batch", "/v1/peers:ticket", "/v1/peers:verify"})
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODILESS_METHODS = _READ_METHODS | {"DELETE"}
 
@@ -72,14 +75,33 @@ CallerDep = Annotated[Principal, Depends(caller)]
 
 
 async def authenticate(
-    services: Services, authorization: str, request_line: tuple[str, str, str | None]
+    services: Services,
+    authorization: str,
+    request_line: tuple[str, str, str | None],
+    speak_as: str | None,
 ) -> Principal:
     """Authenticate the caller, and charge its quota for the request (method, path, length)."""
     principal = await services.authenticator.principal(bearer_token_of(authorization))
+    principal = speaking_as(principal, speak_as)
     costs = quota_cost(*request_line)
     if costs:
         services.rate_limiter.take(principal, costs)
     return principal
+
+
+def speaking_as(principal: Principal, speak_as: str | None) -> Principal:
+    """Return the caller as its header `Kais-Speak-As` has it.
+
+    Raises:
+        InvalidBody: the header has another value than `agent`.
+    """
+    if speak_as is None:
+        return principal
+    if speak_as != base_model.SPEAK_AS_AGENT:
+        raise InvalidBody(
+            f"the header {base_model.SPEAK_AS_HEADER} may only be {base_model.SPEAK_AS_AGENT!r}"
+        )
+    return principal.as_agent()
 
 
 def bearer_token_of(authorization: str) -> str | None:
@@ -92,7 +114,7 @@ def quota_cost(method: str, path: str, length: str | None) -> dict[rate_limits.Q
     """Return what a request costs of its caller's quotas."""
     if path in _RECALL_PATHS or (method == "GET" and _RERUN_PATHS.fullmatch(path)):
         return {"recalls": 1}
-    if method in _READ_METHODS or path == "/v1/stats:batch":
+    if method in _READ_METHODS or path in _READS_BY_POST:
         return {"reads": 1}
     cost: dict[rate_limits.QuotaName, int] = {"writes": 1}
     if path in _SINGLE_FACT_PATHS:

@@ -6,8 +6,7 @@ analysis of each signature once, and then handles requests itself:
 
 authenticate -> count the request -> read the body -> (in a thread) validate, call, serialise
 
-JSON is parsed strictly, and unknown fields and parameters are rejected. Python's own parser accepts
-lone surrogates, NaN and nesting of any depth, which fail later and look like errors of the service.
+Unknown fields and parameters are rejected; `request_bodies` bounds and parses the body.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ from itertools import chain, islice
 from typing import Any
 
 import pydantic
-import pydantic_core
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
-from knowledge_service.errors import InvalidBody, TooLarge
-from knowledge_service.routes import dependencies, middleware, unknown_fields
+from knowledge_service.errors import InvalidBody
+from knowledge_service.routes import dependencies, request_bodies, unknown_fields
 from knowledge_service.routes.dependencies import Offload
 from knowledge_service.use_cases import concurrency_limits
 from knowledge_service.use_cases.services import Services
@@ -44,16 +42,10 @@ _INLINE_BYTES = 16 * 1024
 _EMPTY = (b"", b"{}", b"null")
 _MAX_VIOLATIONS = 50  # of one request; more than anyone fixes at once
 _NO_CONTENT = 204
+_SPEAK_AS = base_model.SPEAK_AS_HEADER.lower().encode()
 _NOT_SENT_AS_JSON = ProblemViolation(
     path="", message="send the body as JSON, with the header Content-Type: application/json"
 )
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return pydantic_core.from_json(body, allow_inf_nan=False)
-    except ValueError as exc:
-        raise InvalidBody(f"the body is not JSON: {exc}") from exc
 
 
 class Endpoint(APIRoute):
@@ -79,20 +71,22 @@ class Endpoint(APIRoute):
             call = _Call(request, services, None, b"", {})
             response = await self._respond_async(call)
         else:
-            limit = middleware.max_body_bytes(scope["path"])
+            limit = request_bodies.max_bytes(scope["path"])
             # The first of repeated headers counts, as in Starlette.
             headers = dict(reversed(scope["headers"]))
             length = _text(headers.get(b"content-length"))
-            if length is not None and not middleware.is_within(length, limit):
-                raise _too_large(limit)
+            request_bodies.check_length(length, limit)
             # A body costs memory and time, so only those of authenticated callers are read.
             authorization = _text(headers.get(b"authorization")) or ""
             request_line = (scope["method"], scope["path"], length)
-            principal = await dependencies.authenticate(services, authorization, request_line)
+            speak_as = _text(headers.get(_SPEAK_AS))
+            principal = await dependencies.authenticate(
+                services, authorization, request_line, speak_as
+            )
             size = dependencies.body_bytes(scope["method"], length)
             with services.concurrency_limiter.count_call(principal, size):
                 # Before waiting for a slot, so that a slow sender delays no other caller.
-                body = await _read_body(receive, limit)
+                body = await request_bodies.read(receive, limit)
                 offload = Offload(services, principal, body)
                 call = _Call(request, services, offload, body, headers)
                 if self._is_async:
@@ -131,7 +125,7 @@ class Endpoint(APIRoute):
             InvalidBody: with all violations, up to `_MAX_VIOLATIONS`.
         """
         inputs = self._inputs
-        value = _json(call.body) if inputs.body_model and call.body else None
+        value = request_bodies.parse_json(call.body) if inputs.body_model and call.body else None
         if self.refuses_unknown:
             self._refuse_unknown(call, value)
         violations: list[ProblemViolation] = []
@@ -158,14 +152,12 @@ class Endpoint(APIRoute):
             raise InvalidBody("the request has unknown parameters or fields", violations)
 
 
-class CompatEndpoint(Endpoint):
-    """A route for older clients, which send fields that this service does not have."""
+class LenientEndpoint(Endpoint):
+    """A route that ignores fields and parameters that it does not have.
 
-    refuses_unknown = False
-
-
-class ProbeEndpoint(Endpoint):
-    """A route for probes: monitors add parameters of their own, for example to bypass caches."""
+    Older clients send fields of another service, and monitors add parameters of their own, for
+    example to bypass caches.
+    """
 
     refuses_unknown = False
 
@@ -314,7 +306,7 @@ class _Inputs:
             return {}
         if value is None:
             violations.append(ProblemViolation(path="", message="Field required"))
-        elif not _is_json(call.headers.get(b"content-type", b"")):
+        elif not request_bodies.is_json(call.headers.get(b"content-type", b"")):
             violations.append(_NOT_SENT_AS_JSON)
         else:
             try:
@@ -354,37 +346,5 @@ def _violations(exc: pydantic.ValidationError, *prefix: str) -> Iterator[Problem
         yield ProblemViolation(path=path, message=str(error["msg"]))
 
 
-def _is_json(content_type: bytes) -> bool:
-    kind = content_type.partition(b";")[0].strip().lower()
-    main, _, sub = kind.partition(b"/")
-    return main == b"application" and (sub == b"json" or sub.endswith(b"+json"))
-
-
 def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
-
-
-async def _read_body(receive: Receive, limit: int) -> bytes:
-    """Read a body.
-
-    Raises:
-        HTTPException: the client disconnected before it sent the whole body.
-        TooLarge: the body exceeds the limit, whatever Content-Length says.
-    """
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HTTPException(400, "the client disconnected before it sent the whole body")
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_large(limit)
-        parts.append(part)
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body exceeds {limit} bytes")

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from knowledge_client import base_model
 from knowledge_client.models import AuditPage
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import ServiceError
@@ -22,6 +23,7 @@ from knowledge_service.routes.dependencies import (
     OffloadDep,
     ServicesDep,
     bearer_token_of,
+    speaking_as,
 )
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import event_stream
@@ -108,6 +110,7 @@ class _CallerGuard:
     def __init__(self, services: Services, request: Request, principal: Principal) -> None:
         self._authenticator = services.authenticator
         self._bearer = bearer_token_of(request.headers.get("authorization", ""))
+        self._speak_as = request.headers.get(base_model.SPEAK_AS_HEADER)
         self._principal = principal
         self._checked_at_s = time.monotonic()
 
@@ -117,7 +120,8 @@ class _CallerGuard:
             return False
         self._checked_at_s = now_s
         try:
-            return await self._authenticator.principal(self._bearer) != self._principal
+            principal = await self._authenticator.principal(self._bearer)
+            return speaking_as(principal, self._speak_as) != self._principal
         except ServiceError:
             return True
 

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Response
 from knowledge_client.models import Health
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.routes.dependencies import ServicesDep
-from knowledge_service.routes.endpoint import ProbeEndpoint
+from knowledge_service.routes.endpoint import LenientEndpoint
 
-router = APIRouter(tags=["health"], route_class=ProbeEndpoint)
+router = APIRouter(tags=["health"], route_class=LenientEndpoint)
 
 
 @router.get("/healthz", responses={503: {"model": Health}})

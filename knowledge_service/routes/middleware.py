@@ -15,26 +15,9 @@ if TYPE_CHECKING:
     from knowledge_service.metrics import Metrics
 
 _log = logging.getLogger("knowledge_service.access")
-# 200 facts of 8,192 characters with the JSON around them and room for escapes.
-MAX_BODY_BYTES = 8 * 1024 * 1024
-_BATCH_PATHS = frozenset({"/v1/facts:batch", "/v1/episodes", "/v1/stats:batch"})
-# One fact of maximum size with each character escaped.
-_MAX_SINGLE_BODY_BYTES = 1024 * 1024
 _LEVEL_HEADER = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
 # Callers may invent methods; a label for each would fill the memory.
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-
-
-def max_body_bytes(path: str) -> int:
-    """Return the maximum size of the body of a request."""
-    return MAX_BODY_BYTES if path in _BATCH_PATHS else _MAX_SINGLE_BODY_BYTES
-
-
-def is_within(length: str, limit: int) -> bool:
-    """Return whether a `Content-Length` is a number up to a limit, however many digits it has."""
-    digits = length.lstrip("0") or "0"
-    is_number = length.isascii() and length.isdigit() and len(digits) <= len(str(limit))
-    return is_number and int(digits) <= limit
 
 
 class ErrorResponses:

@@ -36,13 +36,17 @@ def problem_response(error: ServiceError) -> Response:
 
 def _refusal_response(path: str, exc: ServiceError) -> Response:
     """Log an error of the service itself, and return it as a response."""
+    log_refusal(path, exc)
+    return problem_response(exc)
+
+
+def log_refusal(path: str, exc: ServiceError) -> None:
+    """Log an error that the caller did not cause, so that operators of the service see it."""
     if exc.status >= ServiceError.status:
-        # Not caused by the caller: operators of the service must find it in the log.
         fields = {"path": path, "code": exc.code, "why": exc.detail}
         cause = exc.__cause__
         fields |= {"cause": f"{type(cause).__name__}: {cause}"} if cause else {}
         _log.warning("request refused", extra={"fields": fields})
-    return problem_response(exc)
 
 
 def _http_error_response(scope: Scope, exc: HTTPException) -> Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -53,13 +54,36 @@ def unknown_body_fields(
         if name not in fields:
             yield _violation(path, key, fields, f"no field of {model.__name__}")
             continue
-        nested, max_items = fields[name]
-        if nested and isinstance(item, list):
-            # Validation rejects a list beyond its bound anyway.
-            for number, item_ in enumerate(item[:max_items]):
-                yield from unknown_body_fields(nested, item_, (*path, key, str(number)))
-        elif nested:
-            yield from unknown_body_fields(nested, item, (*path, key))
+        models, max_items = fields[name]
+        # Validation rejects a list beyond its bound anyway.
+        items = item[:max_items] if isinstance(item, list) else [item]
+        for number, nested_item in enumerate(items):
+            nested = _model_of(models, nested_item)
+            index = (str(number),) if isinstance(item, list) else ()
+            if nested:
+                yield from unknown_body_fields(nested, nested_item, (*path, key, *index))
+
+
+def _model_of(models: tuple[type[BaseModel], ...], value: Any) -> type[BaseModel] | None:
+    """Return the model of a value: of several, the one whose literal field has the value's text.
+
+    None if no model fits, which validation rejects.
+    """
+    if len(models) <= 1:
+        return models[0] if models else None
+    tags = value.items() if isinstance(value, dict) else ()
+    return next((model for model in models if _tags(model) & {*map(str, tags)}), None)
+
+
+@functools.cache
+def _tags(model: type[BaseModel]) -> frozenset[str]:
+    """Return the pairs of a literal field and its only value, as texts."""
+    literals = {
+        name: typing.get_args(field.annotation)
+        for name, field in model.model_fields.items()
+        if typing.get_origin(field.annotation) is typing.Literal
+    }
+    return frozenset(str((name, args[0])) for name, args in literals.items() if len(args) == 1)
 
 
 def _violation(
@@ -73,13 +97,13 @@ def _violation(
 
 
 @functools.cache
-def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, int]]:
-    """Map a model's field names and aliases to the nested model and the bound of a list of it."""
-    fields: dict[str, tuple[type[BaseModel] | None, int]] = {}
+def _fields(model: type[BaseModel]) -> dict[str, tuple[tuple[type[BaseModel], ...], int]]:
+    """Map a model's field names and aliases to the nested models and the bound of a list."""
+    fields: dict[str, tuple[tuple[type[BaseModel], ...], int]] = {}
     for name, field in model.model_fields.items():
         bounds = (getattr(bound, "max_length", None) for bound in field.metadata)
         max_items = next((bound for bound in bounds if bound is not None), _MAX_ITEMS)
-        fields[name] = (next(base_model.nested_models(field.annotation), None), max_items)
+        fields[name] = (tuple(base_model.nested_models(field.annotation)), max_items)
         if field.alias:
             fields[field.alias] = fields[name]
     return fields
@@ -88,4 +112,4 @@ def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, i
 @functools.cache
 def _flat_fields(model: type[BaseModel]) -> frozenset[str]:
     """Return the names and aliases of the fields that have no model in them."""
-    return frozenset(name for name, (nested, _) in _fields(model).items() if nested is None)
+    return frozenset(name for name, (models, _) in _fields(model).items() if not models)

@@ -11,7 +11,7 @@ kinds of reads and covers visible scopes alone. `Retrieval.explain` reports the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -22,13 +22,15 @@ from numpy.typing import NDArray
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search.query import parser
+from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking import ranking
 from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import sessions
-from knowledge_service.search.ranking.conversations.sessions import Conversation
+from knowledge_service.search.ranking.conversations import grouping
+from knowledge_service.search.ranking.conversations.grouping import Conversation
 from knowledge_service.search.ranking.near_duplicates import Deduplicator
 from knowledge_service.search.ranking.ranking import Evidence, OutcomeCounts, Ranked
+from knowledge_service.search.ranking.weights import SHIPPED, Weights
 
 # The rows of this many of the best matches are read at once, or of twice the limit if that is more.
 # Further rows are read when the filters leave too few.
@@ -42,12 +44,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """The query of a retrieval. Without `now`, relative dates count from 1970."""
+    """The query of a retrieval. Without `now`, relative dates count from 1970.
+
+    `synonyms` are groups of words that find each other, beside those of the thesaurus.
+    """
 
     text: str
     limit: int
     filters: Filters = field(default_factory=Filters)
     now: datetime | None = None
+    synonyms: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class RankerConfig:
     """
 
     use_conversations: bool = True
+    weights: Weights = SHIPPED
 
 
 DEFAULT_CONFIG = RankerConfig()
@@ -208,27 +215,30 @@ _OVERRIDDEN = Outcome("overridden", "a nearer scope has a fact on the same key")
 _NEAR_DUPLICATE = Outcome("folded", "a better one says nearly the same")
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """What is known of the candidates of a query before they are ranked."""
+
+    query: ParsedQuery
+    now: datetime
+    matches: Matches
+    selection: Selection
+    evidence: Evidence
+
+
 def retrieve(
     snapshot: Snapshot, query: SearchQuery, config: RankerConfig = DEFAULT_CONFIG
 ) -> Retrieval:
     """Run the pipeline over a snapshot."""
-    use_conversations = config.use_conversations
-    filters = query.filters
-    now = filters.valid_at or filters.known_at or query.now or _EPOCH
-    parsed_query = parser.parse(query.text, now)
-    matches = snapshot.match(parsed_query.terms)
-    selection = select(snapshot, matches, query)
-    neighbours = (
-        find_neighbours(matches.scores, selection) if use_conversations else Neighbours({}, (), {})
-    )
-    candidates = {**selection.similar, **selection.rows}
-    rows = snapshot.rows(request_linked(selection, neighbours, candidates))
-    evidence = gather_evidence(matches, selection, neighbours, rows, filters)
+    use_conversations, filters = config.use_conversations, query.filters
+    gathered = gather(snapshot, query, config)
+    evidence = gathered.evidence
     ranked = ranking.rank(
-        parsed_query,
+        gathered.query,
         evidence,
-        now,
+        gathered.now,
         size=max(_BATCH, 2 * query.limit),
+        weights=config.weights,
         use_conversations=use_conversations,
     )
     ranked = _rank_by_usefulness(snapshot, ranked, evidence)
@@ -236,7 +246,27 @@ def retrieve(
     best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
     deduplicator.register_keys(_read_same_key(snapshot, best, filters))
     results, excluded = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
+    matches, selection = gathered.matches, gathered.selection
     return Retrieval(results, ranked, excluded, deduplicator, evidence.rows, matches, selection)
+
+
+def gather(snapshot: Snapshot, query: SearchQuery, config: RankerConfig) -> Gathered:
+    """Parse the query, and collect the candidates and the evidence for each."""
+    filters = query.filters
+    now = filters.valid_at or filters.known_at or query.now or _EPOCH
+    parsed_query = parser.parse(query.text, now, query.synonyms)
+    matches = snapshot.match(parsed_query.terms)
+    selection = select(snapshot, matches, query)
+    neighbours = (
+        find_neighbours(matches.scores, selection)
+        if config.use_conversations
+        else Neighbours({}, (), {})
+    )
+    candidates = {**selection.similar, **selection.rows}
+    rows = snapshot.rows(request_linked(selection, neighbours, candidates))
+    evidence = gather_evidence(matches, selection, neighbours, rows, filters)
+    evidence = _with_expansion(evidence, matches.scores, parsed_query.own_terms)
+    return Gathered(parsed_query, now, matches, selection, evidence)
 
 
 def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selection:
@@ -299,7 +329,7 @@ class Neighbours:
 def find_neighbours(scores: Scores, selection: Selection) -> Neighbours:
     """Choose neighbours of the best matches that are part of a conversation."""
     best = _best_by_text(selection.text, _NEIGHBOURS_OF)
-    conversations = sessions.group_by_conversation(selection.rows.values())
+    conversations = grouping.group_by_conversation(selection.rows.values())
     nearby: set[int] = set()
     conversation_keys = set()
     for number in best:
@@ -373,7 +403,7 @@ def gather_evidence(
     fresh = {number: row for number, row in fresh.items() if recall_filters.is_match(row, filters)}
     for number, ordinal in neighbours.ordinals.items():
         row = selection.similar.get(number) or fresh.get(number)
-        if row is not None and sessions.possible_conversation(row) in neighbours.members_of:
+        if row is not None and grouping.possible_conversation(row) in neighbours.members_of:
             candidates[number], ordinals[number] = row, ordinal
             text[number] = float(matches.scores.values[ordinal])
     candidates |= {
@@ -395,6 +425,17 @@ def gather_evidence(
             neighbours.conversations if len(candidates) == len(selection.rows) else None
         ),
     )
+
+
+def _with_expansion(evidence: Evidence, scores: Scores, own_terms: Set[str]) -> Evidence:
+    """Add the part of each candidate's text score that terms of the expansion contribute."""
+    if len(own_terms) == len(scores.terms):
+        return evidence
+    numbers = sorted(evidence.ordinals, key=evidence.ordinals.__getitem__)
+    ordinals = np.array([evidence.ordinals[number] for number in numbers], dtype=np.int64)
+    shares = scores.shares_beyond(own_terms, ordinals).tolist()
+    expanded = {number: share for number, share in zip(numbers, shares, strict=True) if share}
+    return replace(evidence, expanded=expanded)
 
 
 def _rank_by_usefulness(

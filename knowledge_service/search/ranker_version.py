@@ -18,37 +18,33 @@ from knowledge_service.domain import conversation_metadata, recall_filters
 from knowledge_service.search import pipeline, thesaurus
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.query import answer_types, expansion, parser
-from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking
-from knowledge_service.search.ranking.conversations import sessions, speakers, turns
+from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking, weights
+from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
+from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates, english
 
-FORMULA = "fused-3"
+FORMULA = "learned-1"
 """The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, pipeline, near_duplicates,
-    parser, ranking, bm25, sessions, speakers, expansion, turns, conversation_metadata,
+    parser, ranking, weights, bm25, grouping, speakers, expansion, turn_order,
+    conversation_metadata,
 )  # fmt: skip
 """The modules that determine candidates, scores and order. The analyser has its own version."""
-
-_EARLIER_DIGESTS = {"3e81f90a1f92": "dcf887ca8d6c"}
-"""The digest in receipts, by the digest of the same values in another layout.
-
-Add an entry when constants only move and no score changes.
-"""
 
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 
 
-def identity() -> str:
+def identity(learned: Weights = SHIPPED) -> str:
     """Return the formula's version and a hash of every weight and table that it uses.
 
     Values count in the order of their definition, without their names, so renaming a constant does
-    not change the version.
+    not change the version. The learned weights count by the digest of their file.
     """
-    values = [_plain(value) for _, _, value in constants()]
+    values = [*(_plain(value) for _, _, value in constants()), learned.digest]
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return f"{FORMULA}-{_EARLIER_DIGESTS.get(digest, digest)}"
+    return f"{FORMULA}-{digest}"
 
 
 def constants() -> Iterator[tuple[ModuleType, str, Any]]:
@@ -84,4 +80,5 @@ _WITHOUT_CONVERSATIONS = "-no-conversations"
 
 def version_of(config: RankerConfig) -> str:
     """Return the name of the ranker with these features, as receipts keep it."""
-    return RANKER if config.use_conversations else RANKER + _WITHOUT_CONVERSATIONS
+    ranker = RANKER if config.weights.digest == SHIPPED.digest else identity(config.weights)
+    return ranker if config.use_conversations else ranker + _WITHOUT_CONVERSATIONS

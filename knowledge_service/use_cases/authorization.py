@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kais import scopes
-from knowledge_client.models import ProblemViolation, Run, ScopeRef, Verb
+from knowledge_client.models import Fact, ProblemViolation, Run, ScopeRef, Verb
+from knowledge_client.models.facts import MINE
 from knowledge_service.domain.access_control import Principal, ScopeRange, View, lineage, realm_of
 from knowledge_service.errors import (
     Conflict,
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
 
 def actor_of(principal: Principal) -> Actor:
     """Return the caller as the event log names it."""
-    return Actor(principal.name, principal.type)
+    return Actor(principal.name, principal.type, author=principal.author)
 
 
 def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:
     """Return the canonical path of a scope; ids that it leaves out come from the caller's home.
+
+    `mine` is the home itself.
 
     Raises:
         InvalidBody: the scope is malformed.
     """
     try:
         if isinstance(ref, str):
-            return _canonical(ref)
+            return principal.home if ref == MINE else _canonical(ref)
         wire = ref.model_dump(exclude_none=True)
         return str(scopes.from_wire(wire, home=scopes.Scope.parse(principal.home)))
     except scopes.InvalidScope as exc:
@@ -79,16 +82,18 @@ def authorize_read_lineage(ref: ScopeRef, principal: Principal) -> tuple[str, ..
     return tuple(ancestor for ancestor in lineage(path) if principal.view.can_read(ancestor))
 
 
-def authorize_write(store: Store, ref: ScopeRef | None, principal: Principal) -> str:
-    """Return the path to write to, by default the caller's home.
+def authorize_write(
+    store: Store, ref: ScopeRef | None, principal: Principal, verb: Verb = "write"
+) -> str:
+    """Return the path to write to, by default the caller's default scope.
 
     Raises:
         ScopeForbidden: the scope is out of reach.
         Forbidden: the caller may read the scope but not write to it.
         ScopeReadOnly: the configuration of the scope allows no writes.
     """
-    path = principal.home if ref is None else canonical_path(ref, principal)
-    require_verb(principal, "write", path)
+    path = principal.default_scope if ref is None else canonical_path(ref, principal)
+    require_verb(principal, verb, path)
     config = store.scope_configs([path]).get(path)
     if config and config.read_only:
         raise ScopeReadOnly(f"scope {path} is read-only; its KnowledgeScope says so")
@@ -107,6 +112,24 @@ def require_verb(principal: Principal, verb: Verb, path: str) -> None:
     if not principal.view.can_read(path):
         raise _scope_forbidden(path)
     raise Forbidden(f"{principal.name} may read {path} but lacks the verb {verb!r} there")
+
+
+def require_change(principal: Principal, fact: Fact, reference: str, activity: str) -> None:
+    """Require that the caller may change a fact: it may write in the scope, or is the author.
+
+    Raises:
+        Forbidden: the caller may only read the fact, or confirm it.
+    """
+    if principal.has_verb("write", fact.scope):
+        return
+    if not principal.has_verb("remember", fact.scope):
+        raise Forbidden(f"{principal.name} may read fact {reference} but not {activity} it")
+    if principal.author is None or fact.source.author != principal.author:
+        writer = fact.source.author or fact.source.actor or "another"
+        raise Forbidden(
+            f"{principal.name} may not {activity} fact {reference}: {writer} wrote it;"
+            " remember what you know instead, or have a person change it"
+        )
 
 
 def authorized_run(

@@ -54,6 +54,7 @@ _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOKUPS = re.compile(
     r"/v1/(?:whoami|events|(?:facts|runs|receipts|extractions|principals)/[^/:]+)", re.DOTALL
 )
+_TICKET_PATHS = frozenset({"/v1/peers:ticket", "/v1/peers:verify"})
 _RECALLS = re.compile(r"/recall|/v1/recall|/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 
 
@@ -61,6 +62,8 @@ def slot_kind_of(method: str, path: str) -> SlotKind:
     """Return the kind of slot that a request needs."""
     if _RECALLS.fullmatch(path):
         return "recalls"
+    if path in _TICKET_PATHS:
+        return "lookups"
     if method in _READ_METHODS:
         return "lookups" if _LOOKUPS.fullmatch(path) else "lists"
     return "lists" if path == "/v1/stats:batch" else "writes"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
 from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, View, realm_of
-from knowledge_service.domain.seals import Seal, Unsealed
+from knowledge_service.domain.cursor_encryption import CursorCipher, InvalidCursor
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
 from knowledge_service.ports import AuditCursor, ChangeRecord
 from knowledge_service.use_cases import authorization
@@ -114,7 +114,7 @@ class EventReader:
         """
         self._store = store
         self._principal = principal
-        self._seal = Seal(store.seal_key(), f"events/{principal.name}")
+        self._seal = CursorCipher(store.seal_key(), f"events/{principal.name}")
         first, last = store.bounds()
         if token is None:
             self._position = last
@@ -137,8 +137,8 @@ class EventReader:
 
     def _position_of(self, token: str, first: int, last: int) -> int:
         try:
-            position = int(self._seal.open(token))
-        except Unsealed as exc:
+            position = int(self._seal.decrypt(token))
+        except InvalidCursor as exc:
             raise InvalidToken(
                 "Last-Event-ID was not issued to you by this service, or by an older version of it;"
                 " omit it to start now, or send start for the first stored event"
@@ -152,7 +152,7 @@ class EventReader:
 
     def _to_event(self, change: ChangeRecord) -> Event:
         return Event(
-            id=self._seal.close(_format_position(change.position), secrets.token_bytes(12)),
+            id=self._seal.encrypt(_format_position(change.position), secrets.token_bytes(12)),
             type=change.type,
             scope=change.scope,
             actor=change.actor,
@@ -184,13 +184,13 @@ def list_audit_entries(
         reaches = (ScopeRange(path, subtree=False),)
     if not reaches:
         raise Forbidden(f"{principal.name} administers no scope, which the audit requires")
-    seal = Seal(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
+    seal = CursorCipher(store.seal_key(), f"audit/{principal.name}/{scope or ''}")
     position = _audit_cursor_of(seal, cursor) if cursor else None
     records = store.audit(reaches, position, limit=limit)
     text = _format_audit_cursor(records.next) if records.next else None
     return AuditPage(
         entries=_hide_invisible_facts(store, principal.view, records.entries),
-        cursor=seal.close(text, secrets.token_bytes(12)) if text else None,
+        cursor=seal.encrypt(text, secrets.token_bytes(12)) if text else None,
     )
 
 
@@ -224,10 +224,10 @@ def _format_audit_cursor(position: AuditCursor) -> str:
     return f"{_format_position(position.event)}:{_format_position(position.at_us)}:{receipt}"
 
 
-def _audit_cursor_of(seal: Seal, cursor: str) -> AuditCursor:
+def _audit_cursor_of(seal: CursorCipher, cursor: str) -> AuditCursor:
     try:
-        event, at_us, receipt = seal.open(cursor).split(":", 2)
-    except Unsealed as exc:
+        event, at_us, receipt = seal.decrypt(cursor).split(":", 2)
+    except InvalidCursor as exc:
         raise InvalidToken(
             "invalid cursor, or one of an older version; omit it to start from the first page"
         ) from exc

@@ -1,12 +1,15 @@
 """The lifecycle of a fact: authorize an operation, then have the store do it.
 
-Correcting, confirming, retracting, restoring and undoing need the verb `write` in the scope of the
-fact, promoting needs `promote`, reviewing `review`, erasing `admin`. Agents may not review, nor
-change a fact that a reviewer approved or rejected.
+Correcting, retracting, restoring and undoing need the verb `write` in the scope of the fact, or
+`remember` if the caller is its author. Confirming needs `remember`, promoting `promote`, reviewing
+`review`, erasing `admin`. Agents may not review, nor change a fact that a reviewer approved or
+rejected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import (
@@ -20,6 +23,7 @@ from knowledge_client.models import (
     History,
     PromotionResult,
     ReviewPage,
+    Revised,
     UndoResult,
     Verb,
 )
@@ -49,10 +53,9 @@ def correct(
         Forbidden: the caller may read the fact but not correct it.
     """
     fact = fact_queries.get_changeable_fact(store, principal, fact_id)
-    if not principal.has_verb("write", fact.scope):
-        raise Forbidden(f"{principal.name} may read fact {fact_id} but not correct it")
+    authorization.require_change(principal, fact, fact_id, "correct")
     _protect_reviewed_fact(principal, fact, "correct")
-    authorization.authorize_write(store, fact.scope, principal)
+    authorization.authorize_write(store, fact.scope, principal, "remember")
     if body.replacement:
         fact_validation.reject_secrets(store, fact.scope, body.replacement)
     reason = redaction.mask(body.reason)
@@ -63,7 +66,7 @@ def correct(
         actor=authorization.actor_of(principal),
         idempotency_key=idempotency_key,
     )
-    return result.model_copy(update=_visible_copies(store, principal, result))
+    return result.model_copy(update=visible_copies(store, principal, result))
 
 
 def confirm(
@@ -78,7 +81,8 @@ def confirm(
     Raises:
         NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
     """
-    fact = _get_writable_fact(store, principal, fact_id, "confirm")
+    fact = _get_fact_with_verb(store, principal, fact_id, verb="remember", activity="confirm")
+    authorization.authorize_write(store, fact.scope, principal, "remember")
     order = _order_of(principal, body.reason or "", idempotency_key)
     session = redaction.mask_known_formats(body.session) if body.session else None
     return store.confirm(fact.id, order, session)
@@ -92,9 +96,44 @@ def retract(
     idempotency_key: IdempotencyKey | None,
 ) -> Fact:
     """Retract a fact."""
+    fact = check_retraction(store, principal, fact_id)
+    return store.retract(fact.id, _order_of(principal, reason, idempotency_key))
+
+
+def check_retraction(store: Store, principal: Principal, fact_id: str) -> Fact:
+    """Check that the caller may retract a fact, and return it.
+
+    Raises:
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
+    """
     fact = _get_writable_fact(store, principal, fact_id, "retract")
     _protect_reviewed_fact(principal, fact, "retract")
-    return store.retract(fact.id, _order_of(principal, reason, idempotency_key))
+    return fact
+
+
+def check_revision(store: Store, principal: Principal, fact_id: str) -> Fact:
+    """Check that the caller may revise a fact, and return it.
+
+    Raises:
+        NotFound, Forbidden, ScopeReadOnly, Conflict: as every operation here.
+    """
+    fact = _get_writable_fact(store, principal, fact_id, "revise")
+    _protect_reviewed_fact(principal, fact, "revise")
+    return fact
+
+
+def may_change(principal: Principal) -> Callable[[Fact], bool]:
+    """Return the test whether the caller may change a fact, for facts that a write finds."""
+
+    def test(fact: Fact) -> bool:
+        try:
+            authorization.require_change(principal, fact, fact.id, "change")
+            _protect_reviewed_fact(principal, fact, "change")
+        except Forbidden:
+            return False
+        return True
+
+    return test
 
 
 def restore(
@@ -120,7 +159,11 @@ def undo(
     """Undo the last operation on a fact."""
     fact = _get_writable_fact(store, principal, fact_id, "undo changes of")
     _protect_reviewed_fact(principal, fact, "undo changes of")
-    result = store.undo(fact.id, _order_of(principal, reason, idempotency_key))
+    order = _order_of(principal, reason, idempotency_key)
+    order = replace(order, may_change=may_change(principal))
+    if not principal.has_verb("write", fact.scope):
+        order = replace(order, actor=replace(order.actor, changes_only_own=True))
+    result = store.undo(fact.id, order)
     visible_ids = (
         changed_id for changed_id in result.changed if store.fact(changed_id, principal.view)
     )
@@ -160,7 +203,7 @@ def approve(
         if text:
             fact_validation.reject_secrets(store, fact.scope, text)
     result = store.approve(fact.id, _order_of(principal, body.reason, idempotency_key), body)
-    return result.model_copy(update=_visible_copies(store, principal, result))
+    return result.model_copy(update=visible_copies(store, principal, result))
 
 
 def reject(
@@ -196,6 +239,17 @@ def erase(
     return result.model_copy(update={"derived": derived, "links": None, "events": None})
 
 
+def visible_copies(
+    store: Store, principal: Principal, result: CorrectionResult | ApprovalResult | Revised
+) -> dict[str, tuple[str, ...]]:
+    """Return the copies in a result that the caller may read."""
+    copies = {"copies_retracted": result.copies_retracted, "copies_flagged": result.copies_flagged}
+    return {
+        name: tuple(copy_id for copy_id in ids if store.fact(copy_id, principal.view))
+        for name, ids in copies.items()
+    }
+
+
 def get_history(store: Store, principal: Principal, fact_id: str) -> History:
     """Return the history of a visible fact."""
     fact = fact_queries.get_visible_fact(store, principal, fact_id)
@@ -225,8 +279,9 @@ def list_reviews(
 
 
 def _get_writable_fact(store: Store, principal: Principal, fact_id: str, activity: str) -> Fact:
-    fact = _get_fact_with_verb(store, principal, fact_id, verb="write", activity=activity)
-    authorization.authorize_write(store, fact.scope, principal)
+    fact = fact_queries.get_changeable_fact(store, principal, fact_id)
+    authorization.require_change(principal, fact, fact_id, activity)
+    authorization.authorize_write(store, fact.scope, principal, "remember")
     return fact
 
 
@@ -249,17 +304,6 @@ def _order_of(
     principal: Principal, reason: str, idempotency_key: IdempotencyKey | None
 ) -> ActionContext:
     return ActionContext(authorization.actor_of(principal), redaction.mask(reason), idempotency_key)
-
-
-def _visible_copies(
-    store: Store, principal: Principal, result: CorrectionResult | ApprovalResult
-) -> dict[str, tuple[str, ...]]:
-    """Return the copies in a result that the caller may read."""
-    copies = {"copies_retracted": result.copies_retracted, "copies_flagged": result.copies_flagged}
-    return {
-        name: tuple(copy_id for copy_id in ids if store.fact(copy_id, principal.view))
-        for name, ids in copies.items()
-    }
 
 
 def _protect_reviewed_fact(principal: Principal, fact: Fact, activity: str) -> None:

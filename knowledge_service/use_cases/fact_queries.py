@@ -6,6 +6,7 @@ A fact that the caller may not see is refused like one that does not exist.
 from __future__ import annotations
 
 import dataclasses
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +35,25 @@ class FactFilters(BaseModel):
     review: Literal["none", "draft", "approved", "rejected"] | None = None
     valid_at: UtcDatetime | None = None
     known_at: UtcDatetime | None = None
+    about: str | None = Field(
+        default=None,
+        max_length=1200,
+        description="only facts about this fact (an id or alias), in the order of their positions",
+    )
+    schema_: str | None = Field(default=None, alias="schema", max_length=64)
+    subject: str | None = Field(default=None, max_length=512)
+    contains: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=512,
+        description="a part of the title, content or subject; case is ignored",
+    )
+    alias_namespace: str | None = Field(
+        default=None, max_length=63, description="only facts with an alias in this namespace"
+    )
+    unlinked: bool = Field(
+        default=False, description="only facts without a live link that you can see"
+    )
     cursor: str | None = None
     limit: int = Field(default=50, ge=1, le=500)
 
@@ -46,6 +66,8 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         ScopeForbidden: the named scope is out of reach.
     """
     scopes = authorization.authorize_read([filters.scope], principal) if filters.scope else None
+    about = resolve_alias(store, principal, filters.about) if filters.about else None
+    last = pagination.decode(filters.cursor)
     listing = Listing(
         view=principal.view,
         limit=filters.limit + 1,
@@ -54,15 +76,41 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         tag=filters.tag,
         lifecycle=filters.lifecycle,
         source=filters.source,
-        before_id=pagination.decode(filters.cursor),
+        before_id=None if about else last,
+        after_position=_position_of(last) if about and last else None,
         review=filters.review,
         valid_at=filters.valid_at,
         known_at=filters.known_at,
+        about=about,
+        schema=filters.schema_,
+        subject=filters.subject,
+        contains=filters.contains,
+        alias_namespace=filters.alias_namespace,
+        is_unlinked=filters.unlinked,
     )
-    facts, cursor = pagination.split_page(
-        store.list_facts(listing), filters.limit, lambda fact: fact.id
-    )
+    key = _position_key if about else _id_key
+    facts, cursor = pagination.split_page(store.list_facts(listing), filters.limit, key)
     return FactPage(facts=facts, cursor=cursor)
+
+
+def _id_key(fact: Fact) -> str:
+    return fact.id
+
+
+def _position_key(fact: Fact) -> str:
+    return f"{'' if fact.position is None else fact.position}/{fact.id}"
+
+
+def _position_of(last: str) -> tuple[int | None, str]:
+    """Return the position and id that a cursor of facts about another one names.
+
+    Raises:
+        InvalidBody: the cursor is malformed.
+    """
+    position, slash, fact_id = last.partition("/")
+    if not slash or not re.fullmatch(r"(-?[0-9]{1,16})?", position):
+        raise pagination.invalid_cursor()
+    return (int(position) if position else None), fact_id
 
 
 def get_visible_fact(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +119,9 @@ class _FactPreparer:
 
     def _writable_path(self, scope: ScopeRef | None) -> str:
         if scope not in self._paths:
-            self._paths[scope] = authorization.authorize_write(self._store, scope, self._principal)
+            self._paths[scope] = authorization.authorize_write(
+                self._store, scope, self._principal, "remember"
+            )
         return self._paths[scope]
 
     def _complete_source(
@@ -149,6 +151,14 @@ def _is_masked(fact: NewFact, body: FactIn, source: Source) -> bool:
     return source != fact.source or (_has_mask(fact.tags) and not _has_mask(body.tags))
 
 
+def is_revision_masked(new: NewFact, changes: Mapping[str, Any]) -> bool:
+    """Return whether a gate masked a secret in the changes of a revision."""
+    masked = {each.name for each in MASKED_FIELDS}
+    if any(name in masked and _differs(sent, getattr(new, name)) for name, sent in changes.items()):
+        return True
+    return _has_mask(new.tags) and not _has_mask(changes.get("tags", new.tags))
+
+
 def _differs(sent: Any, stored: Any) -> bool:
     """Compare a value with the stored one; an empty text is stored as none."""
     return bool(sent != stored and (sent or stored))
@@ -170,23 +180,23 @@ def reject_secret_aliases(body: FactIn) -> None:
 
 
 def _with_references(sent_source: Source | None, run: Run | None, principal: Principal) -> Source:
-    """Complete a source; its type and references come from the caller, its actor never does."""
+    """Complete a source; the caller sends its type and references, never its actor or author."""
     kind = "explicit_remember" if principal.type == "agent" else "user_input"
     if sent_source is None and run is None:
-        return _source_without_refs(kind, principal.name)
+        return _source_without_refs(kind, principal.name, principal.author)
     source = sent_source or Source(type=kind)
     legacy_ids = (("mission", source.mission_id), ("experiment", source.experiment_id))
     legacy_refs = tuple(Ref(type=t, id=i) for t, i in legacy_ids if i)
     refs = refs_to_run(run) if run else ()
     if not (refs or source.refs or legacy_refs):
-        return _source_without_refs(source.type, principal.name)
+        return _source_without_refs(source.type, principal.name, principal.author)
     refs = facts.merge_refs(facts.merge_refs(refs, source.refs), legacy_refs)
-    return Source(type=source.type, refs=refs, actor=principal.name)
+    return Source(type=source.type, refs=refs, actor=principal.name, author=principal.author)
 
 
 @functools.lru_cache(maxsize=4096)
-def _source_without_refs(kind: Any, actor: str) -> Source:
-    return Source(type=kind, actor=actor)
+def _source_without_refs(kind: Any, actor: str, author: str | None) -> Source:
+    return Source(type=kind, actor=actor, author=author)
 
 
 def reject_secrets(store: Store, scope: str, text: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Links between facts: create, delete and list them, and find the neighbours of a fact.
 
 Both ends must be visible; an invisible end is refused like one that does not exist. A link is a
-statement about the fact it starts from, so it needs the right to write there.
+statement about the fact it starts from, so it needs the right to change that one.
 """
 
 from __future__ import annotations
@@ -35,27 +35,86 @@ def create_link(
         Forbidden, ScopeReadOnly: the caller may not write in the scope of the first fact.
         InvalidBody, TooLarge: a reserved type, an end before the start, or too much data.
     """
+    start, end = check_link(store, principal, body)
+    if start.id == end.id:
+        return Linked(status="ignored", reason=f"fact {start.id} is not linked to itself")
+    return store.link(
+        new_link(body, start.id, end.id),
+        principal.view,
+        actor=authorization.actor_of(principal),
+        idempotency_key=idempotency_key,
+    )
+
+
+def check_link(store: Store, principal: Principal, body: LinkIn) -> tuple[Fact, Fact]:
+    """Check a link without creating it, and return its ends.
+
+    Raises:
+        What `create_link` raises.
+    """
     start = fact_queries.get_visible_fact(store, principal, body.from_)
     end = fact_queries.get_visible_fact(store, principal, body.to)
     _authorize_link_write(store, principal, start, body.from_)
-    _validate_link(body)
-    if start.id == end.id:
-        return Linked(status="ignored", reason=f"fact {start.id} is not linked to itself")
-    new = NewLink(
-        from_id=start.id,
-        to_id=end.id,
+    validate_link(body)
+    return start, end
+
+
+def validate_link(body: LinkIn) -> None:
+    """Check the type, the validity and the data of a link.
+
+    Raises:
+        InvalidBody, TooLarge: one of them is not permitted.
+    """
+    require_open_type(body.type)
+    if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
+        violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
+        raise InvalidBody("the link ends before it starts", (violation,))
+    if body.data is not None and len(json.dumps(body.data).encode()) > _MAX_DATA_BYTES:
+        raise TooLarge(f"data of a link may have {_MAX_DATA_BYTES} bytes")
+
+
+def require_open_type(kind: str) -> None:
+    """Check that callers may make and remove links of a type.
+
+    Raises:
+        InvalidBody: the type is one of the service's own.
+    """
+    if kind in _RESERVED_TYPES:
+        raise _reserved_type_error(kind)
+
+
+def new_link(body: LinkIn, start_id: str, end_id: str) -> NewLink:
+    """Return a link between two facts, with secrets in its data masked."""
+    return NewLink(
+        from_id=start_id,
+        to_id=end_id,
         type=body.type,
         weight=body.weight,
         data=redaction.mask_tree(body.data),
         valid_from=body.valid_from,
         valid_until=body.valid_until,
     )
-    return store.link(
-        new,
-        principal.view,
-        actor=authorization.actor_of(principal),
-        idempotency_key=idempotency_key,
-    )
+
+
+def get_linkable_fact(store: Store, principal: Principal, reference: str) -> Fact:
+    """Return a fact from which the caller may link.
+
+    Raises:
+        NotFound: it does not exist or is not visible.
+        Forbidden, ScopeReadOnly: the caller may not write in its scope.
+    """
+    fact = fact_queries.get_visible_fact(store, principal, reference)
+    _authorize_link_write(store, principal, fact, reference)
+    return fact
+
+
+def get_end(store: Store, principal: Principal, reference: str) -> Fact:
+    """Return the fact at the end of a link.
+
+    Raises:
+        NotFound: it does not exist or is not visible.
+    """
+    return fact_queries.get_visible_fact(store, principal, reference)
 
 
 def delete_link(store: Store, principal: Principal, from_: str, to: str, kind: str) -> None:
@@ -69,8 +128,7 @@ def delete_link(store: Store, principal: Principal, from_: str, to: str, kind: s
     start = fact_queries.get_visible_fact(store, principal, from_)
     end = fact_queries.get_visible_fact(store, principal, to)
     _authorize_link_write(store, principal, start, from_)
-    if kind in _RESERVED_TYPES:
-        raise _reserved_type_error(kind)
+    require_open_type(kind)
     store.unlink(start.id, end.id, kind, actor=authorization.actor_of(principal))
 
 
@@ -110,19 +168,10 @@ def find_neighbors(
 
 
 def _authorize_link_write(store: Store, principal: Principal, fact: Fact, reference: str) -> None:
-    if not principal.has_verb("write", fact.scope):
+    if not principal.has_verb("remember", fact.scope):
         raise Forbidden(f"{principal.name} may read fact {reference} but not link it to others")
-    authorization.authorize_write(store, fact.scope, principal)
-
-
-def _validate_link(body: LinkIn) -> None:
-    if body.type in _RESERVED_TYPES:
-        raise _reserved_type_error(body.type)
-    if body.valid_from and body.valid_until and body.valid_until <= body.valid_from:
-        violation = ProblemViolation(path="valid_until", message="must be later than valid_from")
-        raise InvalidBody("the link ends before it starts", (violation,))
-    if body.data is not None and len(json.dumps(body.data).encode()) > _MAX_DATA_BYTES:
-        raise TooLarge(f"data of a link may have {_MAX_DATA_BYTES} bytes")
+    authorization.require_change(principal, fact, reference, "link")
+    authorization.authorize_write(store, fact.scope, principal, "remember")
 
 
 def _reserved_type_error(kind: str) -> InvalidBody:

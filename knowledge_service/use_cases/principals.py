@@ -28,6 +28,10 @@ def put_principal(store: Store, principal: Principal, body: PrincipalIn) -> Prin
     """
     home = authorization.canonical_path(body.home, principal, "home")
     authorization.require_verb(principal, "admin", home)
+    default_scope = body.default_scope
+    if default_scope is not None:
+        default_scope = authorization.canonical_path(default_scope, principal, "default_scope")
+        authorization.require_verb(principal, "admin", default_scope)
     grants = []
     for grant in body.grants:
         scope = authorization.canonical_path(grant.scope, principal, "grants")
@@ -40,7 +44,9 @@ def put_principal(store: Store, principal: Principal, body: PrincipalIn) -> Prin
     registered = store.principal(username)
     if registered and not principal.has_verb("admin", registered.home):
         raise Forbidden(f"{username} is registered, and not yours to move")
-    registration = body.model_copy(update={"home": home, "grants": tuple(grants)})
+    registration = body.model_copy(
+        update={"home": home, "default_scope": default_scope, "grants": tuple(grants)}
+    )
     store.put_principal(registration, actor=authorization.actor_of(principal))
     return registration
 
@@ -92,6 +98,7 @@ def describe_caller(store: Store, principal: Principal, authenticator: Authentic
         name=principal.name,
         type=principal.type,
         home=principal.home,
+        default_scope=principal.default_scope,
         grants=principal.grants,
         mode=authenticator.mode,
         store=store.identity(),

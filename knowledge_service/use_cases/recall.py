@@ -6,9 +6,10 @@ search -> fill up (runs only) -> token budget -> receipt -> answer
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from knowledge_client import base_model
@@ -22,6 +23,7 @@ from knowledge_client.models import (
     Receipt,
     RecordedQuery,
     Run,
+    ScopeConfig,
 )
 from knowledge_service import uuid7
 from knowledge_service.domain import redaction
@@ -37,6 +39,7 @@ from knowledge_service.domain.access_control import (
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.ports import Hit, IdempotencyKey, NewReceipt, Search, SearchResult
+from knowledge_service.search.query import expansion
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import authorization, fact_queries
 
@@ -176,7 +179,15 @@ def _plan_rerun(
         is_injection=query.filled_up,
         include_closed=query.include_closed,
     )
-    search = Search(view, query.query, query.limit, scopes, filters, now=receipt.known_at)
+    search = Search(
+        view,
+        query.query,
+        query.limit,
+        scopes,
+        filters,
+        now=receipt.known_at,
+        synonyms=query.synonyms,
+    )
     return RecallPlan(search=search, max_tokens=query.max_tokens, is_enabled=query.limit > 0)
 
 
@@ -232,6 +243,7 @@ def _recorded_query(plan: RecallPlan, *, filled_up: bool) -> RecordedQuery:
             "scopes": plan.search.scopes,
             "filled_up": filled_up,
             "include_closed": filters.include_closed,
+            "synonyms": plan.search.synonyms,
         },
     )
 
@@ -262,8 +274,10 @@ def _impersonated_principal(store: Store, principal: Principal, act_as: ActAs) -
 
 def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | None) -> RecallPlan:
     path = lineage(reader.home)
-    configs = store.scope_configs(path)
     scopes = authorization.authorize_read(body.scopes, reader) if body.scopes else None
+    named_paths = chain.from_iterable(map(lineage, scopes or ()))
+    declaring_scopes = tuple(dict.fromkeys([*path, *filter(reader.view.can_read, named_paths)]))
+    configs = store.scope_configs(declaring_scopes)
     if scopes is None:
         isolating_scope = next((p for p in path if p in configs and not configs[p].inherit), None)
         if isolating_scope:
@@ -289,10 +303,25 @@ def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | Non
     )
     limit = min(body.limit, settings.max_facts)
     return RecallPlan(
-        search=Search(reader.view, body.query, limit, scopes, filters),
+        search=Search(
+            reader.view,
+            body.query,
+            limit,
+            scopes,
+            filters,
+            synonyms=_declared_synonyms(body.query, declaring_scopes, configs),
+        ),
         max_tokens=min(body.max_tokens or 100_000, settings.max_tokens),
         is_enabled=settings.enabled and limit > 0,
     )
+
+
+def _declared_synonyms(
+    query: str, paths: Iterable[str], configs: Mapping[str, ScopeConfig]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of synonyms that these scopes declare and that the query has a word of."""
+    groups = [group for path in paths if path in configs for group in configs[path].synonyms]
+    return expansion.applicable_synonyms(query, groups) if groups else ()
 
 
 def _search(

@@ -1,4 +1,6 @@
-"""Logs on stderr: one JSON object a line, with the keys of the knowledge service's log.
+"""Logs on stderr, and the levels of the libraries' loggers.
+
+JSON: one object a line, with the keys of the knowledge service's log.
 
 A record's `fields`, given as `extra={"fields": {...}}`, become keys of the object. `text` is for a
 terminal: the same fields as `key=value`, always on one line.

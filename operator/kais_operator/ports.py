@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.scopes import Scope
+from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
+from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.container_results import Log, Process
-from kais_operator.planning.plan import Body, ObjectRef, RunInContainer
+from kais_operator.planning.plan import AgentCall, Body, ObjectRef, RunInContainer, SendMessage
 from knowledge_client import models
 
 
@@ -128,6 +131,7 @@ class Knowledge(Protocol):
         self, run_id: str, *, namespace: str | None = None
     ) -> models.Extraction: ...
     async def stats_batch(self, request: models.StatsIn) -> models.Stats: ...
+    async def issue_ticket(self, call: models.TicketIn) -> models.Ticket: ...
 
 
 class Renderer(Protocol):
@@ -198,6 +202,26 @@ class Containers(Protocol):
 
     def end_all(self) -> None:
         """End all commands, because this process no longer leads."""
+        ...
+
+
+class Agents(Protocol):
+    """Cells that serve A2A: messages to them, and the tasks of these messages."""
+
+    async def reply_to(self, call: AgentCall) -> AgentReply:
+        """Return what a cell knows of a message; a problem instead of an error."""
+        ...
+
+    def send(self, message: SendMessage) -> None:
+        """Send a message in the background, unless this process is sending it or does not lead."""
+        ...
+
+    async def cancel(self, call: AgentCall) -> None:
+        """Cancel the task of a message; a cell that does not answer soon is left alone."""
+        ...
+
+    def end_all(self) -> None:
+        """End all sending, because this process no longer leads."""
         ...
 
 
@@ -286,6 +310,8 @@ class Placement:
         check_image: the image that checks for files in the workspace of a task's attempt.
         allowed_additions: paths that others may add to Deployments and Services of ours.
         has_spawn_policy: whether the chart's admission policy records who created a Cell.
+        agents: settings for cells with a mind.
+        pod_policy: defaults of the pods of cells, and the names that they may use.
     """
 
     operator_namespace: str
@@ -294,6 +320,8 @@ class Placement:
     check_image: str = ""
     allowed_additions: tuple[str, ...] = ()
     has_spawn_policy: bool = False
+    agents: AgentSettings = NO_AGENTS
+    pod_policy: PodPolicy = NO_POLICY
 
 
 @dataclass(frozen=True)
@@ -307,4 +335,5 @@ class World:
     clock: Clock
     placement: Placement
     containers: Containers
+    agents: Agents
     write_refusals: WriteRefusals

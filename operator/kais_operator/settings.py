@@ -5,13 +5,21 @@ docs/reference/settings.md documents them. An invalid value is refused with the 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from kais import pod_defaults
+from kais.errors import InvalidResource
+from kais.pod_bounds import Allowed
+from kais.pod_defaults import NO_POLICY, PodPolicy
+from kais.resources.cell_template import Provider
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME_CONFIG = Path("~/.kube/config")
@@ -40,6 +48,10 @@ class Settings:
         allowed_additions: paths that others may add to Deployments and Services of ours.
         renderer_socket: socket of a renderer that runs as another user; None renders in child
             processes of the operator.
+        agent_image: image of the agent runtime, for cells with a mind.
+        model_urls: endpoints of models by provider, for minds that name none.
+        model_prices: JSON with prices of models, as the agent runtime reads it.
+        pod_policy: defaults of the pods of cells, and the names that they may use.
     """
 
     kubeconfig: str | None
@@ -57,6 +69,10 @@ class Settings:
     has_spawn_policy: bool = False
     allowed_additions: tuple[str, ...] = ()
     renderer_socket: Path | None = None
+    agent_image: str = ""
+    model_urls: Mapping[str, str] = field(default_factory=dict)
+    model_prices: str = ""
+    pod_policy: PodPolicy = NO_POLICY
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -84,6 +100,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         has_spawn_policy=_boolean(env, "KAIS_SPAWN_POLICY"),
         allowed_additions=_paths(env.get("KAIS_ALLOWED_ADDITIONS", "")),
         renderer_socket=_socket(env.get("KAIS_RENDERER_SOCKET", "")),
+        agent_image=env.get("KAIS_AGENT_IMAGE")
+        or f"localhost/kais/agent:{metadata.version('kais')}",
+        model_urls=_model_urls(env.get("KAIS_MODEL_URLS", "")),
+        model_prices=_model_prices(env.get("KAIS_MODEL_PRICES", "")),
+        pod_policy=_pod_policy(env),
     )
 
 
@@ -135,6 +156,74 @@ def _socket(text: str) -> Path | None:
     if text and not text.startswith("/"):
         raise SettingsError(f"KAIS_RENDERER_SOCKET: {text!r} is not an absolute path")
     return Path(text) if text else None
+
+
+def _model_urls(text: str) -> Mapping[str, str]:
+    urls = _json_object("KAIS_MODEL_URLS", text)
+    for provider, url in urls.items():
+        if provider not in set(Provider):
+            known = ", ".join(Provider)
+            raise SettingsError(f"KAIS_MODEL_URLS: {provider!r} is not a provider; known: {known}")
+        _url({"KAIS_MODEL_URLS": str(url)}, "KAIS_MODEL_URLS", "")
+    return {provider: str(url).rstrip("/") for provider, url in urls.items()}
+
+
+def _model_prices(text: str) -> str:
+    for model, price in _json_object("KAIS_MODEL_PRICES", text).items():
+        if not isinstance(price, dict) or set(price) != {"input", "output"}:
+            raise SettingsError(f"KAIS_MODEL_PRICES: {model} needs the prices input and output")
+        for name, value in price.items():
+            if not re.fullmatch(r"\d+(\.\d+)?", str(value)):
+                raise SettingsError(
+                    f"KAIS_MODEL_PRICES: {name} of {model} is {value!r}, and not a price such as "
+                    '"0.15"'
+                )
+    return text
+
+
+def _pod_policy(env: Mapping[str, str]) -> PodPolicy:
+    defaults = _json_object("KAIS_CELL_DEFAULTS", env.get("KAIS_CELL_DEFAULTS", ""))
+    namespaces = _json_object("KAIS_NAMESPACE_DEFAULTS", env.get("KAIS_NAMESPACE_DEFAULTS", ""))
+    allowed = _json_object("KAIS_CELL_ALLOWED", env.get("KAIS_CELL_ALLOWED", ""))
+    return PodPolicy(
+        _cell_defaults("KAIS_CELL_DEFAULTS", defaults),
+        {
+            name: _cell_defaults(f"KAIS_NAMESPACE_DEFAULTS: {name}", tree)
+            for name, tree in namespaces.items()
+        },
+        Allowed(
+            priority_classes=_allowed_names(allowed, "priorityClassNames"),
+            runtime_classes=_allowed_names(allowed, "runtimeClassNames"),
+            toleration_keys=_allowed_names(allowed, "tolerationKeys"),
+        ),
+    )
+
+
+def _cell_defaults(variable: str, tree: Any) -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        raise SettingsError(f"{variable}: {tree!r} is not a JSON object")
+    try:
+        return pod_defaults.read_defaults(tree)
+    except InvalidResource as exc:
+        broken = "; ".join(str(violation) for violation in exc.violations)
+        raise SettingsError(f"{variable}: {broken}") from exc
+
+
+def _allowed_names(allowed: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    names = allowed.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SettingsError(f"KAIS_CELL_ALLOWED: {key} is {names!r}, and not a list of names")
+    return tuple(names)
+
+
+def _json_object(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError as exc:
+        raise SettingsError(f"{name}: no JSON: {exc}") from exc
+    if not isinstance(value, dict):
+        raise SettingsError(f"{name}: {text!r} is not a JSON object")
+    return value
 
 
 def _url(env: Mapping[str, str], name: str, default: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    *("kais", "kais_cli", "kais_cluster", "kais_rendering"),
-    *("knowledge_client", "knowledge_service", "operator"),
+    *("kais", "kais_cli", "kais_cluster", "kais_mcp", "kais_rendering"),
+    *("agent_runtime", "knowledge_client", "knowledge_service", "operator"),
 )
 # snake_case, CamelCase and dotted names; a single lower-case word may be any value.
 IDENTIFIER = re.compile(r"`(?=[A-Za-z_]\w*)((?:\w*_\w|\w*[A-Z]|\w+\.\w)[\w.]*)(?:\(\))?`")
@@ -31,9 +31,9 @@ class Names(NamedTuple):
 def names():
     names = Names([], set(dir(builtins)), set())
     for path in sorted(path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")):
-        place = path.relative_to(ROOT)
-        names.code.update(place.with_suffix("").parts)
-        collect(ast.parse(path.read_text()), str(place), names)
+        relative = path.relative_to(ROOT)
+        names.code.update(relative.with_suffix("").parts)
+        collect(ast.parse(path.read_text()), str(relative), names)
     return names
 
 
@@ -63,8 +63,8 @@ def collect(tree: ast.Module, path: str, names: Names) -> None:
 def test_each_identifier_in_a_docstring_exists(names):
     existing = names.code | names.values | FOREIGN
     missing = [
-        f"{place}: `{identifier}`"
-        for place, text in names.docstrings
+        f"{location}: `{identifier}`"
+        for location, text in names.docstrings
         for identifier in IDENTIFIER.findall(text)
         if not existing.issuperset(identifier.split("."))
     ]
@@ -73,8 +73,8 @@ def test_each_identifier_in_a_docstring_exists(names):
 
 def test_each_exception_that_a_docstring_says_is_raised_exists(names):
     missing = [
-        f"{place}: {exception}"
-        for place, text in names.docstrings
+        f"{location}: {exception}"
+        for location, text in names.docstrings
         for exceptions in RAISED.findall(text.partition("Raises:")[2])
         for exception in exceptions.split(", ")
         if exception not in names.code

@@ -12,8 +12,8 @@ from kais.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    *("kais", "kais_cli", "kais_cluster", "kais_rendering"),
-    *("knowledge_client", "knowledge_service", "operator"),
+    *("kais", "kais_cli", "kais_cluster", "kais_mcp", "kais_rendering"),
+    *("agent_runtime", "knowledge_client", "knowledge_service", "operator"),
 )
 
 
@@ -34,8 +34,8 @@ def test_tests_are_no_packages():
 
 def test_import_contracts_hold():
     program = Path(sys.executable).parent / "lint-imports"
-    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
 
 
 def test_every_module_of_a_layers_contract_exists():
@@ -74,3 +74,14 @@ def test_types_are_checked_of_all_but_tests():
 def test_every_reason_is_documented():
     assert [reason for reason in Reason if not reason.meaning] == []
     assert len({reason.value for reason in Reason}) == len(Reason)
+
+
+def test_only_the_event_table_reads_and_writes_payloads() -> None:
+    statement = re.compile(r"\b(FROM|JOIN|INTO|UPDATE)\s+payload\b")
+    service = ROOT / "knowledge_service"
+    modules = [
+        str(path.relative_to(service))
+        for path in sorted(service.rglob("*.py"))
+        if statement.search(path.read_text())
+    ]
+    assert modules == ["store/sqlite/event_table.py"]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kais import reference
+from kais import reference_pages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = reference.files()
+PAGES = reference_pages.files()
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -16,5 +16,7 @@ def test_page_is_current_make_reference_writes_it_anew(path):
 
 
 def test_no_page_is_left_over():
-    present = {f"{reference.FOLDER}/{p.name}" for p in (ROOT / reference.FOLDER).glob("*.md")}
+    present = {
+        f"{reference_pages.FOLDER}/{p.name}" for p in (ROOT / reference_pages.FOLDER).glob("*.md")
+    }
     assert present == set(PAGES)

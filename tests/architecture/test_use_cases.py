@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROUTES = Path(__file__).parents[2] / "knowledge_service" / "routes"
+SERVICE = Path(__file__).parents[2] / "knowledge_service"
+MODULES = sorted((*SERVICE.glob("routes/*.py"), *SERVICE.glob("mcp_endpoint/*.py")))
 
 
 def store_uses(source: str) -> list[str]:
@@ -26,7 +27,7 @@ def store_uses(source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(ROUTES.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_no_route_calls_the_store(path: Path) -> None:
     assert store_uses(path.read_text()) == []
 

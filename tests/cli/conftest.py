@@ -40,8 +40,8 @@ def shell(terminal, service, request):
     namespace = f"f{abs(hash(request.node.name)) % 10**8}"
 
     def run(*arguments, status=0, namespace=namespace):
-        found = terminal.run("knowledge", *arguments, "-n", namespace)
-        assert found == status, terminal.err
+        result = terminal.run("knowledge", *arguments, "-n", namespace)
+        assert result == status, terminal.err
         return terminal.out
 
     run.terminal, run.realm, run.namespace = terminal, f"realm:{namespace}", namespace

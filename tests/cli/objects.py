@@ -76,7 +76,7 @@ def mission(name: str = "doctor-x2k4f", **status: Any) -> dict[str, Any]:
     return made("Mission", name, spec, **status)
 
 
-def ended(outcome: str = "Succeeded", **more: Any) -> dict[str, Any]:
+def ended(outcome: str = "Succeeded", **extra_fields: Any) -> dict[str, Any]:
     status = {
         "phase": "Succeeded" if outcome == "Succeeded" else "Failed",
         "outcome": outcome,
@@ -86,10 +86,10 @@ def ended(outcome: str = "Succeeded", **more: Any) -> dict[str, Any]:
         "finishedAt": "2030-01-01T00:00:12Z",
         "conditions": [condition("KnowledgeExtracted", "True", "Extracted")],
     }
-    return mission(**(status | more))
+    return mission(**(status | extra_fields))
 
 
-def fact(fact_id: str, content: str, **more: Any) -> dict[str, Any]:
+def fact(fact_id: str, content: str, **extra_fields: Any) -> dict[str, Any]:
     usual = {
         "id": fact_id,
         "scope": "realm:demo/formation:doctor",
@@ -99,7 +99,7 @@ def fact(fact_id: str, content: str, **more: Any) -> dict[str, Any]:
         "source": {"type": "mission_extraction"},
         "recorded_at": AT,
     }
-    return usual | more
+    return usual | extra_fields
 
 
 def knowledge_pod() -> dict[str, Any]:
@@ -134,7 +134,7 @@ def account() -> dict[str, Any]:
 def workload(
     kind: str, component: str, *, ready: int = 1, version: str = VERSION
 ) -> dict[str, Any]:
-    found = {
+    result = {
         "app.kubernetes.io/name": "kais",
         "app.kubernetes.io/component": component,
         "app.kubernetes.io/version": version,
@@ -142,7 +142,7 @@ def workload(
     name = f"kais-{component}"
     return {
         "kind": kind,
-        "metadata": {"name": name, "namespace": "kais-system", "labels": found},
+        "metadata": {"name": name, "namespace": "kais-system", "labels": result},
         "spec": {"replicas": 1},
         "status": {"readyReplicas": ready},
     }

@@ -55,7 +55,7 @@ def test_show_has_parameters_statistics_and_conditions(terminal, cluster):
         )
     )
     assert terminal.run("blueprint", "show", "doctor") == 0
-    for words in (
+    for text in (
         "Looks at pods",
         "seconds  integer  5        ≥ 1, ≤ 60",
         "who*     string   -        matches [a-z]+  whom to ask",
@@ -66,7 +66,7 @@ def test_show_has_parameters_statistics_and_conditions(terminal, cluster):
         "median duration: 12 s",
         "Ready     True    Served    revision 2 serves",
     ):
-        assert words in terminal.out
+        assert text in terminal.out
 
 
 def test_show_of_an_unused_blueprint_claims_no_rate(terminal):
@@ -122,16 +122,16 @@ def test_values_come_from_a_file_and_set_goes_before_it(terminal, cluster, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [("- a list", "must hold a mapping"), ("a: [", "cannot read --values"), (None, "No such file")],
 )
-def test_a_values_file_that_is_none_is_a_usage_error(terminal, tmp_path, content, words):
+def test_a_values_file_that_is_none_is_a_usage_error(terminal, tmp_path, content, message):
     file = tmp_path / "values.yaml"
     if content:
         file.write_text(content)
     status = terminal.run("blueprint", "use", "doctor", "--values", str(file))
     assert status == ExitStatus.USAGE
-    assert words in terminal.err
+    assert message in terminal.err
 
 
 def test_a_set_without_a_name_is_a_usage_error(terminal):
@@ -184,8 +184,8 @@ def test_an_operator_that_is_away_is_named(terminal, cluster):
 
 
 def test_a_blueprint_that_does_not_compile_gives_the_reason(terminal, cluster):
-    words = "formation.cells[0].name: unknown variable 'whom'"
-    compiled = [objects.condition("Compiled", "False", "TemplateError", words)]
+    message = "formation.cells[0].name: unknown variable 'whom'"
+    compiled = [objects.condition("Compiled", "False", "TemplateError", message)]
     cluster.put(objects.blueprint(servedRevision=0, conditions=compiled))
     assert terminal.run("blueprint", "use", "doctor", "--set", "who=bob") == ExitStatus.FAILED
-    assert words in terminal.err
+    assert message in terminal.err

@@ -5,6 +5,8 @@ import kr8s
 import pytest
 
 from kais_cli import errors
+from kais_cli.cluster import port_forward
+from kais_cli.cluster.api_server import ResponseError
 from kais_cli.error_messages import kubernetes_api
 
 KR8S = [
@@ -13,48 +15,41 @@ KR8S = [
 
 
 def refusal(status, body):
-    return kr8s.ServerError("the server's words", status=body, response=httpx.Response(status))
+    return ResponseError("the server's words", status, body)
 
 
 def test_every_exception_of_kr8s_is_known_here():
     assert {kind.__name__ for kind in KR8S} == {
         "APITimeoutError", "ConnectionClosedError", "ExecError", "NotFoundError", "ServerError",
     }  # fmt: skip
-    assert all(issubclass(kind, kubernetes_api.API_ERRORS) for kind in KR8S)
+    assert all(issubclass(kind, port_forward.FORWARD_ERRORS) for kind in KR8S)
 
 
 @pytest.mark.parametrize("kind", KR8S, ids=lambda kind: kind.__name__)
 def test_each_becomes_an_error_that_says_what_was_tried(kind):
-    assert str(kubernetes_api.translate(kind("why"), "get Mission/a/b")).startswith(
-        "get Mission/a/b: "
+    assert str(port_forward.translate(kind("why"), "forward a port to Pod/a/b")).startswith(
+        "forward a port to Pod/a/b: "
     )
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind", "words"),
+    ("failure", "kind", "message"),
     [
         (httpx.ConnectError("refused"), errors.Unreachable, "does not answer (refused)"),
-        (kr8s.APITimeoutError("slow"), errors.Unreachable, "does not answer (slow)"),
+        (httpx.ReadTimeout(""), errors.Unreachable, "does not answer (no answer in time)"),
         (refusal(401, {}), errors.Unreachable, "login is not accepted"),
-        (refusal(503, "503"), errors.Unreachable, "answers 503"),
+        (refusal(503, None), errors.Unreachable, "answers 503"),
         (refusal(403, {}), errors.Refused, "the server's words"),
-        (refusal(404, "404 page not found"), errors.UnknownKind, "install the charts kais-crds"),
+        (refusal(404, None), errors.UnknownKind, "install the charts kais-crds"),
         (refusal(404, {"reason": "NotFound"}), errors.Refused, "the server's words"),
     ],
 )
-def test_a_failure_says_whether_nobody_answers_or_somebody_refuses(failure, kind, words):
+def test_a_failure_says_whether_nobody_answers_or_somebody_refuses(failure, kind, message):
     error = kubernetes_api.translate(failure, "list missions")
     assert type(error) is kind
-    assert words in str(error)
+    assert message in str(error)
 
 
 def test_only_an_object_can_be_missing_not_its_kind():
     assert kubernetes_api.is_missing(refusal(404, {"reason": "NotFound"}))
-    assert not kubernetes_api.is_missing(refusal(404, "404 page not found"))
-
-
-def test_a_kubeconfig_that_cannot_work_says_how_to_get_one():
-    error = kubernetes_api.bad_kubeconfig(ValueError("No such context x"))
-    assert "No such context x" in str(error)
-    assert "--kubeconfig" in str(error)
-    assert "kais cluster up" in str(error)
+    assert not kubernetes_api.is_missing(refusal(404, None))

@@ -54,9 +54,9 @@ def test_all_is_well(terminal):
     ]
 
 
-def broken(terminal, words):
+def broken(terminal, text):
     status = terminal.run("doctor")
-    assert words in terminal.out, terminal.out
+    assert text in terminal.out, terminal.out
     return status
 
 
@@ -73,8 +73,8 @@ def test_kinds_of_an_older_version_name_the_fields_they_lack(terminal, cluster):
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["suspend"]
     cluster.put(body)
-    words = "of an older version, without blueprintinstances (suspend)"
-    assert broken(terminal, words) == ExitStatus.FAILED
+    message = "of an older version, without blueprintinstances (suspend)"
+    assert broken(terminal, message) == ExitStatus.FAILED
 
 
 def test_an_operator_that_is_not_ready_fails_with_where_to_look(terminal, cluster):
@@ -113,8 +113,8 @@ def test_a_store_that_does_not_answer_fails(terminal, cluster):
 
 
 def test_calls_that_wait_in_the_outbox_are_a_warning(terminal, cluster):
-    found = {labels.ROLE: labels.ROLE_OUTBOX}
-    metadata_ = {"name": "outbox-1", "namespace": "kais-system", "labels": found}
+    result = {labels.ROLE: labels.ROLE_OUTBOX}
+    metadata_ = {"name": "outbox-1", "namespace": "kais-system", "labels": result}
     cluster.put({"kind": "ConfigMap", "metadata": metadata_})
     assert broken(terminal, "1 deleted missions wait to be recorded (outbox-1)") == 0
 
@@ -127,8 +127,8 @@ def test_calls_that_the_service_refuses_are_a_warning_with_its_words(terminal, c
         "annotations": {labels.REFUSED: "422: no such scope"},
     }
     cluster.put({"kind": "ConfigMap", "metadata": metadata_})
-    words = "refuses the calls of 1 deleted objects (outbox-1: 422: no such scope)"
-    assert broken(terminal, words) == 0
+    message = "refuses the calls of 1 deleted objects (outbox-1: 422: no such scope)"
+    assert broken(terminal, message) == 0
     advice = "kubectl annotate configmap outbox-1 -n kais-system kais.io/refused-"
     assert advice in terminal.out
 
@@ -176,8 +176,8 @@ def refusal(name, *, reason="Forbidden", at="2029-12-31T23:50:00Z", component="k
 
 def test_what_the_operator_was_refused_fails_with_the_api_servers_message(terminal, cluster):
     cluster.put(refusal("use"))
-    words = 'refused it on BlueprintInstance/use: missions.kais.io "use" is forbidden'
-    assert broken(terminal, words) == ExitStatus.FAILED
+    message = 'refused it on BlueprintInstance/use: missions.kais.io "use" is forbidden'
+    assert broken(terminal, message) == ExitStatus.FAILED
     assert "→ if it lacks a right, helm upgrade kais charts/kais" in terminal.out
 
 

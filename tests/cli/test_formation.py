@@ -144,7 +144,7 @@ def test_scale_of_an_unknown_template_names_the_known_ones(terminal, cluster):
 
 
 @pytest.mark.parametrize(
-    ("cells", "words"),
+    ("cells", "message"),
     [
         (
             [{"name": "a", "replicas": "{{ seconds }}", "spec": MIND}],
@@ -161,7 +161,7 @@ def test_scale_of_an_unknown_template_names_the_known_ones(terminal, cluster):
     ],
     ids=["an expression", "a loop", "a number"],
 )
-def test_scale_of_a_use_is_refused_and_names_the_parameter(terminal, cluster, cells, words):
+def test_scale_of_a_use_is_refused_and_names_the_parameter(terminal, cluster, cells, message):
     body = formation({"type": "full_mesh"}, ("a", 2))
     owner = {"apiVersion": "kais.io/v1", "kind": "BlueprintInstance", "name": "team", "uid": "u"}
     body["metadata"]["ownerReferences"] = [owner]
@@ -173,5 +173,5 @@ def test_scale_of_a_use_is_refused_and_names_the_parameter(terminal, cluster, ce
     status = terminal.run("formation", "scale", "team", "--cell", "a", "--replicas", "3")
     assert status == ExitStatus.FAILED
     assert "belongs to BlueprintInstance/demo/team" in terminal.err
-    assert words in terminal.err
+    assert message in terminal.err
     assert cluster.patched == []

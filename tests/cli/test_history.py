@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -92,17 +93,17 @@ def test_diff_of_a_file_tells_nothing_of_the_order_of_keys(terminal, cluster, tm
     file = changed(tmp_path)
     assert terminal.run("blueprint", "diff", "doctor", "-f", file, "--from", "1") == 0
     lines = terminal.out.partition("Template:")[2].splitlines()
-    told = [line.strip() for line in lines if line.startswith(("  +", "  -"))]
-    assert told[2:] == ["+description: Looks at pods", "-  max: 30", "+  max: 60"]
+    reported_lines = [line.strip() for line in lines if line.startswith(("  +", "  -"))]
+    assert reported_lines[2:] == ["+description: Looks at pods", "-  max: 30", "+  max: 60"]
 
 
 def test_diff_of_a_file_shows_the_objects_of_each_live_use(terminal, cluster, tmp_path):
     use = objects.instance("now", revisionInUse=2)
     use["spec"]["parameters"] = {"who": "bob"}
-    other = objects.instance("else", revisionInUse=2)
-    other["spec"] = {"blueprintRef": {"name": "doctor"}, "parameters": {"who": "ann"}}
+    other_instance = objects.instance("else", revisionInUse=2)
+    other_instance["spec"] = {"blueprintRef": {"name": "doctor"}, "parameters": {"who": "ann"}}
     cluster.put(use)
-    cluster.put(other)
+    cluster.put(other_instance)
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
 
     assert terminal.run("blueprint", "diff", "doctor", "-f", file) == 0
@@ -190,9 +191,9 @@ def test_diff_of_a_file_says_which_use_cannot_take_it(terminal, cluster, tmp_pat
     file = changed(tmp_path, parameters=parameters)
 
     terminal.run("blueprint", "diff", "doctor", "-f", file, "-o", "json")
-    found = json.loads(terminal.out)
-    assert found["breaking"] == ["parameter 'ward' was added and is required"]
-    assert found["uses"][0]["problems"] == ["parameter 'ward': is required"]
+    document = json.loads(terminal.out)
+    assert document["breaking"] == ["parameter 'ward' was added and is required"]
+    assert document["uses"][0]["problems"] == ["parameter 'ward': is required"]
 
 
 def test_diff_of_a_file_that_does_not_compile_is_a_usage_error(terminal, tmp_path):
@@ -257,7 +258,14 @@ def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
         "parameters": [{"name": "tier", "values": [counts | {"value": '"small"'}, counts]}],
     }
     assert terminal.run("blueprint", "stats", "doctor") == 0
-    assert terminal.out.splitlines()[:7] == [
+    lines = terminal.out.splitlines()
+    assert lines[4:7] == [
+        "",
+        "EXCLUDED runs were cancelled, or the cluster could not run them; they do not count.",
+        "CI95 is the 95 % confidence interval of the success rate.",
+    ]
+    del lines[4:7]
+    assert lines[:7] == [
         "doctor in demo",
         "",
         "USES  SUCCEEDED  FAILED  EXCLUDED  RUNNING  SUCCESS  CI95",
@@ -266,8 +274,8 @@ def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
         "median duration: 12.3 s",
         "",
     ]
-    assert terminal.out.splitlines()[8].startswith("2         5     3")
-    assert [line.split("  ")[0] for line in terminal.out.splitlines()[10:]] == [
+    assert lines[8].startswith("2         5     3")
+    assert [line.split("  ")[0] for line in lines[10:]] == [
         "tier",
         '"small"',
         "(rarer values)",
@@ -289,8 +297,28 @@ def test_validate_of_a_good_file_needs_no_cluster(terminal, tmp_path):
     assert terminal.asked == []
 
 
+def test_validate_takes_several_files_folders_and_standard_input(terminal, tmp_path):
+    folder = tmp_path / "team"
+    folder.mkdir()
+    inside = changed(folder)
+    (folder / "notes.yaml").write_text("kind: ConfigMap\n")
+    (folder / "README.md").write_text("kind: [")
+    terminal.stdin = Path(inside).read_text()
+    assert terminal.run("blueprint", "validate", "-f", f"{folder}/", "-f", "-", "-f", inside) == 0
+    assert [line.partition(":")[0] for line in terminal.out.splitlines()] == [
+        f"Blueprint doctor in {inside}",
+        "Blueprint doctor in standard input",
+        f"Blueprint doctor in {inside}",
+    ]
+
+
+def test_validate_of_a_folder_without_blueprints_says_so(terminal, tmp_path):
+    assert terminal.run("blueprint", "validate", "-f", str(tmp_path)) == ExitStatus.USAGE
+    assert f"{tmp_path} holds no file with a Blueprint" in terminal.err
+
+
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("kind: [", "cannot read"),
         ("kind: ConfigMap", "holds no object of kind Blueprint"),
@@ -298,11 +326,11 @@ def test_validate_of_a_good_file_needs_no_cluster(terminal, tmp_path):
     ],
     ids=["no YAML", "another kind", "no template"],
 )
-def test_validate_of_another_file_says_why(terminal, tmp_path, text, words):
+def test_validate_of_another_file_says_why(terminal, tmp_path, text, message):
     file = tmp_path / "a.yaml"
     file.write_text(text)
     assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
-    assert words in terminal.err
+    assert message in terminal.err
 
 
 def test_validate_ends_a_pattern_that_never_ends_and_names_it(terminal, tmp_path):

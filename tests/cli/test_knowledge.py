@@ -41,6 +41,31 @@ def test_recall_goes_through_the_pod_with_a_token_of_the_realm(terminal, cluster
     assert knowledge.sent()["query"] == "why do pods fail"
 
 
+def test_an_administrator_asks_for_a_token_of_the_releases_administrators(
+    terminal, cluster, knowledge
+):
+    admin = {"name": "kais-knowledge-admin", "namespace": "kais-system"}
+    cluster.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": admin})
+    knowledge.answers["POST /v1/recall"] = recalled()
+    assert terminal.run("knowledge", "--as", "admin", "recall", "x") == 0
+    assert cluster.tokens == [("kais-system", "kais-knowledge-admin", "kais-knowledge")]
+
+
+def test_a_person_sends_the_token_of_the_own_login(terminal, cluster, knowledge):
+    cluster.login = "token-of-ada"
+    knowledge.answers["POST /v1/recall"] = recalled()
+    assert terminal.run("knowledge", "--as", "me", "recall", "x") == 0
+    assert knowledge.requests[0].headers["Authorization"] == "Bearer token-of-ada"
+    assert cluster.tokens == []
+
+
+def test_a_login_without_a_token_is_told_what_to_do(terminal, knowledge):
+    assert terminal.run("knowledge", "--as", "me", "recall", "x") == ExitStatus.FAILED
+    assert "logs in without a token" in terminal.err
+    assert "use `--as admin`" in terminal.err
+    assert knowledge.requests == []
+
+
 @pytest.mark.parametrize(
     ("scope", "path"),
     [
@@ -196,3 +221,14 @@ def test_on_a_terminal_a_recalled_fact_is_a_paragraph(terminal, knowledge):
         "   the registry is down on Mondays, from\n"
         "   three to five\n"
     )
+
+
+def test_list_narrows_by_what_facts_are_about_and_what_they_say(terminal, knowledge):
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+    options = ("--about", "alias:entity:ship", "--contains", "crane", "--schema", "graph/1")
+    assert terminal.run("knowledge", "list", *options, "--unlinked") == 0
+    sent = dict(knowledge.requests[-1].url.params)
+    assert (sent["about"], sent["contains"]) == ("alias:entity:ship", "crane")
+    assert (sent["schema"], sent["unlinked"]) == ("graph/1", "true")
+    terminal.run("knowledge", "list")
+    assert "unlinked" not in knowledge.requests[-1].url.params

@@ -25,8 +25,8 @@ def test_export_is_oldest_first_and_to_a_stream_the_same(shell, tmp_path):
         shell("add", text)
     file = tmp_path / "facts.jsonl"
     shell("export", "--to", str(file), "--scope", shell.realm)
-    told = [json.loads(line)["content"] for line in file.read_text().splitlines()]
-    assert told == ["one", "two", "three"]
+    reported_contents = [json.loads(line)["content"] for line in file.read_text().splitlines()]
+    assert reported_contents == ["one", "two", "three"]
     assert shell("export", "--to", "-", "--scope", shell.realm) == file.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["facts.jsonl"]
 
@@ -39,19 +39,19 @@ def test_facts_come_back_to_the_same_place_below_another_realm(shell, tmp_path):
     team = f"{shell.realm}/formation:doctor"
     parts = [shell.realm, team, f"{team}/cell:lead-0"]
     file.write_text("".join(shell("export", "--to", "-", "--scope", part) for part in parts))
-    other = f"{shell.namespace}-b"
-    shell("import", "--from", str(file), namespace=other)
+    other_message = f"{shell.namespace}-b"
+    shell("import", "--from", str(file), namespace=other_message)
     assert shell.terminal.err == "3 facts stored, 0 existing confirmed\n"
-    again = [
-        shell("export", "--to", "-", "--scope", part.replace(shell.namespace, other))
+    repeated_outputs = [
+        shell("export", "--to", "-", "--scope", part.replace(shell.namespace, other_message))
         for part in parts
     ]
     new = {"id", "recorded_at", "scope", "source"}
-    kept = [
+    stored_items = [
         [{k: v for k, v in json.loads(line).items() if k not in new} for line in text.splitlines()]
-        for text in ("".join(again), file.read_text())
+        for text in ("".join(repeated_outputs), file.read_text())
     ]
-    assert kept[0] == kept[1]
+    assert stored_items[0] == stored_items[1]
 
 
 def test_import_again_doubles_nothing(shell, tmp_path):
@@ -97,36 +97,38 @@ def test_what_is_about_an_entity_of_the_file_is_about_what_became_of_it(shell, t
         {"about": "old-3", "position": 7, "content": "of somebody else"},
     ]
     file = lines(tmp_path / "f", *trees)
-    for told in ("5 facts stored, 0 existing", "0 facts stored, 5 existing"):
+    for text in ("5 facts stored, 0 existing", "0 facts stored, 5 existing"):
         if is_piped:
             shell.terminal.stdin = (tmp_path / "f").read_text()
         shell("import", "--from", "-" if is_piped else file)
         assert shell.terminal.err == (
             "left out of 1 fact: about and position, which name no fact of a line before\n"
-            f"{told} confirmed\n"
+            f"{text} confirmed\n"
         )
-    found = exported(shell, shell.realm)
-    assert len(found) == 5
-    about = {content: (tree.get("about"), tree.get("position")) for content, tree in found.items()}
-    assert about == {
+    result = exported(shell, shell.realm)
+    assert len(result) == 5
+    subjects = {
+        content: (tree.get("about"), tree.get("position")) for content, tree in result.items()
+    }
+    assert subjects == {
         "Anna": (None, None),
-        "sails": (found["Anna"]["id"], 1),
-        "Bruno": (found["Anna"]["id"], 2),
-        "rows": (found["Bruno"]["id"], None),
+        "sails": (result["Anna"]["id"], 1),
+        "Bruno": (result["Anna"]["id"], 2),
+        "rows": (result["Bruno"]["id"], None),
         "of somebody else": (None, None),
     }
 
 
 def test_names_of_a_file_are_given_and_found_in_the_same_file(shell, tmp_path):
-    named = {"content": "Anna", "aliases": [{"namespace": "people", "value": "anna"}]}
-    about = {"content": "sails", "about": "alias:people:anna"}
-    file = lines(tmp_path / "f", named, about)
+    fact = {"content": "Anna", "aliases": [{"namespace": "people", "value": "anna"}]}
+    subjects = {"content": "sails", "about": "alias:people:anna"}
+    file = lines(tmp_path / "f", fact, subjects)
     shell("import", "--from", file)
     shell("import", "--from", file)
     assert shell.terminal.err == "0 facts stored, 2 existing confirmed\n"
     assert "Anna" in shell("show", "alias:people:anna")
-    found = exported(shell, shell.realm)
-    assert found["sails"]["about"] == found["Anna"]["id"]
+    result = exported(shell, shell.realm)
+    assert result["sails"]["about"] == result["Anna"]["id"]
 
 
 def test_drafts_stay_drafts_and_approvals_are_said_to_be_left_out(shell, tmp_path):
@@ -146,8 +148,8 @@ def test_drafts_stay_drafts_and_approvals_are_said_to_be_left_out(shell, tmp_pat
         'left out of 1 fact: "run", which an import does not take\n'
         "6 facts stored, 0 existing confirmed\n"
     )
-    found = exported(shell, shell.realm)
-    assert {c: (t["review"], t["flags"]) for c, t in found.items() if "painted" not in c} == {
+    result = exported(shell, shell.realm)
+    assert {c: (t["review"], t["flags"]) for c, t in result.items() if "painted" not in c} == {
         "a draft": ("draft", []),
         "approved": ("none", []),
         "its origin was retracted": ("draft", []),
@@ -172,7 +174,7 @@ GOOD = '{"content": "good %d"}\n'
 
 
 @pytest.mark.parametrize(
-    ("broken", "words"),
+    ("broken", "message"),
     [
         ("nonsense\n", "is not JSON (Expecting value: line 1 column 1 (char 0))"),
         ("[1]\n", "is not a fact: an object is expected"),
@@ -189,22 +191,22 @@ GOOD = '{"content": "good %d"}\n'
         ('{"content": "was retracted"}\n', "is refused: an equal fact was retracted"),
     ],
 )  # fmt: skip
-def test_broken_line_is_named_and_everything_before_it_is_stored(shell, tmp_path, broken, words):
-    if "retracted" in words:
+def test_broken_line_is_named_and_everything_before_it_is_stored(shell, tmp_path, broken, message):
+    if "retracted" in message:
         fact = shell("add", "was retracted").strip()
         shell("retract", fact, "--reason", "no")
     file = tmp_path / "facts.jsonl"
     good = [GOOD % n for n in range(300)]
     file.write_text("".join([*good[:250], broken, *good[250:]]))
     shell("import", "--from", str(file), status=ExitStatus.USAGE)
-    assert f"error: {file}, line 251 {words}" in shell.terminal.err
+    assert f"error: {file}, line 251 {message}" in shell.terminal.err
     assert "250 facts stored, 0 existing confirmed. Import stopped at this line" in (
         shell.terminal.err
     )
     assert len(shell("list", "--all", "--scope", shell.realm, "-o", "name").split()) == 250
 
     shell("import", "--from", str(file), "--keep-going", status=ExitStatus.FAILED)
-    assert f"{file}, line 251 {words}" in shell.terminal.err
+    assert f"{file}, line 251 {message}" in shell.terminal.err
     assert shell.terminal.err.endswith("50 facts stored, 250 existing confirmed, 1 line left out\n")
 
 
@@ -268,11 +270,11 @@ def test_export_to_a_full_disk_leaves_no_file(terminal, knowledge, tmp_path, mon
 
 def test_import_that_is_interrupted_says_how_far_it_came(terminal, tmp_path):
     terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
-    told = []
+    messages = []
 
     def answer(request):
-        told.append(request)
-        if len(told) > 1:
+        messages.append(request)
+        if len(messages) > 1:
             raise KeyboardInterrupt
         count = len(json.loads(request.content)["facts"])
         results = [{"fact_id": f"f{n}", "status": "created"} for n in range(count)]
@@ -288,5 +290,5 @@ def test_line_without_an_end_is_not_held(tmp_path):
     file = tmp_path / "long"
     file.write_bytes(b"x" * 5_000_000 + b"\nnext\n")
     with file.open("rb") as opened:
-        found = list(importer.read_lines(opened))
-    assert [len(line) for line in found] == [importer.MAX_LINE_BYTES + 1, len("next\n")]
+        matching_lines = list(importer.read_lines(opened))
+    assert [len(line) for line in matching_lines] == [importer.MAX_LINE_BYTES + 1, len("next\n")]

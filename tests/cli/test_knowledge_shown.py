@@ -87,12 +87,12 @@ def pages(*sizes):
         number = int(request.url.params.get("cursor", "0"))
         start = sum(sizes[:number])
         facts = [objects.fact(f"f{n}", f"fact {n}") for n in range(start, start + sizes[number])]
-        more = {"cursor": str(number + 1)} if number + 1 < len(sizes) else {}
-        asked.append(int(request.url.params["limit"]))
-        return httpx.Response(200, json={"facts": facts, **more})
+        extra_fields = {"cursor": str(number + 1)} if number + 1 < len(sizes) else {}
+        requests.append(int(request.url.params["limit"]))
+        return httpx.Response(200, json={"facts": facts, **extra_fields})
 
-    asked = []
-    answer.asked = asked
+    requests = []
+    answer.asked = requests
     return answer
 
 
@@ -159,8 +159,10 @@ def test_words_that_those_of_the_question_bring_are_not_told_as_typed():
 
 def test_parts_of_an_identifier_and_words_without_their_accents_are_of_the_question():
     parts = {"==imagepullbackoff": 2.0, "=imag": 1.0, "=off": 0.5, "=lauft": 0.4}
-    told = score_explanation.explain_score(ranked(bm25=3.9, **parts), "ImagePullBackOff läuft")[0]
-    assert told == (
+    message = score_explanation.explain_score(ranked(bm25=3.9, **parts), "ImagePullBackOff läuft")[
+        0
+    ]
+    assert message == (
         "3.40 = 3.90 words of the question (ImagePullBackOff 2.00, imag 1.00, off 0.50, läuft 0.40)"
     )
 
@@ -189,11 +191,11 @@ def test_fact_that_shares_no_word_says_so():
 
 def test_every_part_that_recall_gives_has_words():
     ranking = (ROOT / "knowledge_service/search/ranking/ranking.py").read_text()
-    named = set(re.findall(r'"(x_[a-z]+)"', ranking)) | {
+    names = set(re.findall(r'"(x_[a-z]+)"', ranking)) | {
         name for name in re.findall(r'\["([a-z0-9]+)"\] = ', ranking) if not name.startswith("x_")
     }
-    assert len(named) > 8
-    assert named <= score_explanation.DESCRIBED_PARTS
+    assert len(names) > 8
+    assert names <= score_explanation.DESCRIBED_PARTS
 
 
 def test_long_fact_of_a_recall_is_cut_on_a_terminal_and_whole_in_a_pipe(terminal, knowledge):

@@ -55,7 +55,7 @@ def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "suggestion"),
     [
         ("realm:demo/team:x", "realm:demo/formation:x"),
         ("Realm:demo", "realm:demo"),
@@ -68,10 +68,10 @@ def test_what_is_no_moment_is_refused_with_how_to_write_one(typed, hint):
         ("Platform", "platform"),
     ],
 )
-def test_misspelt_scope_is_refused_with_what_was_meant(typed, meant):
+def test_misspelt_scope_is_refused_with_what_was_meant(typed, suggestion):
     with pytest.raises(errors.UsageError) as refused:
         scope_parsing.parse_scope(typed, namespace="mine")
-    assert str(refused.value).endswith(f"; did you mean {meant}?")
+    assert str(refused.value).endswith(f"; did you mean {suggestion}?")
 
 
 @pytest.mark.parametrize("typed", ["::", "realm:", "realm:demo/formation", "../..", "cell:x"])
@@ -79,12 +79,12 @@ def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
     with pytest.raises(errors.UsageError) as refused:
         scope_parsing.parse_scope(typed, namespace="mine")
     assert "is not a " in str(refused.value)
-    for word in str(refused.value).partition("did you mean ")[2].rstrip("?").split():
-        assert scope_parsing.parse_scope(word, namespace="mine") == word
+    for term in str(refused.value).partition("did you mean ")[2].rstrip("?").split():
+        assert scope_parsing.parse_scope(term, namespace="mine") == term
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
+    ("typed", "nearest"),
     [
         ("realm:dmo", "realm:demo"),
         ("realm:demo/formation:doktor", "realm:demo/formation:doctor"),
@@ -92,9 +92,9 @@ def test_scope_that_is_like_none_gets_no_advice_that_is_wrong(typed):
         ("realm:other", None),
     ],
 )
-def test_nearest_scope_is_one_of_a_like_name(typed, near):
-    known = ["platform", "realm:demo", "realm:demo/formation:doctor"]
-    assert scope_parsing.closest_path(typed, known) == near
+def test_nearest_scope_is_one_of_a_like_name(typed, nearest):
+    known_names = ["platform", "realm:demo", "realm:demo/formation:doctor"]
+    assert scope_parsing.closest_path(typed, known_names) == nearest
 
 
 def test_empty_scope_is_no_way_to_say_all(terminal):

@@ -24,18 +24,41 @@ def test_show_has_source_times_and_history(shell):
 
 def test_a_correction_keeps_the_trail_and_names_the_successor(shell):
     old = add(shell, "The harbour opens at six.")
-    words = shell("correct", old, "--reason", "new timetable", "--replacement", "It opens at five.")
-    new = words.split()[2]
-    assert words == f"{old}: closed; {new} takes its place\n"
+    output = shell(
+        "correct", old, "--reason", "new timetable", "--replacement", "It opens at five."
+    )
+    new = output.split()[2]
+    assert output == f"{old}: closed; {new} takes its place\n"
     assert "new timetable" in shell("show", old)
     assert f"{new} supersedes {old}\n" in shell("why", new)
+
+
+def test_a_revision_names_its_successor_and_is_undone(shell):
+    old = add(shell, "The crane lifts twenty tonnes.")
+    output = shell(
+        "revise", old, "--reason", "weighed", "--data", '{"tonnes": 30}', "--tag", "crane",
+        "--title", "Crane",
+    )  # fmt: skip
+    new = output.split()[2]
+    assert output == f"{old}: revised; {new} takes its place\n"
+    shown = shell("show", new)
+    assert "The crane lifts twenty tonnes." in shown
+    assert "  tags        crane\n" in shown
+    shell("undo", new, "--reason", "weighed again")
+    assert "live" in shell("show", old)
+
+
+def test_a_revision_with_data_that_is_no_json_is_refused(shell):
+    old = add(shell, "The crane lifts twenty tonnes.")
+    shell("revise", old, "--reason", "x", "--data", "{", status=ExitStatus.USAGE)
+    assert "--data is not JSON" in shell.terminal.err
 
 
 def test_a_correction_names_the_copies_that_it_closed(shell):
     fact = add(shell, "The lock holds six boats.")
     copy = shell("promote", fact, "--reason", "all need it").split()[-1]
-    words = shell("correct", fact, "--reason", "counted", "--replacement", "It holds eight.")
-    assert f"\n  copy closed  {copy}\n" in words
+    output = shell("correct", fact, "--reason", "counted", "--replacement", "It holds eight.")
+    assert f"\n  copy closed  {copy}\n" in output
     assert "the fact that it was copied from was corrected" in shell("show", copy)
 
 
@@ -43,8 +66,8 @@ def test_a_correction_names_the_copies_that_wait_for_a_review(shell):
     fact = add(shell, "The lock opens to the left.")
     copy = shell("promote", fact, "--reason", "all need it").split()[-1]
     shell("approve", copy, "--reason", "seen")
-    words = shell("correct", fact, "--reason", "mirrored")
-    assert words.splitlines()[1] == (
+    output = shell("correct", fact, "--reason", "mirrored")
+    assert output.splitlines()[1] == (
         f"  copy {copy} was confirmed by others and waits for a review"
     )
 
@@ -85,8 +108,8 @@ def test_a_retraction_and_its_undoing(shell):
     fact = add(shell, "The crane lifts forty tonnes.")
     assert shell("retract", fact, "--reason", "it is thirty") == f"{fact}: retracted\n"
     assert fact not in shell("list", "--scope", shell.realm)
-    said = shell("undo", fact, "--reason", "it was forty")
-    assert said == f"{fact}: undone: closed\n"
+    output = shell("undo", fact, "--reason", "it was forty")
+    assert output == f"{fact}: live again: it is no longer closed\n"
     assert fact in shell("list", "--scope", shell.realm)
 
 
@@ -119,8 +142,8 @@ def test_what_was_retracted_is_not_stored_again(shell):
 def test_promotion_copies_a_fact_one_level_up(shell):
     scope = f"{shell.realm}/formation:doctor"
     fact = shell("add", "Crash loops begin at dawn.", "--scope", scope).strip()
-    said = shell("promote", fact, "--reason", "true of all teams")
-    assert said.startswith(f"{fact}: copied to {shell.realm} as ")
+    output = shell("promote", fact, "--reason", "true of all teams")
+    assert output.startswith(f"{fact}: copied to {shell.realm} as ")
     assert "Crash loops begin at dawn." in shell("list", "--scope", shell.realm)
 
 
@@ -139,8 +162,8 @@ def test_recall_says_why_a_fact_was_not_given(shell):
     fact = add(shell, "Seagulls steal bread.")
     shell("retract", fact, "--reason", "only one did")
     add(shell, "Bread is sold at the pier.")
-    said = shell("recall", "who steals bread", "--scope", shell.realm, "--why-not", fact)
-    assert f"{fact}: it is retracted" in said
+    output = shell("recall", "who steals bread", "--scope", shell.realm, "--why-not", fact)
+    assert f"{fact}: it is retracted" in output
 
 
 def test_recall_as_it_was_known_on_a_day(shell):
@@ -172,9 +195,9 @@ def test_recall_of_what_was_true_on_a_day_says_when_nothing_was(shell, known, sa
 def test_undoing_a_correction_names_the_fact_that_took_its_place(shell):
     fact = add(shell, "The crane lifts forty tonnes.", "--subject", "crane", "--predicate", "lifts")
     shell("correct", fact, "--reason", "weighed", "--replacement", "It lifts thirty tonnes.")
-    (other,) = {*shell("list", "--scope", shell.realm, "-o", "name").split()} - {fact}
-    said = shell("undo", fact, "--reason", "the scales were wrong")
-    assert said == f"{fact}: undone: closed; changed with it: {other}\n"
+    (second,) = {*shell("list", "--scope", shell.realm, "-o", "name").split()} - {fact}
+    output = shell("undo", fact, "--reason", "the scales were wrong")
+    assert output == f"{fact}: live again: it is no longer closed; changed with it: {second}\n"
 
 
 def test_list_goes_on_where_the_page_before_ended(shell):
@@ -195,13 +218,13 @@ def test_facts_leave_as_lines_and_come_back(shell, tmp_path):
     file = tmp_path / "facts.jsonl"
     shell("export", "--to", str(file), "--scope", shell.realm)
     assert shell.terminal.err == f"2 facts written to {file}\n"
-    other = f"{shell.realm}/formation:other"
-    shell("import", "--from", str(file), "--scope", other)
+    other_message = f"{shell.realm}/formation:other"
+    shell("import", "--from", str(file), "--scope", other_message)
     assert shell.terminal.err == "2 facts stored, 0 existing confirmed\n"
-    shell("import", "--from", str(file), "--scope", other)
+    shell("import", "--from", str(file), "--scope", other_message)
     assert shell.terminal.err == "0 facts stored, 2 existing confirmed\n"
-    found = json.loads(shell("list", "--scope", other, "--tag", "iron", "-o", "json"))
-    assert [(f["content"], f["subject"]) for f in found] == [("Anchors rust.", "anchors")]
+    document = json.loads(shell("list", "--scope", other_message, "--tag", "iron", "-o", "json"))
+    assert [(f["content"], f["subject"]) for f in document] == [("Anchors rust.", "anchors")]
 
 
 def test_a_torn_last_line_of_an_import_is_left_out_and_said(shell, tmp_path):
@@ -230,8 +253,8 @@ def test_an_export_never_replaces_a_file(shell, tmp_path):
 
 def test_stats_tell_what_a_scope_holds(shell):
     add(shell, "Nets dry in the sun.")
-    said = shell("stats", "--scope", shell.realm)
-    header, row = said.splitlines()
+    output = shell("stats", "--scope", shell.realm)
+    header, row = output.splitlines()
     assert header.split("  ")[0] == "SCOPE"
     assert row.split()[:4] == [shell.realm, "1", "0", "-"]
 
@@ -239,6 +262,39 @@ def test_stats_tell_what_a_scope_holds(shell):
 def test_adopting_takes_a_yes(shell):
     shell("adopt", status=ExitStatus.USAGE)
     assert "confirm with --yes" in shell.terminal.err
+
+
+def test_facts_of_cells_are_adopted_for_their_blueprint_and_given_back(shell):
+    cell = f"{shell.realm}/formation:doctor/cell:lead-0"
+    own = add(shell, "The pump is in the shed.", "--scope", cell)
+    known = add(shell, "The tide turns at noon.", "--scope", cell)
+    add(shell, "The tide turns at noon.", "--scope", "doctor")
+    add(shell, "A cell without a Formation.", "--scope", f"{shell.realm}/cell:solo")
+    assert shell("adopt", "--dry-run", "-o", "name") == f"{own}\n"
+    shell("adopt", "--dry-run")
+    assert shell.terminal.err == (
+        f"1 fact of cells below {shell.realm}; adopt them with --scope BLUEPRINT --yes\n"
+    )
+    shell("adopt", "--scope", "doctor", status=ExitStatus.USAGE)
+    assert "list them with --dry-run, then confirm with --yes" in shell.terminal.err
+    assert "of cells adopted" in shell("adopt", "--scope", "doctor", "--yes")
+    listed = json.loads(shell("list", "--scope", "doctor", "-o", "json"))
+    (copy,) = [fact for fact in listed if fact["content"] == "The pump is in the shed."]
+    assert shell("adopt", "--dry-run", "-o", "name") == ""
+    shell("undo", copy["id"], "--reason", "only for the cell")
+    assert "The pump" not in shell("list", "--scope", "doctor")
+    assert json.loads(shell("show", own, "-o", "json"))["lifecycle"] == "live"
+    assert json.loads(shell("show", known, "-o", "json"))["lifecycle"] == "live"
+
+
+def test_fact_of_a_cell_that_the_blueprint_contradicts_is_named_and_left_out(shell):
+    cell = f"{shell.realm}/formation:doctor/cell:lead-0"
+    key = ("--subject", "tide", "--predicate", "turns at")
+    own = add(shell, "six", "--scope", cell, *key)
+    add(shell, "noon", "--scope", "doctor", *key)
+    shell("adopt", "--scope", "doctor", "--yes", status=ExitStatus.FAILED)
+    assert f"not adopted: {own}: " in shell.terminal.err
+    assert "correct that one first" in shell.terminal.err
 
 
 @pytest.mark.parametrize("verb", ["show", "why", "impact"])
@@ -301,8 +357,8 @@ def test_erasure_is_asked_for_twice_and_says_what_is_left(shell):
     assert f"  copy erased  {copy}\n" in page
     assert "still hold the text" in page
     assert "Vilde" not in page
-    for each in (fact, copy):
-        shell("show", each, status=ExitStatus.FAILED)
+    for item in (fact, copy):
+        shell("show", item, status=ExitStatus.FAILED)
         assert "does not exist" in shell.terminal.err
 
 
@@ -312,3 +368,29 @@ def test_erasure_is_asked_for_twice_and_says_what_is_left(shell):
 def test_reason_of_nothing_is_refused_before_anything_is_asked(shell, verb):
     shell(verb, "01a00000-0000-7000-8000-000000000000", "--reason", " ", status=ExitStatus.USAGE)
     assert "--reason is empty" in shell.terminal.err
+
+
+def test_facts_below_a_scope_are_announced_and_shown_on_request(shell):
+    below = f"{shell.realm}/formation:crew"
+    fact = shell("add", "The cook is called Ada.", "--scope", below).strip()
+    assert shell("list", "--scope", shell.realm) == ""
+    assert f"no facts match; 1 fact lies below {shell.realm}: add --below" in shell.terminal.err
+    assert shell("list", "--scope", shell.realm, "--below", "-o", "name") == f"{fact}\n"
+    assert shell("recall", "who cooks", "--scope", shell.realm, "--below", "-o", "name") == (
+        f"{fact}\n"
+    )
+
+
+def test_a_list_below_a_scope_ends_at_its_limit(shell):
+    for part in ("", "/formation:a", "/formation:b"):
+        shell("add", f"A fact of {part or 'the realm'}.", "--scope", f"{shell.realm}{part}")
+    below = shell("list", "--scope", shell.realm, "--below", "--limit", "2", "-o", "name")
+    assert len(below.splitlines()) == 2
+    assert "there are more facts: use --all\n" in shell.terminal.err
+    every = shell("list", "--scope", shell.realm, "--below", "--all", "-o", "name")
+    assert len(every.splitlines()) == 3
+
+
+def test_below_needs_a_scope_to_start_from(shell):
+    shell("list", "--below", status=ExitStatus.USAGE)
+    assert "--below requires --scope" in shell.terminal.err

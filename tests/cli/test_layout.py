@@ -31,17 +31,17 @@ def test_json_is_told_without_its_brackets():
 
 
 def test_long_words_of_json_hang_below_their_key():
-    told = text_layout.format_outline(
+    outline = text_layout.format_outline(
         {"pods": [{"why": "the image cannot be pulled at all"}]}, width=24
     )
-    assert told == "pods:\n- why: the image cannot\n    be pulled at all\n"
+    assert outline == "pods:\n- why: the image cannot\n    be pulled at all\n"
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [([], "none\n"), ({}, "none\n"), ([[1, 2], [3]], "- 1, 2\n- 3\n")]
+    ("value", "expected"), [([], "none\n"), ({}, "none\n"), ([[1, 2], [3]], "- 1, 2\n- 3\n")]
 )
-def test_what_is_empty_or_nested_is_told_too(value, told):
-    assert text_layout.format_outline(value) == told
+def test_what_is_empty_or_nested_is_told_too(value, expected):
+    assert text_layout.format_outline(value) == expected
 
 
 def test_text_keeps_its_own_lines():

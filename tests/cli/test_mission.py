@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+from kais.resources.mission import Mission
 from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import run_numbers
 from tests.cli import objects
 
 
@@ -33,7 +35,7 @@ def test_list_has_outcome_attempt_and_facts(terminal):
 
 def test_show_has_all_that_came_of_it(terminal):
     assert terminal.run("mission", "show", "doctor-x2k4f") == 0
-    for words in (
+    for text in (
         "doctor-x2k4f in demo: Succeeded, outcome Succeeded",
         "Objective:\n  look for bob",
         "Run: run-1, in doctor-x2k4f",
@@ -43,7 +45,7 @@ def test_show_has_all_that_came_of_it(terminal):
         "Knowledge: 2 facts given (receipt rc1), 3 extracted",
         "KnowledgeExtracted  True    Extracted  words",
     ):
-        assert words in terminal.out
+        assert text in terminal.out
 
 
 def test_show_tells_the_times_of_attempts_in_utc(terminal, cluster):
@@ -52,6 +54,15 @@ def test_show_tells_the_times_of_attempts_in_utc(terminal, cluster):
     terminal.run("mission", "show", "doctor-x2k4f")
     assert "  ATTEMPT  STARTED (UTC)        FINISHED (UTC)       RESULT\n" in terminal.out
     assert "  1        2026-05-31 08:00:00  2026-05-31 08:00:05  exit code 0\n" in terminal.out
+
+
+def test_show_has_usage_and_files_of_a_mind(terminal, cluster):
+    files = [{"name": "a.md", "sizeBytes": 120, "path": "/workspace/shared/a.md"}]
+    usage = {"turns": 1, "toolCalls": 2, "tokens": {"input": 10, "output": 3}}
+    cluster.put(objects.ended(**usage, artifacts=files, display={"cost": "$0.01"}))
+    terminal.run("mission", "show", "doctor-x2k4f")
+    assert "Agent: 1 turn, 2 tool calls, 10 tokens in, 3 out, $0.01\n" in terminal.out
+    assert "  /workspace/shared/a.md  120" in terminal.out
 
 
 def test_show_gives_the_object_as_json(terminal):
@@ -95,3 +106,63 @@ def test_show_prints_a_result_that_is_nested_too_deeply_as_it_is(terminal, clust
     cluster.put(objects.ended(result=result))
     assert terminal.run("mission", "show", "doctor-x2k4f") == 0
     assert f"  {result}" in terminal.out
+
+
+EARLIER = {"attempt": 2, "result": "Failed: exit code 3", "runId": "run-0"}
+
+
+@pytest.fixture
+def rerun(cluster):
+    cluster.put(objects.ended(history=[EARLIER, {"attempt": 1, "result": "exit code 0"}]))
+
+
+def test_show_numbers_the_runs_if_there_are_several(terminal, rerun):
+    assert terminal.run("mission", "show", "doctor-x2k4f") == 0
+    assert "  RUN  ATTEMPT  STARTED (UTC)  FINISHED (UTC)  RESULT\n" in terminal.out
+    assert "  1    2        -              -               Failed: exit code 3\n" in terminal.out
+    assert "  2    1        -              -               exit code 0\n" in terminal.out
+
+
+def test_wait_for_the_current_run_ends_with_its_outcome(terminal):
+    assert terminal.run("mission", "wait", "doctor-x2k4f") == ExitStatus.SUCCEEDED
+
+
+def test_wait_for_an_earlier_run_reads_its_outcome_from_the_ledger(terminal, knowledge, rerun):
+    knowledge.answers["GET /v1/runs/run-0"] = {
+        "run_id": "run-0", "namespace": "demo", "scope": "realm:demo", "outcome": "TimedOut",
+        "opened_at": objects.AT,
+    }  # fmt: skip
+    assert terminal.run("mission", "wait", "doctor-x2k4f", "--run", "1") == ExitStatus.TIMED_OUT
+    assert terminal.out == "doctor-x2k4f, run run-0: TimedOut\n"
+
+
+def test_logs_of_an_earlier_run_are_its_record(terminal, knowledge, rerun):
+    episodes = [
+        {"seq": 1, "run_id": "run-0", "actor": "a", "attempt": 1, "type": "error",
+         "content": "disk full", "at": objects.AT},
+        {"seq": 2, "run_id": "run-0", "actor": "a", "attempt": 2, "type": "check",
+         "content": "exit code 3", "at": objects.AT},
+    ]  # fmt: skip
+    knowledge.answers["GET /v1/runs/run-0/episodes"] = {"episodes": episodes}
+    assert terminal.run("mission", "logs", "doctor-x2k4f", "--run", "1") == 0
+    assert "attempt 1  error\n  disk full\n" in terminal.out
+    assert "the pods of the run run-0 are deleted; this is its record" in terminal.err
+    assert terminal.run("mission", "logs", "doctor-x2k4f", "--run", "1", "--attempt", "2") == 0
+    assert "disk full" not in terminal.out
+    assert "exit code 3" in terminal.out
+
+
+@pytest.mark.parametrize("number", [5, 0, -2])
+def test_a_run_that_does_not_exist_is_answered_with_those_that_do(terminal, rerun, number):
+    status = terminal.run("mission", "logs", "doctor-x2k4f", "--run", str(number))
+    assert status == ExitStatus.FAILED
+    message = f"has no run {number}; it has 1 to 2, and 2 is the current one, or -1 to -1 back"
+    assert message in terminal.err
+
+
+def test_a_negative_number_counts_back_from_the_current_run_however_many_are_listed():
+    history = [EARLIER | {"runId": f"run-{number}"} for number in range(20, 30)]
+    mission = Mission.from_dict(objects.ended(history=history))
+    assert run_numbers.earlier_run(mission, -1) == "run-29"
+    assert run_numbers.earlier_run(mission, -10) == "run-20"
+    assert run_numbers.earlier_run(mission, 11) is None

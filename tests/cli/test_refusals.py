@@ -18,13 +18,13 @@ REQUEST = requests.get_fact("f1")
 def refused(status, code, *, headers=(), violations=()):
     body = {
         "title": "t", "status": status, "code": code, "detail": "the service's words",
-        "violations": [{"path": path, "message": words} for path, words in violations],
+        "violations": [{"path": path, "message": text} for path, text in violations],
     }  # fmt: skip
     return responses.error_of(REQUEST, status, dict(headers), json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind", "words"),
+    ("failure", "kind", "message"),
     [
         (refused(404, "not-found"), errors.Refused, "the service's words (not-found)"),
         (refused(409, "conflict"), errors.Refused, "the service's words (conflict)"),
@@ -89,18 +89,18 @@ def refused(status, code, *, headers=(), violations=()):
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 20 else None,
 )  # fmt: skip
-def test_refusal_says_what_happened_and_what_to_do(failure, kind, words):
-    said = knowledge_service.translate(failure, namespace="demo", url=URL)
-    assert (type(said), str(said)) == (kind, words)
+def test_refusal_says_what_happened_and_what_to_do(failure, kind, message):
+    cli_error = knowledge_service.translate(failure, namespace="demo", url=URL)
+    assert (type(cli_error), str(cli_error)) == (kind, message)
 
 
 def test_every_code_of_the_service_has_words_and_none_is_a_fault_of_kais():
     for code in knowledge.ErrorCode:
         problem = models.Problem(title="t", status=400, code=code, detail="why")
         failure = knowledge.error_class(code, 400)("GET /", problem=problem)
-        said = knowledge_service.translate(failure, namespace="demo", url=None)
-        assert "why" in str(said)
-        assert code in str(said)
+        cli_error = knowledge_service.translate(failure, namespace="demo", url=None)
+        assert "why" in str(cli_error)
+        assert code in str(cli_error)
 
 
 def test_service_that_is_not_there_is_given_up_after_seconds(terminal, cluster):
@@ -129,8 +129,8 @@ def test_token_file_that_cannot_be_read_is_named(terminal, monkeypatch, tmp_path
 
 def test_account_that_is_not_registered_is_the_operators_to_mend():
     failure = refused(403, "principal-unregistered")
-    said = knowledge_service.translate(failure, namespace="demo", url=None)
-    assert str(said) == (
+    cli_error = knowledge_service.translate(failure, namespace="demo", url=None)
+    assert str(cli_error) == (
         "ServiceAccount/demo/kais-user is not registered with the knowledge service"
         " (the service's words (principal-unregistered)); the operator does that,"
         " check that it runs"

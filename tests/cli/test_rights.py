@@ -56,8 +56,8 @@ def used(terminal, cluster, knowledge):
 
 
 def checked():
-    every = (*permissions.IN_NAMESPACE, *permissions.of_release(Release()))
-    return {(verb, right.resource) for right in every for verb in right.verbs}
+    intervals = (*permissions.IN_NAMESPACE, *permissions.of_release(Release()))
+    return {(verb, right.resource) for right in intervals for verb in right.verbs}
 
 
 def test_every_right_that_a_command_takes_is_checked(used):
@@ -65,8 +65,10 @@ def test_every_right_that_a_command_takes_is_checked(used):
 
 
 def test_every_checked_right_to_write_is_one_that_a_command_takes(used):
-    written = {(verb, what) for verb, what in checked() if verb not in ("get", "list", "watch")}
-    assert written <= used
+    writes = {
+        (verb, subject) for verb, subject in checked() if verb not in ("get", "list", "watch")
+    }
+    assert writes <= used
 
 
 def test_doctor_asks_for_every_one_of_them(terminal, cluster):
@@ -81,11 +83,22 @@ def test_the_charts_roles_grant_what_doctor_tells_people_to_ask_for():
     )
     for right in permissions.IN_NAMESPACE:
         for verb in right.verbs:
-            if right.resource.split("/")[0] != "pods":  # these are of Kubernetes' own view
-                assert (right.group, right.resource, verb) in view | edit
+            assert (right.group, right.resource, verb) in view | edit
     for right in permissions.of_release(Release()):
         for verb in right.verbs:
             assert (right.group, right.resource, verb) in release
+
+
+def test_the_roles_of_a_namespace_hold_nothing_but_objects_of_kais_and_what_commands_use(used):
+    files = ("people-view", "people-edit")
+    granted = {
+        (verb, resource)
+        for name in files
+        for group, resource, verb in grants(yaml.safe_load((RULES / f"{name}.yaml").read_text()))
+        if group != "kais.io"
+    }
+    assert granted <= used
+    assert granted == {("list", "pods"), ("get", "pods/log"), ("create", "serviceaccounts/token")}
 
 
 def test_who_lacks_get_on_portforward_is_told_so(terminal, cluster):

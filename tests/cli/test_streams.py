@@ -39,17 +39,17 @@ def test_reader_that_goes_away_ends_the_command_without_words(service, form):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = kais(service, "list", "-o", form, stdout=writing)
+        result = kais(service, "list", "-o", form, stdout=writing)
     finally:
         os.close(writing)
-    assert (done.returncode, done.stderr) == (ExitStatus.READER_GONE, b"")
+    assert (result.returncode, result.stderr) == (ExitStatus.READER_GONE, b"")
 
 
 def test_disk_that_is_full_is_said(service):
     with Path("/dev/full").open("w") as full:
-        done = kais(service, "list", stdout=full)
-    assert done.returncode == ExitStatus.FAILED
-    assert done.stderr == b"error: cannot write the output (No space left on device)\n"
+        result = kais(service, "list", stdout=full)
+    assert result.returncode == ExitStatus.FAILED
+    assert result.stderr == b"error: cannot write the output (No space left on device)\n"
 
 
 def test_closed_streams_are_no_streams(service):
@@ -66,13 +66,16 @@ def test_terminal_of_another_encoding_gets_escapes_and_programs_get_their_json(s
     table = kais(service, "list", env=narrow)
     assert (table.returncode, table.stderr) == (0, b"")
     assert rb"caf\u00e9 sails at \ud83d\udea2." in table.stdout
-    found = json.loads(kais(service, "list", "-o", "json", env=narrow).stdout)
-    assert {fact["content"] for fact in found} == {"港は六時に開きます。", "The café sails at 🚢."}
+    document = json.loads(kais(service, "list", "-o", "json", env=narrow).stdout)
+    assert {fact["content"] for fact in document} == {
+        "港は六時に開きます。",
+        "The café sails at 🚢.",
+    }
 
 
 def test_bytes_that_are_no_text_are_refused_with_what_to_do(service):
-    done = kais(service, "add", b"caf\xe9")
-    assert done.returncode == ExitStatus.USAGE
-    assert done.stderr == (
+    result = kais(service, "add", b"caf\xe9")
+    assert result.returncode == ExitStatus.USAGE
+    assert result.stderr == (
         b"error: content: is not UTF-8; check the encoding of your shell (LC_ALL)\n"
     )

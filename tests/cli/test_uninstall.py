@@ -76,10 +76,10 @@ def names_of(cluster):
 
 def test_runs_end_the_operator_stops_and_finalizers_go(terminal, cluster, monkeypatch):
     operator_ends(cluster, monkeypatch, "busy", "far")
-    before = names_of(cluster)
+    initial_names = names_of(cluster)
     assert terminal.run("uninstall") == 0, terminal.err
-    ours = {("Job", "busy-a1"), ("Deployment", "kais-operator")}
-    assert before - names_of(cluster) == ours, "no object of a user is deleted"
+    ending_objects = {("Job", "busy-a1"), ("Deployment", "kais-operator")}
+    assert initial_names - names_of(cluster) == ending_objects, "no object of a user is deleted"
     for namespace, name in (("demo", "busy"), ("other", "far")):
         metadata = cluster.get("Mission", namespace, name)["metadata"]
         assert metadata["annotations"][labels.ABORT] == "kais is being uninstalled"
@@ -95,9 +95,9 @@ def test_a_run_that_the_operator_does_not_end_loses_its_job_after_a_minute(
     terminal, cluster, monkeypatch
 ):
     operator_ends(cluster, monkeypatch, "far")
-    began = cluster.now
+    started_at = cluster.now
     assert terminal.run("uninstall") == 0
-    assert 60 <= (cluster.now - began).total_seconds() < 70
+    assert 60 <= (cluster.now - started_at).total_seconds() < 70
     assert "waited 60 s for runs to end and to be recorded: 1 are left" in terminal.err
     assert cluster.deleted == [
         ("Deployment", "kais-system", "kais-operator"),
@@ -111,9 +111,9 @@ def test_the_operator_is_not_stopped_before_the_end_of_a_run_is_recorded(
     operator_ends(cluster, monkeypatch, "busy", "far")
     ended = {labels.RUN_ID: "r", labels.OUTCOME: "Succeeded"}
     cluster.put(held(objects.ended(), **ended))
-    began = cluster.now
+    started_at = cluster.now
     assert terminal.run("uninstall") == 0
-    assert (cluster.now - began).total_seconds() >= 60
+    assert (cluster.now - started_at).total_seconds() >= 60
     assert "to be recorded: 1 are left" in terminal.err
     metadata = cluster.get("Mission", "demo", "doctor-x2k4f")["metadata"]
     assert metadata["finalizers"] == ["other.io/x"]
@@ -121,9 +121,9 @@ def test_the_operator_is_not_stopped_before_the_end_of_a_run_is_recorded(
 
 def test_without_an_operator_nothing_is_waited_for(terminal, cluster):
     cluster.put(objects.lease("2029-12-31T23:58:00.000000Z"))
-    began = cluster.now
+    started_at = cluster.now
     assert terminal.run("uninstall") == 0
-    assert cluster.now == began
+    assert cluster.now == started_at
     assert cluster.get("Mission", "demo", "busy")["metadata"]["finalizers"] == ["other.io/x"]
     assert labels.ABORT not in cluster.get("Mission", "demo", "busy")["metadata"]["annotations"]
 

@@ -25,8 +25,8 @@ def run_facts(knowledge):
         "id": "rc1", "query_hash": "h", "principal": "p", "scopes": [], "known_at": objects.AT,
         "ranker": "1", "analyser": "1", "facts": ["f1", "gone"], "scores": [2.0, 1.0],
     }  # fmt: skip
-    ours = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-1"}]}
-    others = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-0"}]}
+    own_source = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-1"}]}
+    other_source = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-0"}]}
     knowledge.answers |= {
         "GET /v1/receipts/rc1": receipt,
         "GET /v1/facts/f1": objects.fact("f1", "the registry\nis down"),
@@ -34,8 +34,8 @@ def run_facts(knowledge):
         "GET /v1/facts/f2": objects.fact("f2", "pods fail on Mondays"),
         "GET /v1/facts": {
             "facts": [
-                objects.fact("f3", "bob knows", source=ours),
-                objects.fact("f4", "old", source=others),
+                objects.fact("f3", "bob knows", source=own_source),
+                objects.fact("f4", "old", source=other_source),
             ]
         },
     }
@@ -105,9 +105,9 @@ def test_facts_that_come_late_are_waited_for(terminal, cluster, knowledge):
 def test_facts_that_never_come_hold_nobody_up(terminal, cluster):
     pending = [objects.condition("KnowledgeExtracted", "False", "ExtractionPending")]
     cluster.script = [objects.ended(conditions=pending)]
-    began = cluster.now
+    started_at = cluster.now
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
-    assert (cluster.now - began).total_seconds() < 25
+    assert (cluster.now - started_at).total_seconds() < 25
 
 
 def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
@@ -184,6 +184,35 @@ def test_json_is_one_document_and_progress_is_beside_it(terminal, cluster, knowl
     assert "attempt 1/3 started" in terminal.err
 
 
+USAGE = {"turns": 4, "toolCalls": 1, "tokens": {"input": 2900, "output": 180}, "cost": 0.00362}
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (
+            {**USAGE, "display": {"cost": "$0.0036"}},
+            "agent: 4 turns, 1 tool call, 2,900 tokens in, 180 out, $0.0036\n",
+        ),
+        (
+            {"turns": 1, "display": {"cost": "?"}},
+            "agent: 1 turn, 0 tool calls, cost unknown\n",
+        ),
+    ],
+    ids=["a known price", "no known price"],
+)
+def test_a_run_of_a_mind_ends_with_what_its_model_used(terminal, cluster, status, line):
+    cluster.script = [objects.ended(result="ok", **status)]
+    terminal.run(*USE)
+    assert line in terminal.out
+
+
+def test_json_has_what_the_model_of_a_run_used(terminal, cluster):
+    cluster.script = [objects.ended(result="ok", **USAGE)]
+    terminal.run(*USE, "-o", "json")
+    assert json.loads(terminal.out)["usage"] == USAGE
+
+
 def test_names_alone_are_for_pipes(terminal):
     terminal.run(*USE, "-o", "name")
     assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
@@ -225,15 +254,17 @@ def test_on_a_terminal_the_report_is_wrapped_to_its_width(terminal, cluster, kno
 
 def test_facts_of_a_run_of_the_same_id_in_another_realm_are_not_shown(terminal, cluster, knowledge):
     run_facts(knowledge)
-    ours = knowledge.answers["GET /v1/facts"]["facts"][0]
-    far = {**ours, "id": "f5", "content": "elsewhere", "scope": "realm:demo-2"}
-    knowledge.answers["GET /v1/facts"] = {"facts": [far, ours]}
+    own_fact = knowledge.answers["GET /v1/facts"]["facts"][0]
+    far = {**own_fact, "id": "f5", "content": "elsewhere", "scope": "realm:demo-2"}
+    knowledge.answers["GET /v1/facts"] = {"facts": [far, own_fact]}
     cluster.script = [objects.ended(knowledge={"receipt": "rc1", "injected": 1})]
     terminal.run(*USE)
     assert "bob knows" in terminal.out
     assert "elsewhere" not in terminal.out
-    (asked,) = [each for each in knowledge.requests if each.url.path.startswith("/v1/extractions")]
-    assert asked.url.params["namespace"] == "demo"
+    (request,) = [
+        item for item in knowledge.requests if item.url.path.startswith("/v1/extractions")
+    ]
+    assert request.url.params["namespace"] == "demo"
 
 
 def test_nothing_that_a_cell_says_steers_the_terminal(terminal, cluster, knowledge):

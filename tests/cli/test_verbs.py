@@ -113,9 +113,9 @@ def test_abort_of_an_ended_mission_is_refused(terminal, cluster):
 def test_a_verdict_names_the_run_and_the_attempt_that_wait(terminal, cluster, verb):
     put(cluster, objects.mission(phase="Running", attempt=2, runId="run-3"), review="Pending")
     assert terminal.run("mission", verb, NAME, "--feedback", "say $(HOME) why") == 0
-    said = json.loads(annotations(cluster)[labels.REVIEW])
+    document = json.loads(annotations(cluster)[labels.REVIEW])
     verdict = {"attempt": 2, "verdict": verb, "feedback": "say $(HOME) why"}
-    assert said == {**verdict, "run": "run-3"}
+    assert document == {**verdict, "run": "run-3"}
     assert terminal.err == f"Mission/demo/{NAME}: attempt 2: {verb}\n"
 
 
@@ -143,11 +143,11 @@ def pod(attempt, *, checks=()):
     spec = {"containers": [{"name": "task"}]}
     if checks:
         spec = {"initContainers": [{"name": "task"}], "containers": [{"name": c} for c in checks]}
-    found = {
+    result = {
         labels.MISSION: NAME,
         "batch.kubernetes.io/job-name": f"{NAME}-a{attempt}",
     }
-    metadata = {"name": f"{NAME}-a{attempt}-p", "namespace": "demo", "labels": found}
+    metadata = {"name": f"{NAME}-a{attempt}-p", "namespace": "demo", "labels": result}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

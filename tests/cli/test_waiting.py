@@ -124,9 +124,9 @@ def test_retry_of_a_suspended_use_says_that_it_is_suspended(terminal, cluster):
     ],
 )
 def test_retry_says_what_holds_the_next_run_back(terminal, cluster, annotations, conditions, line):
-    before = objects.ended("Failed", conditions=conditions)
-    cluster.put(before)
-    cluster.script = [asked_again(before, **annotations), None]
+    initial_state = objects.ended("Failed", conditions=conditions)
+    cluster.put(initial_state)
+    cluster.script = [asked_again(initial_state, **annotations), None]
     assert terminal.run("mission", "retry", NAME, "--timeout", "5s") == ExitStatus.TIMED_OUT
     assert f"Mission waits: {line}\n" in terminal.out
 

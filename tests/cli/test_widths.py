@@ -43,14 +43,14 @@ def test_what_is_cut_has_a_mark_and_no_torn_character(text, width, short):
 
 
 def test_a_script_without_spaces_is_wrapped():
-    told = text_layout.wrap_text("日本語の事実と港は六時に開きます。", width=14, indent="  ")
-    assert told == "  日本語の事実\n  と港は六時に\n  開きます。\n"
+    message = text_layout.wrap_text("日本語の事実と港は六時に開きます。", width=14, indent="  ")
+    assert message == "  日本語の事実\n  と港は六時に\n  開きます。\n"
 
 
 def test_an_address_among_wide_words_stays_whole():
     address = "https://registry.example/a/very/long/path"
-    told = text_layout.wrap_text(f"日本語 {address} 事実", width=20)
-    assert address in told.splitlines()
+    message = text_layout.wrap_text(f"日本語 {address} 事実", width=20)
+    assert address in message.splitlines()
 
 
 @pytest.mark.parametrize("mark", ["\u061c", "\u2028", "\U000e0041"])
@@ -63,7 +63,7 @@ def test_marks_that_nobody_sees_are_shown(mark):
 @pytest.mark.parametrize("form", [output.Format.JSON, output.Format.YAML])
 def test_programs_get_what_was_stored_also_when_it_would_steer_a_terminal(form):
     stored = {"content": "a\x1b[31m \u202e \u200f b \U000e0041 日本 \x9b", "n": None}
-    written = text_layout.escape_control_characters(output.dump(stored, form))
-    assert "\x1b" not in written
-    assert "\u202e" not in written
-    assert (json.loads if form is output.Format.JSON else yaml.safe_load)(written) == stored
+    written_text = text_layout.escape_control_characters(output.dump(stored, form))
+    assert "\x1b" not in written_text
+    assert "\u202e" not in written_text
+    assert (json.loads if form is output.Format.JSON else yaml.safe_load)(written_text) == stored

@@ -24,14 +24,14 @@ def test_commands_of_the_page_work_as_they_stand(tmp_path):
         "NO_COLOR": "1",
     }
     shell = "set -eumo pipefail; trap 'kill $(jobs -p) 2> trap.log || true' EXIT"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", f"{shell}; {script}"],
         cwd=tmp_path, env=environment, text=True, capture_output=True, check=False, timeout=120,
     )  # fmt: skip
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "The pilot boat has no radio on Sundays." in done.stdout
-    assert "words of the question (" in done.stdout
-    assert "takes its place" in done.stdout
-    assert "1 fact stored" in done.stderr or "facts stored, 0 existing" in done.stderr
-    assert "0 facts stored, " in done.stderr
-    assert "events: no problems found" in done.stderr
+    assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
+    assert "The pilot boat has no radio on Sundays." in process.stdout
+    assert "words of the question (" in process.stdout
+    assert "takes its place" in process.stdout
+    assert "1 fact stored" in process.stderr or "facts stored, 0 existing" in process.stderr
+    assert "0 facts stored, " in process.stderr
+    assert "events: no problems found" in process.stderr

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kais_cluster import errors, settings
-from kais_cluster.host import build, ephemeral
 from kais_cluster.host import cluster as host_cluster
+from kais_cluster.host import component_builds, ephemeral
 from tests.cluster.object_lister import ObjectLister
 from tests.cluster.processes import Cluster, Operator, Process, Start, free_port
 
@@ -93,7 +93,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    build.build(build.by_name(["helm"]), settings.binaries_dir())
+    component_builds.build(component_builds.by_name(["helm"]), settings.binaries_dir())
     return settings.binaries_dir() / "helm"
 
 

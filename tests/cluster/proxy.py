@@ -26,8 +26,8 @@ class Proxy:
         with self._lock:
             self._is_cut = True
             broken, self._open = self._open, set()
-        for one in broken:
-            _shut(one)
+        for connection in broken:
+            _shut(connection)
         return len(broken)
 
     def swallow(self) -> int:
@@ -78,7 +78,7 @@ class Proxy:
         _shut(sink)
 
 
-def _shut(one: socket.socket) -> None:
+def _shut(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

@@ -17,6 +17,7 @@ from kais_operator.kubernetes.pod_exec import ApiContainers
 from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
+from tests.fakes.agents import FakeAgents
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.renderer import InProcessRenderer
 
@@ -28,19 +29,20 @@ async def connected(kubeconfig: Path) -> tuple[World, api_client.ApiClient]:
     memory = KnowledgeSyncState(clock)
     cluster = ApiCluster(link, is_leader=lambda: True, clock=clock)
     knowledge = MonitoredKnowledge(FakeKnowledge(), memory)
-    place = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
+    placement = Placement(operator_namespace="default", knowledge_url="http://knowledge:8000")
     running = ApiContainers(link, is_leader=lambda: True, clock=clock)
-    made = World(
+    world = World(
         cluster=cluster,
         knowledge=knowledge,
         sync_state=memory,
         renderer=InProcessRenderer(),
         clock=clock,
-        placement=place,
+        placement=placement,
         containers=running,
+        agents=FakeAgents(),
         write_refusals=WriteRefusalMemory(),
     )
-    return made, link
+    return world, link
 
 
 async def settle(world: World, reconciler: Controller, ref: ObjectRef, *, passes: int = 8) -> Body:
@@ -49,27 +51,30 @@ async def settle(world: World, reconciler: Controller, ref: ObjectRef, *, passes
     A pass that the API server has no answer for is made again, as the queue does: right after a
     definition is stored its first lists are refused.
     """
-    said = None
+    record = None
     for _ in range(passes):
         try:
-            said = await _pass(world, reconciler, ref)
+            record = await _pass(world, reconciler, ref)
         except errors.ClusterUnavailable as exc:
-            said = exc
+            record = exc
             await asyncio.sleep(0.5)
-        if isinstance(said, dict):
-            return said
-    raise AssertionError(f"{ref} does not settle: {said}")
+        if isinstance(record, dict):
+            return record
+    raise AssertionError(f"{ref} does not settle: {record}")
 
 
 async def _pass(world: World, reconciler: Controller, ref: ObjectRef) -> Body | Plan:
     """Give the object when nothing is left to do, else the Plan that was carried out."""
-    seen = await reconciler.observe(world, ref)
-    assert seen is not None
-    assert seen.body is not None
-    plan = reconciler.decide(seen.observed, world.clock.now())
+    observation = await reconciler.observe(world, ref)
+    assert observation is not None
+    assert observation.body is not None
+    plan = reconciler.decide(observation.observed, world.clock.now())
     await executor.execute(plan, world)
-    await status.write(world.cluster, seen.body, plan.status)
-    left = await world.cluster.get(ref)
-    assert left is not None
-    same = left["metadata"]["resourceVersion"] == seen.body["metadata"]["resourceVersion"]
-    return left if not plan.actions and same else plan
+    await status.write(world.cluster, observation.body, plan.status)
+    remaining_fields = await world.cluster.get(ref)
+    assert remaining_fields is not None
+    same = (
+        remaining_fields["metadata"]["resourceVersion"]
+        == observation.body["metadata"]["resourceVersion"]
+    )
+    return remaining_fields if not plan.actions and same else plan

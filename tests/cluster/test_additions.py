@@ -18,8 +18,8 @@ def patch(cluster: Cluster, kind: str, spec: dict[str, Any]) -> None:
 
 
 def read(cluster: Cluster, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cluster.kubectl("get", kind, "solo", "-o", "json"))
-    return found
+    document: dict[str, Any] = json.loads(cluster.kubectl("get", kind, "solo", "-o", "json"))
+    return document
 
 
 def test_what_is_added_to_a_workload_is_taken_away_and_defaults_are_not(
@@ -29,7 +29,7 @@ def test_what_is_added_to_a_workload_is_taken_away_and_defaults_are_not(
     cluster.apply(lone())
     wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
     cluster.kubectl("rollout", "restart", "deployment/solo")
-    before = read(cluster, "deployment")["spec"]
+    initial_spec = read(cluster, "deployment")["spec"]
     sidecar = {"name": "proxy", "image": "proxy:1", "securityContext": {"privileged": True}}
     preload = {"name": "cell", "env": [{"name": "LD_PRELOAD", "value": "/evil.so"}]}
     pod = {
@@ -42,12 +42,14 @@ def test_what_is_added_to_a_workload_is_taken_away_and_defaults_are_not(
     patch(cluster, "service", {"type": "LoadBalancer"})
     wait_for(
         lambda: (
-            read(cluster, "deployment")["spec"] == before
+            read(cluster, "deployment")["spec"] == initial_spec
             and read(cluster, "service")["spec"]["type"] == "ClusterIP"
         ),
-        what="the additions are taken away",
+        subject="the additions are taken away",
     )
-    assert "kubectl.kubernetes.io/restartedAt" in before["template"]["metadata"]["annotations"]
+    assert (
+        "kubectl.kubernetes.io/restartedAt" in initial_spec["template"]["metadata"]["annotations"]
+    )
     events = cluster.items("events")
     messages = [e["message"] for e in events if e["reason"] == "AdditionRemoved"]
     assert any("hostNetwork" in m and "containers[proxy]" in m for m in messages), messages
@@ -72,11 +74,11 @@ def test_alternatives_of_a_declared_field_are_removed_under_a_forged_label(
     start().wait_ready()
     cluster.apply(lone())
     wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
-    before = read(cluster, "deployment")
-    pod = before["spec"]["template"]["spec"]
+    initial_state = read(cluster, "deployment")
+    pod = initial_state["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     volume, *volumes = pod["volumes"]
-    variable, *variables = (one for one in container["env"] if "value" in one)
+    variable, *variables = (item for item in container["env"] if "value" in item)
     by_field = {"fieldRef": {"fieldPath": "metadata.uid"}}
     reference = {"name": variable["name"], "valueFrom": by_field}
     probe = container["readinessProbe"] | {"tcpSocket": None, "exec": {"command": ["sh"]}}
@@ -85,17 +87,17 @@ def test_alternatives_of_a_declared_field_are_removed_under_a_forged_label(
         "variable": {"containers": [{**container, "env": [reference, *variables]}]},
         "probe": {"containers": [{**container, "readinessProbe": probe}]},
     }
-    specs = {what: {"template": {"spec": spec}} for what, spec in templates.items()}
+    specs = {subject: {"template": {"spec": spec}} for subject, spec in templates.items()}
     specs["strategy"] = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
-    for what, spec in specs.items():
+    for subject, spec in specs.items():
         forge(cluster, "deployment", spec)
         wait_for(
             lambda: (
-                read(cluster, "deployment")["spec"] == before["spec"]
+                read(cluster, "deployment")["spec"] == initial_state["spec"]
                 and read(cluster, "deployment")["metadata"]["labels"]
-                == before["metadata"]["labels"]
+                == initial_state["metadata"]["labels"]
             ),
-            what=f"the {what} is as declared",
+            subject=f"the {subject} is as declared",
         )
         # Three removals in a row begin a pause.
         cluster.kubectl("annotate", "deployment", "solo", "kais.io/removed-additions-")
@@ -103,9 +105,9 @@ def test_alternatives_of_a_declared_field_are_removed_under_a_forged_label(
     forge(cluster, "service", {"type": "ExternalName", "externalName": "elsewhere.example"})
     wait_for(
         lambda: (
-            (found := read(cluster, "service")["spec"])["type"] == "ClusterIP"
-            and "externalName" not in found
-            and found["ports"] == service["ports"]
+            (matching_spec := read(cluster, "service")["spec"])["type"] == "ClusterIP"
+            and "externalName" not in matching_spec
+            and matching_spec["ports"] == service["ports"]
         ),
-        what="the Service is as declared",
+        subject="the Service is as declared",
     )

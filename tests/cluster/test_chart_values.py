@@ -14,11 +14,11 @@ def test_the_chart_renders_the_same_without_the_values_that_a_former_chart_lacks
     helm: Path, absent: str
 ) -> None:
     command = [helm, "template", "kais", CHART]
-    whole, partial = (
-        subprocess.run([*command, *more], capture_output=True, text=True, check=False)
-        for more in ([], ["--set", f"{absent}=null"])
+    full_process, partial = (
+        subprocess.run([*command, *extra_items], capture_output=True, text=True, check=False)
+        for extra_items in ([], ["--set", f"{absent}=null"])
     )
 
     assert partial.stderr == ""
-    assert whole.stdout
-    assert list(yaml.safe_load_all(partial.stdout)) == list(yaml.safe_load_all(whole.stdout))
+    assert full_process.stdout
+    assert list(yaml.safe_load_all(partial.stdout)) == list(yaml.safe_load_all(full_process.stdout))

@@ -47,12 +47,12 @@ class TestApiCluster(ClusterPortSuite):
     async def test_an_apply_takes_away_what_others_added_to_a_spec_of_our_kinds(
         self, cluster: ApiCluster, ns: str, control_plane
     ):
-        made = await cluster.create(cluster_port.formation(ns))
+        manifest = await cluster.create(cluster_port.formation(ns))
         theirs = cluster_port.formation(ns, "f", "lead", "other")["spec"]
         theirs["budget"] = {"maxTotalCost": 1}
         patch = json.dumps({"metadata": {"labels": {"mine": "x"}}, "spec": theirs})
         control_plane.kubectl("patch", "formation", "f", "-n", ns, "--type=merge", "-p", patch)
-        applied = await cluster.apply(cluster_port.formation(ns), uid=made["metadata"]["uid"])
+        applied = await cluster.apply(cluster_port.formation(ns), uid=manifest["metadata"]["uid"])
         assert [cell["name"] for cell in applied["spec"]["cells"]] == ["lead"]
         assert "budget" not in applied["spec"]
         assert applied["metadata"]["labels"]["mine"] == "x"

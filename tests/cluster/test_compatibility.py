@@ -31,14 +31,14 @@ ENDED = {"use-ended", "succeeded", "extracting", "failed", "aborted"}
 AT_WORK = {"running": 1, "second-attempt": 2, "use-running": 1, "again": 1}
 NEXT_ATTEMPT = "between-jobs"
 """Its first attempt ended while no operator looked, so its second is due."""
-MADE = {
+CREATED_OBJECTS = {
     f"jobs/{NEXT_ATTEMPT}-a2",
     f"configmaps/{NEXT_ATTEMPT}-a2-knowledge",
     # The recording made no pass over the namespace itself, which is what makes this one.
     "serviceaccounts/kais-user",
 }
 """All that may be new."""
-OURS = ("bp", "bpr", "bpi", "formations", "cells", "missions", "knowledgescopes")
+KAIS_KINDS = ("bp", "bpr", "bpi", "formations", "cells", "missions", "knowledgescopes")
 CHILDREN = ("jobs", "deployments", "services", "serviceaccounts", "configmaps")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _PREFIXES = {
@@ -53,9 +53,9 @@ def recorded() -> dict[str, Any]:
     text = lzma.decompress(OBJECTS.read_bytes()).decode()
     moved = SystemClock().now() - moment(json.loads(text)["recorded_at"])
 
-    def later(found: re.Match[str]) -> str:
-        at = moment(found[0]) + moved
-        return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if found[1] else "%Y-%m-%dT%H:%M:%SZ")
+    def later(match: re.Match[str]) -> str:
+        at = moment(match[0]) + moved
+        return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if match[1] else "%Y-%m-%dT%H:%M:%SZ")
 
     return dict(json.loads(_TIME.sub(later, text)))
 
@@ -79,18 +79,18 @@ def put(plane: ControlPlane, body: dict[str, Any]) -> None:
     metadata = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
     value = json.dumps({**body, "metadata": metadata}).encode()
     pair = {"key": key_of(body).encode(), "value": value}
-    data = {name: base64.b64encode(each).decode() for name, each in pair.items()}
+    data = {name: base64.b64encode(content).decode() for name, content in pair.items()}
     httpx.post(f"{server}/v3/kv/put", json=data).raise_for_status()
 
 
-def tell_store(url: str, found: dict[str, Any]) -> None:
+def tell_store(url: str, recorded_objects: dict[str, Any]) -> None:
     """Have the store know what the earlier operator told it."""
-    for run in found["runs"]:
+    for run in recorded_objects["runs"]:
         made_by_store = ("run_id", "opened_at", "closed_at")
         body = {name: value for name, value in run.items() if name not in made_by_store}
         ask(f"{url}/v1/runs/{run['run_id']}", "PUT", body)
-    for each in found["extractions"]:
-        body = {"run_id": each["run_id"], "namespace": NAMESPACE}
+    for extraction in recorded_objects["extractions"]:
+        body = {"run_id": extraction["run_id"], "namespace": NAMESPACE}
         ask(f"{url}/v1/extractions", "POST", body)
 
 
@@ -124,7 +124,7 @@ def identities(cluster: Cluster, *kinds: str) -> dict[str, tuple[str, int, str]]
         name: (
             body["metadata"]["uid"],
             body["metadata"].get("generation", 0),
-            json.dumps([body.get(each) for each in ("spec", "data")], sort_keys=True),
+            json.dumps([body.get(part) for part in ("spec", "data")], sort_keys=True),
         )
         for name, body in cluster.bodies(*kinds).items()
     }
@@ -140,47 +140,51 @@ def run_ids(cluster: Cluster) -> dict[str, str | None]:
 def test_no_mission_of_an_earlier_version_begins_twice_and_what_runs_goes_on(
     plane: ControlPlane, cluster: Cluster, store_url: str, tmp_path: Path
 ) -> None:
-    found = recorded()
-    wait_for(lambda: is_ready(store_url), what="the store answers")
-    tell_store(store_url, found["store"])
-    for body in found["objects"]:
+    recorded_objects = recorded()
+    wait_for(lambda: is_ready(store_url), subject="the store answers")
+    tell_store(store_url, recorded_objects["store"])
+    for body in recorded_objects["objects"]:
         put(plane, body)
     wait_for(
-        lambda: len(cluster.items("missions")) == len(run_ids_of(found)), what="all are listed"
+        lambda: len(cluster.items("missions")) == len(run_ids_of(recorded_objects)),
+        subject="all are listed",
     )
-    before, runs_before = identities(cluster, *OURS, *CHILDREN), run_ids(cluster)
+    objects_before, runs_before = identities(cluster, *KAIS_KINDS, *CHILDREN), run_ids(cluster)
     ended_before = {name: ending(cluster, name) for name in ENDED - {"extracting"}}
-    assert runs_before == run_ids_of(found)
+    assert runs_before == run_ids_of(recorded_objects)
     operator = Operator(
         plane.kubeconfig, namespace=NAMESPACE, namespaces=NAMESPACE, store_url=store_url,
         log=tmp_path / "operator.log",
     )  # fmt: skip
     try:
-        operator.wait_ready(within_s=90)
+        operator.wait_ready()
         finish(cluster, {**AT_WORK, NEXT_ATTEMPT: 2})
         wait_for(
             lambda: condition_of(cluster, "extracting", "KnowledgeExtracted") == "True",
-            what="the extraction that was waited for is noted",
-            within_s=90,
+            subject="the extraction that was waited for is noted",
         )
         assert operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
-        after = identities(cluster, *OURS, *CHILDREN)
-        made = after.keys() - before.keys()
-        assert made == MADE
-        kept = {name: each for name, each in before.items() if not name.startswith("configmaps/")}
-        assert {name: after[name] for name in kept} == kept
+        objects_after = identities(cluster, *KAIS_KINDS, *CHILDREN)
+        new_objects = objects_after.keys() - objects_before.keys()
+        assert new_objects == CREATED_OBJECTS
+        kept = {
+            name: each
+            for name, each in objects_before.items()
+            if not name.startswith("configmaps/")
+        }
+        assert {name: objects_after[name] for name in kept} == kept
         assert run_ids(cluster) == runs_before
         for name, status in ended_before.items():
             assert ending(cluster, name) == status, name
-        check_ledger(store_url, found, runs_before)
+        check_ledger(store_url, recorded_objects, runs_before)
     finally:
         operator.kill()
 
 
-def run_ids_of(found: dict[str, Any]) -> dict[str, str | None]:
+def run_ids_of(recorded_objects: dict[str, Any]) -> dict[str, str | None]:
     return {
         body["metadata"]["name"]: body["metadata"]["annotations"].get(labels.RUN_ID)
-        for body in found["objects"]
+        for body in recorded_objects["objects"]
         if body["kind"] == "Mission"
     }
 
@@ -191,10 +195,13 @@ def ending(cluster: Cluster, mission: str) -> dict[str, Any]:
     The store of this test extracts by itself, so it learns something else than the recorded one.
     """
     status = cluster.status("missions", mission)
-    said = [(each["type"], each["status"], each["reason"]) for each in status["conditions"]
-            if each["type"] != "KnowledgeExtracted"]  # fmt: skip
+    conditions = [
+        (condition["type"], condition["status"], condition["reason"])
+        for condition in status["conditions"]
+        if condition["type"] != "KnowledgeExtracted"
+    ]
     counted = ("display", "knowledge", "conditions")
-    return {**{k: v for k, v in status.items() if k not in counted}, "conditions": said}
+    return {**{k: v for k, v in status.items() if k not in counted}, "conditions": conditions}
 
 
 def condition_of(cluster: Cluster, mission: str, type_: str) -> str:
@@ -207,26 +214,24 @@ def finish(cluster: Cluster, attempts: dict[str, int]) -> None:
         selector = f"job-name={name}-a{attempt}"
         (pod,) = wait_for(
             lambda s=selector: cluster.items("pods", labels=s),
-            what=f"a pod of {selector}",
-            within_s=90,
+            subject=f"a pod of {selector}",
         )
         cluster.finish_pod(pod, exit_code=0, message="two pods explained")
     for name, attempt in attempts.items():
         wait_for(
             lambda n=name: condition_of(cluster, n, "Recorded") == "True",
-            what=f"{name} is recorded",
-            within_s=90,
+            subject=f"{name} is recorded",
         )
         status = cluster.status("missions", name)
         assert (status["outcome"], status["attempt"]) == ("Succeeded", attempt), status
 
 
-def check_ledger(url: str, found: dict[str, Any], runs: dict[str, str | None]) -> None:
+def check_ledger(url: str, recorded_objects: dict[str, Any], runs: dict[str, str | None]) -> None:
     """Expect that every run is the one of then, and closed once where its Mission has ended."""
     ledger = {run["run_id"]: run for run in ask(f"{url}/v1/runs?limit=200", "GET")["runs"]}
-    then = {run["run_id"]: run for run in found["store"]["runs"]}
-    assert ledger.keys() == then.keys()
-    for run_id, run in then.items():
+    runs_by_id = {run["run_id"]: run for run in recorded_objects["store"]["runs"]}
+    assert ledger.keys() == runs_by_id.keys()
+    for run_id, run in runs_by_id.items():
         if run.get("outcome"):
             assert ledger[run_id]["outcome"] == run["outcome"]
     for name, attempt in {**AT_WORK, NEXT_ATTEMPT: 2}.items():

@@ -33,13 +33,13 @@ class Two:
     def merged(self) -> Path:
         """One file with contexts `one` and `two`; `one` is the current one."""
         parts = [_renamed(self.first, "one"), _renamed(self.second, "two")]
-        whole = {
+        full_fields = {
             key: [entry for part in parts for entry in part[key]]
             for key in ("clusters", "contexts", "users")
         }
         path = self.folder / "merged.json"
         head = {"apiVersion": "v1", "kind": "Config", "current-context": "one"}
-        path.write_text(json.dumps(head | whole))
+        path.write_text(json.dumps(head | full_fields))
         return path
 
     @property
@@ -103,9 +103,9 @@ def kais(*arguments: str, kubeconfig: str) -> subprocess.CompletedProcess[str]:
 
 
 def listed(*arguments: str, kubeconfig: str) -> str:
-    done = kais("blueprint", "list", "-o", "name", *arguments, kubeconfig=kubeconfig)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = kais("blueprint", "list", "-o", "name", *arguments, kubeconfig=kubeconfig)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 @pytest.mark.parametrize("kind", ["merged", "apart"])
@@ -118,23 +118,23 @@ def test_a_command_means_the_current_context_or_the_one_that_is_named(two: Two, 
 
 def test_an_option_names_the_file_before_the_environment(two: Two):
     merged = str(two.merged)
-    found = listed("--kubeconfig", merged, "--context", "two", kubeconfig="/nowhere")
-    assert found == "blueprint.kais.io/there"
+    result = listed("--kubeconfig", merged, "--context", "two", kubeconfig="/nowhere")
+    assert result == "blueprint.kais.io/there"
 
 
 def test_a_context_that_is_not_there_is_named(two: Two):
-    done = kais("blueprint", "list", "--context", "three", kubeconfig=str(two.merged))
-    assert done.returncode != 0
-    assert "three" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = kais("blueprint", "list", "--context", "three", kubeconfig=str(two.merged))
+    assert process.returncode != 0
+    assert "three" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_a_change_is_made_in_the_context_that_is_named_and_nowhere_else(two: Two):
     for plane, name in ((two.first, "one"), (two.second, "two")):
         plane.apply(json.dumps(formation()), namespace=name)
     scale = ("formation", "scale", "team", "--cell", "a", "--replicas", "3")
-    done = kais(*scale, "--context", "two", kubeconfig=str(two.merged))
-    assert done.returncode == 0, done.stderr
+    process = kais(*scale, "--context", "two", kubeconfig=str(two.merged))
+    assert process.returncode == 0, process.stderr
     replicas = "jsonpath={.spec.cells[0].replicas}"
     assert two.second.kubectl("get", "fm", "team", "-n", "two", "-o", replicas) == "3"
     assert two.first.kubectl("get", "fm", "team", "-n", "one", "-o", replicas) == "1"
@@ -150,7 +150,7 @@ def test_the_operator_serves_the_current_context(two: Two, kind: str, tmp_path: 
         log=tmp_path / "log",
     )
     try:
-        wait_for(operator.leads, what=f"the operator leads: {operator.log}")
+        wait_for(operator.leads, subject=f"the operator leads: {operator.log}")
         lease = "jsonpath={.spec.holderIdentity}"
         held = two.first.kubectl("get", "lease", "kais-operator", "-n", "one", "-o", lease)
         assert held.endswith(f"_{operator.pid}")
@@ -163,16 +163,16 @@ def test_the_operator_serves_the_current_context(two: Two, kind: str, tmp_path: 
 def test_a_cluster_that_is_named_on_purpose_is_used_and_left_alone(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ):
-    told: list[str] = []
+    messages: list[str] = []
     monkeypatch.setenv("KAIS_E2E_KUBECONFIG", str(two.merged))
-    provider = operations.current_cluster(report=told.append)
+    provider = operations.current_cluster(report=messages.append)
     assert isinstance(provider, NamedCluster)
     provider.up(no_node=True)
     assert provider.status().answers
     assert "here" in provider.kubectl("get", "bp", "-o", "name")
     provider.down()
     assert provider.status().answers
-    assert told[-1].startswith("left alone: the cluster of ")
+    assert messages[-1].startswith("left alone: the cluster of ")
 
 
 def test_a_cluster_that_is_named_and_does_not_answer_is_told(tmp_path: Path, two: Two):
@@ -180,6 +180,6 @@ def test_a_cluster_that_is_named_and_does_not_answer_is_told(tmp_path: Path, two
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     path = tmp_path / "away.json"
     path.write_text(json.dumps(config))
-    away = NamedCluster(path, settings.binaries_dir(), lambda _: None)
+    named_cluster = NamedCluster(path, settings.binaries_dir(), lambda _: None)
     with pytest.raises(errors.NotRunning, match="does not answer"):
-        away.up(no_node=True)
+        named_cluster.up(no_node=True)

@@ -50,13 +50,15 @@ def test_garbage_collection_is_real(control_plane, namespace):
 
 
 def test_control_planes_run_side_by_side(control_plane):
-    with ephemeral.control_plane() as other:
-        server = other.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+    with ephemeral.control_plane() as other_host_cluster:
+        server = other_host_cluster.kubectl(
+            "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"
+        )
         assert server != control_plane.server
         control_plane.kubectl("create", "namespace", "only-here")
-        names = other.kubectl("get", "namespaces", "-o", "name")
+        names = other_host_cluster.kubectl("get", "namespaces", "-o", "name")
         assert "only-here" not in names
-    assert not other.directory.exists()
+    assert not other_host_cluster.directory.exists()
     assert control_plane.host.is_up()
 
 
@@ -72,9 +74,12 @@ def test_control_plane_of_a_killed_run_is_found_and_stopped():
         assert run.stdout is not None
         assert "up in" in run.stdout.readline()
         run.kill()
-    (left,) = folder.iterdir()
-    said: list[str] = []
-    ephemeral.stop_orphans(folder, report=said.append)
-    assert said[0] == f"stopping the control plane that an earlier run left behind in {left}"
-    assert not left.exists()
+    (remaining_path,) = folder.iterdir()
+    messages: list[str] = []
+    ephemeral.stop_orphans(folder, report=messages.append)
+    assert (
+        messages[0]
+        == f"stopping the control plane that an earlier run left behind in {remaining_path}"
+    )
+    assert not remaining_path.exists()
     folder.rmdir()

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kais.resources import kinds
+from kais import tree_diff
+from kais.resources import kinds, pod_schema
+from scripts import extract_pod_schema
 
 pytestmark = pytest.mark.cluster
 
@@ -53,36 +55,36 @@ def test_small_valid_object_is_accepted_and_read_by_its_model(control_plane, nam
 def test_what_the_server_fills_in_is_what_the_model_fills_in(control_plane, namespace, kind):
     read = put(control_plane, namespace, manifest(kind, VALID[kind]))
     model = kinds.BY_NAME[kind]
-    ours = model.from_dict(manifest(kind, VALID[kind]))
-    assert ours.spec == model.from_dict(read).spec
+    own_resource = model.from_dict(manifest(kind, VALID[kind]))
+    assert own_resource.spec == model.from_dict(read).spec
     for field, value in read["spec"].items():
-        assert ours.to_dict()["spec"][field] == model.from_dict(read).to_dict()["spec"][field], (
-            value
-        )
+        assert (
+            own_resource.to_dict()["spec"][field] == model.from_dict(read).to_dict()["spec"][field]
+        ), value
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda path: path.stem)
 def test_compatible_manifests_are_accepted_unchanged(control_plane, namespace, shape):
     control_plane.apply(shape.read_text(), namespace=namespace)
-    for wanted in yaml.safe_load_all(shape.read_text()):
-        plural = kinds.BY_NAME[wanted["kind"]].PLURAL
-        name = wanted["metadata"]["name"]
+    for expected in yaml.safe_load_all(shape.read_text()):
+        plural = kinds.BY_NAME[expected["kind"]].PLURAL
+        name = expected["metadata"]["name"]
         read = control_plane.kubectl("get", plural, name, "-n", namespace, "-o", "json")
-        assert_holds(json.loads(read)["spec"], wanted["spec"], path=name)
+        assert_holds(json.loads(read)["spec"], expected["spec"], path=name)
         kinds.read(json.loads(read))
 
 
-def assert_holds(stored, wanted, *, path):
-    if isinstance(wanted, dict):
-        for key, value in wanted.items():
+def assert_holds(stored, expected, *, path):
+    if isinstance(expected, dict):
+        for key, value in expected.items():
             assert key in stored, f"{path}.{key} was pruned"
             assert_holds(stored[key], value, path=f"{path}.{key}")
-    elif isinstance(wanted, list):
-        assert len(stored) == len(wanted)
-        for i, (left, right) in enumerate(zip(stored, wanted, strict=True)):
-            assert_holds(left, right, path=f"{path}[{i}]")
+    elif isinstance(expected, list):
+        assert len(stored) == len(expected)
+        for i, (remaining_count, right) in enumerate(zip(stored, expected, strict=True)):
+            assert_holds(remaining_count, right, path=f"{path}[{i}]")
     else:
-        assert stored == wanted, path
+        assert stored == expected, path
 
 
 def cells(*names):
@@ -91,6 +93,10 @@ def cells(*names):
 
 def mission(**changes):
     return {"formationRef": "f", "objective": "o", **changes}
+
+
+def pod(fields):
+    return {**CONTAINER, "podTemplate": {"spec": fields}}
 
 
 def check(**fields):
@@ -245,6 +251,41 @@ REFUSED = {
         {"mind": {**MIND["mind"], "provider": "oracle"}},
         "supported values",
     ),
+    "a mind with neither a prompt nor where it comes from": (
+        "Cell",
+        {"mind": {"provider": "openai", "model": "m"}},
+        "exactly one of systemPrompt and instructionsFrom is needed",
+    ),
+    "a mind with both a prompt and where it comes from": (
+        "Cell",
+        {"mind": {**MIND["mind"], "instructionsFrom": {"configMap": "prompts", "key": "lead"}}},
+        "exactly one of systemPrompt and instructionsFrom is needed",
+    ),
+    "a key of a Secret that leaves its folder": (
+        "Cell",
+        {"mind": {**MIND["mind"], "credentialsRef": {"name": "house", "key": ".."}}},
+        "should match",
+    ),
+    "a path of the host": (
+        "Cell",
+        pod({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}),
+        "hostPath gives a cell the files of its node, and is not allowed",
+    ),
+    "two volumes of one name": (
+        "Cell",
+        pod({"volumes": [{"name": "v", "emptyDir": {}}] * 2}),
+        "Duplicate value",
+    ),
+    "a quantity that does not parse": (
+        "Cell",
+        pod({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1 GB"}}]}),
+        "should match",
+    ),
+    "a field of pods that cells may not set": (
+        "Cell",
+        pod({"hostNetwork": True}),
+        'unknown field "spec.podTemplate.spec.hostNetwork"',
+    ),
     "root as user": (
         "Cell",
         {"container": {"image": "i", "runAsUser": 0}},
@@ -259,6 +300,13 @@ def test_the_server_refuses(control_plane, namespace, kind, spec, words):
     if spec is None:
         del body["spec"]
     assert words in control_plane.refusal(json.dumps(body), namespace=namespace)
+
+
+def test_the_schema_of_pods_is_that_of_the_api_server(control_plane):
+    document = json.loads(control_plane.kubectl("get", "--raw", "/openapi/v2"))
+    extract = extract_pod_schema.extract(document, pod_schema.kubernetes_version())
+    committed = json.loads(extract_pod_schema.TARGET.read_text())
+    assert tree_diff.diff_trees(committed, json.loads(extract_pod_schema.text_of(extract))) == []
 
 
 def test_a_revision_never_changes(control_plane, namespace):
@@ -281,8 +329,8 @@ def test_a_revision_never_changes(control_plane, namespace):
 def test_a_mission_is_fixed_once_it_started(control_plane, namespace):
     body = manifest("Mission", mission())
     put(control_plane, namespace, body)
-    before = put(control_plane, namespace, manifest("Mission", mission(objective="another")))
-    assert before["spec"]["objective"] == "another"
+    initial_state = put(control_plane, namespace, manifest("Mission", mission(objective="another")))
+    assert initial_state["spec"]["objective"] == "another"
     started = json.dumps({"status": {"startedAt": "2030-01-01T00:00:00Z"}})
     patch = ("patch", "mission", "sample", "-n", namespace, "--type=merge", "--subresource=status")
     control_plane.kubectl(*patch, "-p", started)
@@ -333,8 +381,8 @@ def test_every_condition_field_and_column_is_kept(control_plane, namespace):
     }
     patch = ("patch", "mission", "sample", "-n", namespace, "--type=merge", "--subresource=status")
     control_plane.kubectl(*patch, "-p", json.dumps({"status": status}))
-    shown = control_plane.kubectl("get", "missions", "-n", namespace)
-    header, row = shown.splitlines()
+    output = control_plane.kubectl("get", "missions", "-n", namespace)
+    header, row = output.splitlines()
     assert header.split() == ["NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "COST", "AGE"]
-    for word in ("Succeeded", "1/3", "2 in, 3 out", "$0.31"):
-        assert word in row
+    for text in ("Succeeded", "1/3", "2 in, 3 out", "$0.31"):
+        assert text in row

@@ -16,8 +16,8 @@ import pytest
 from kais_cluster import errors as cluster_errors
 from knowledge_client import AsyncKnowledgeClient, errors, models
 from knowledge_client.retries import NO_RETRIES
-from knowledge_service.app import create_app
-from knowledge_service.authentication import kubernetes
+from knowledge_service.asgi_app import create_app
+from knowledge_service.authentication import kubernetes, people
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.processes import wait_for
 from tests.fakes.clock import FakeClock
@@ -39,16 +39,16 @@ class Service:
 
     def __init__(self, plane: ControlPlane, namespace: str, folder: Path) -> None:
         self._plane, self.namespace = plane, namespace
-        for name in ("service", "alpha", "beta"):
+        for name in ("service", "alpha", "beta", "admin"):
             plane.kubectl("create", "serviceaccount", name, "-n", namespace)
         plane.kubectl(
             "create", "clusterrolebinding", f"reviewer-{namespace}",
             "--clusterrole=system:auth-delegator", f"--serviceaccount={namespace}:service",
         )  # fmt: skip
         account = f"system:serviceaccount:{namespace}:service"
-        wait_for(lambda: self._may_review(account), what=f"{account} may review tokens")
-        own, authority = folder / "token", folder / "ca.crt"
-        own.write_text(plane.kubectl("create", "token", "service", "-n", namespace))
+        wait_for(lambda: self._may_review(account), subject=f"{account} may review tokens")
+        own_path, authority = folder / "token", folder / "ca.crt"
+        own_path.write_text(plane.kubectl("create", "token", "service", "-n", namespace))
         config = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json"))
         cluster = config["clusters"][0]["cluster"]
         if "certificate-authority-data" in cluster:
@@ -58,23 +58,38 @@ class Service:
         self.clock = FakeClock()
         self.store = MemoryStore()
         self.asking = kubernetes.http_client(cluster["server"], authority)
-        reviewer = kubernetes.TokenReviewer(self.asking, own, AUDIENCE)
+        reviewer = kubernetes.TokenReviewer(self.asking, own_path, AUDIENCE)
         authentication = kubernetes.KubernetesAuthentication(
-            reviewer, self.store, set(), self.clock.monotonic
+            reviewer, self.store, set(), self.clock.monotonic, people=self._people()
         )
         self._transport = httpx.ASGITransport(create_app(self.store, authentication))
 
+    def _people(self) -> tuple[people.PersonRule, ...]:
+        """Name one account as administrator, as the chart does."""
+        return people.parse_rules(
+            json.dumps(
+                [{"user": f"system:serviceaccount:{self.namespace}:admin", "scope": "platform",
+                  "subtree": True, "verbs": ["admin"]}]
+            )
+        )  # fmt: skip
+
     def _may_review(self, account: str) -> bool:
         """Ask the authorizer, which learns of a binding some time after it is stored."""
-        asked = ("auth", "can-i", "create", "tokenreviews.authentication.k8s.io", f"--as={account}")
+        requests = (
+            "auth",
+            "can-i",
+            "create",
+            "tokenreviews.authentication.k8s.io",
+            f"--as={account}",
+        )
         try:
-            return self._plane.kubectl(*asked).strip() == "yes"
+            return self._plane.kubectl(*requests).strip() == "yes"
         except cluster_errors.CommandFailed:
             return False
 
     def register(self, account: str) -> str:
         """Register an account with its UID and return the scope in which it is at home."""
-        found = json.loads(
+        document = json.loads(
             self._plane.kubectl(
                 "get", "serviceaccount", account, "-n", self.namespace, "-o", "json"
             )
@@ -82,7 +97,7 @@ class Service:
         home = f"realm:{self.namespace}/formation:team/cell:{account}"
         subject = models.Subject(
             username=f"system:serviceaccount:{self.namespace}:{account}",
-            uid=found["metadata"]["uid"],
+            uid=document["metadata"]["uid"],
         )
         body = models.PrincipalIn(
             name=f"{self.namespace}/{account}", type="agent", subject=subject, home=home
@@ -90,9 +105,9 @@ class Service:
         self.store.put_principal(body, actor=OPERATOR)
         return home
 
-    def token(self, account: str, *more: str, audience: str = AUDIENCE) -> str:
+    def token(self, account: str, *extra_items: str, audience: str = AUDIENCE) -> str:
         return self._plane.kubectl(
-            "create", "token", account, "-n", self.namespace, f"--audience={audience}", *more
+            "create", "token", account, "-n", self.namespace, f"--audience={audience}", *extra_items
         ).strip()
 
     def pod_token(self, account: str, pod: str) -> str:
@@ -114,9 +129,9 @@ class Service:
 async def service(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> AsyncIterator[Service]:
-    made = Service(control_plane, namespace, tmp_path)
-    yield made
-    await made.asking.aclose()
+    created_service = Service(control_plane, namespace, tmp_path)
+    yield created_service
+    await created_service.asking.aclose()
 
 
 def expired(token: str, key: Path) -> str:
@@ -155,8 +170,8 @@ async def refused_soon(client: AsyncKnowledgeClient, clock: FakeClock) -> None:
 
 async def test_token_of_a_registered_account_is_its_principal(service: Service) -> None:
     home = service.register("alpha")
-    found = await service.client(service.token("alpha")).whoami()
-    assert (found.name, found.home, found.mode) == (
+    identity = await service.client(service.token("alpha")).whoami()
+    assert (identity.name, identity.home, identity.mode) == (
         f"{service.namespace}/alpha",
         home,
         "kubernetes",
@@ -165,6 +180,20 @@ async def test_token_of_a_registered_account_is_its_principal(service: Service) 
 
 async def test_good_token_of_an_unknown_account_is_unregistered(service: Service) -> None:
     assert await refused(service.client(service.token("beta"))) == "principal-unregistered"
+
+
+async def test_administrator_of_the_chart_writes_and_reviews_what_all_read(
+    service: Service,
+) -> None:
+    service.register("alpha")
+    admin, cell = (service.client(service.token(name)) for name in ("admin", "alpha"))
+    assert (await admin.whoami()).type == "human"
+    fact = await admin.remember(models.FactIn(content="tides turn at noon", scope="platform"))
+    approved = await admin.approve(fact.fact_id, models.ApproveIn(reason="measured"))
+    assert approved.fact.review == "approved"
+    assert (await cell.get_fact(fact.fact_id)).scope == "platform"
+    with pytest.raises(errors.PermissionDenied):
+        await cell.remember(models.FactIn(content="x", scope="platform"))
 
 
 async def test_token_for_another_audience_opens_nothing(service: Service) -> None:
@@ -222,15 +251,15 @@ async def test_another_pods_token_gives_exactly_that_pods_view_and_is_told_as_it
     homes = {name: service.register(name) for name in ("alpha", "beta")}
     tokens = {name: service.pod_token(name, f"{name}-0") for name in homes}
     alpha, beta = (service.client(tokens[name]) for name in ("alpha", "beta"))
-    own = await alpha.remember(models.FactIn(content="rain of alpha"))
+    own_result = await alpha.remember(models.FactIn(content="rain of alpha"))
     await beta.remember(models.FactIn(content="rain of beta"))
-    found = await beta.recall(models.RecallIn(query="rain"))
-    assert [fact.content for fact in found.facts] == ["rain of beta"]
-    assert found.facts[0].source.actor == f"{service.namespace}/beta"
+    recalled = await beta.recall(models.RecallIn(query="rain"))
+    assert [fact.content for fact in recalled.facts] == ["rain of beta"]
+    assert recalled.facts[0].source.actor == f"{service.namespace}/beta"
     with pytest.raises(errors.NotFound):
-        await beta.get_fact(own.fact_id)
-    assert found.receipt is not None
-    assert (await beta.get_receipt(found.receipt)).principal == f"{service.namespace}/beta"
+        await beta.get_fact(own_result.fact_id)
+    assert recalled.receipt is not None
+    assert (await beta.get_receipt(recalled.receipt)).principal == f"{service.namespace}/beta"
 
 
 async def test_nothing_in_a_request_widens_a_token(service: Service) -> None:
@@ -238,26 +267,26 @@ async def test_nothing_in_a_request_widens_a_token(service: Service) -> None:
     await service.client(service.token("beta")).remember(models.FactIn(content="rain of beta"))
     alpha = service.client(service.token("alpha"))
     named = {"namespace": service.namespace, "service_account": "beta"}
-    for asked in (
+    for recall_request in (
         models.RecallIn(query="rain", scopes=(homes["beta"],)),
         models.RecallIn(query="rain", act_as=models.ActAs(**named)),
         models.RecallIn(query="rain", run="beta-run"),
     ):
         with pytest.raises((errors.PermissionDenied, errors.NotFound)):
-            await alpha.recall(asked)
+            await alpha.recall(recall_request)
     with pytest.raises(errors.PermissionDenied):
         await alpha.remember(models.FactIn(content="x", scope=homes["beta"]))
     source = models.Source(type="user_input", actor=f"{service.namespace}/beta")
-    told = await alpha.remember(models.FactIn(content="claimed", source=source))
-    assert (await alpha.get_fact(told.fact_id)).source.actor == f"{service.namespace}/alpha"
+    remembered = await alpha.remember(models.FactIn(content="claimed", source=source))
+    assert (await alpha.get_fact(remembered.fact_id)).source.actor == f"{service.namespace}/alpha"
     headers = {
         "Authorization": f"Bearer {service.token('alpha')}",
         "X-Remote-User": f"system:serviceaccount:{service.namespace}:beta",
         "Impersonate-User": f"system:serviceaccount:{service.namespace}:beta",
     }
     async with httpx.AsyncClient(transport=service._transport, base_url="http://service") as http:
-        who = (await http.get("/v1/whoami", headers=headers)).json()
-        assert who["home"] == homes["alpha"]
+        body = (await http.get("/v1/whoami", headers=headers)).json()
+        assert body["home"] == homes["alpha"]
 
 
 async def test_without_a_token_or_with_a_made_up_one_nobody_is_served(service: Service) -> None:

@@ -59,17 +59,22 @@ class Kubelets:
 
     def _renew(self, name: str) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        told = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
-        patch = {"status": {"conditions": [{**told, "lastHeartbeatTime": at}]}}
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "ready",
+        }
+        patch = {"status": {"conditions": [{**condition, "lastHeartbeatTime": at}]}}
         self._plane.kubectl("patch", "node", name, "--subresource=status", "-p", json.dumps(patch))
 
 
 @pytest.fixture
 def kubelets(control_plane: ControlPlane) -> Iterator[Kubelets]:
-    made = Kubelets(control_plane)
-    made.start()
-    yield made
-    made.stop()
+    created_kubelets = Kubelets(control_plane)
+    created_kubelets.start()
+    yield created_kubelets
+    created_kubelets.stop()
 
 
 def live_pods(cluster: Cluster) -> list[dict[str, Any]]:
@@ -86,10 +91,10 @@ def run_on(cluster: Cluster, pod: dict[str, Any], node: str) -> None:
         "metadata": {"name": name, "namespace": cluster.namespace},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    place = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/binding"
-    cluster.kubectl("create", "--raw", place, "-f", "-", stdin=json.dumps(binding))
-    told = [{"type": t, "status": "True"} for t in ("Ready", "ContainersReady")]
-    status = json.dumps({"status": {"phase": "Running", "conditions": told}})
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/binding"
+    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(binding))
+    conditions = [{"type": t, "status": "True"} for t in ("Ready", "ContainersReady")]
+    status = json.dumps({"status": {"phase": "Running", "conditions": conditions}})
     cluster.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", status)
 
 
@@ -101,31 +106,33 @@ def test_a_service_cell_goes_on_elsewhere_when_its_node_falls_silent(
     cell = {"mode": "Service", "container": container}
     metadata = {"name": "solo"}
     cluster.apply({"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": metadata, "spec": cell})
-    first = wait_for(lambda: live_pods(cluster), what="a pod")[0]
+    first = wait_for(lambda: live_pods(cluster), subject="a pod")[0]
     run_on(cluster, first, "node-a")
     wait_for(
         lambda: cluster.condition("cells", "solo", "Ready").get("status") == "True",
-        what="the cell is ready",
+        subject="the cell is ready",
     )
     kubelets.silence("node-a")
     silent_at = time.monotonic()
     second = wait_for(
         lambda: live_pods(cluster) if first["metadata"]["uid"] not in uids(cluster) else [],
-        what="a second pod",
+        subject="a second pod",
         within_s=SILENT_S,
     )[0]
     run_on(cluster, second, "node-b")
     wait_for(
         lambda: second["metadata"]["name"] in ready_words(cluster),
-        what="the second pod makes the cell ready",
+        subject="the second pod makes the cell ready",
     )
     assert time.monotonic() - silent_at < SILENT_S
     lost = f"Pod/{cluster.namespace}/{first['metadata']['name']} stays terminating on node-a"
-    wait_for(lambda: lost in ready_words(cluster), what="the stuck pod is named", within_s=SILENT_S)
-    left = cluster.get("pods", first["metadata"]["name"])
-    assert left is not None, "the pod on the silent node was forced away"
+    wait_for(
+        lambda: lost in ready_words(cluster), subject="the stuck pod is named", within_s=SILENT_S
+    )
+    remaining_pods = cluster.get("pods", first["metadata"]["name"])
+    assert remaining_pods is not None, "the pod on the silent node was forced away"
     cluster.kubectl("delete", "pod", first["metadata"]["name"], "--force", "--grace-period=0")
-    wait_for(lambda: "terminating" not in ready_words(cluster), what="it is spoken of no more")
+    wait_for(lambda: "terminating" not in ready_words(cluster), subject="it is spoken of no more")
 
 
 def uids(cluster: Cluster) -> set[str]:

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def world(control_plane) -> AsyncIterator[World]:
-    made, link = await reconciles.connected(control_plane.kubeconfig)
-    yield made
+    created_world, link = await reconciles.connected(control_plane.kubeconfig)
+    yield created_world
     await link.close()
 
 
@@ -45,9 +45,9 @@ async def ready_team(control_plane, world: World, namespace: str, *bodies: Body)
 async def pod_of(world: World, namespace: str, job: str) -> Body:
     """Wait for the pod that the Job controller makes."""
     for _ in range(100):
-        found = await world.cluster.list("Pod", namespace, labels=f"job-name={job}")
-        if found:
-            return found[0]
+        results = await world.cluster.list("Pod", namespace, labels=f"job-name={job}")
+        if results:
+            return results[0]
         await asyncio.sleep(0.1)
     pytest.fail(f"{job} has no pod")
 
@@ -55,8 +55,8 @@ async def pod_of(world: World, namespace: str, job: str) -> Body:
 async def job_ended(world: World, ref: ObjectRef) -> None:
     for _ in range(200):
         job = await world.cluster.get(ref)
-        told = ((job or {}).get("status") or {}).get("conditions") or ()
-        if any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in told):
+        conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+        if any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions):
             return
         await asyncio.sleep(0.1)
     pytest.fail(f"{ref} does not end: {job}")
@@ -93,9 +93,9 @@ async def test_a_mission_fails_once_and_then_succeeds(
     assert retried["status"]["attempt"] == 2
     end_pod(control_plane, await pod_of(world, namespace, "doctor-a2"), code=0, message="found it")
     await job_ended(world, ObjectRef("Job", namespace, "doctor-a2"))
-    done = await reconciles.settle(world, mission.CONTROLLER, ref)
-    assert (done["status"]["outcome"], done["status"]["result"]) == ("Succeeded", "found it")
-    assert not done["metadata"].get("finalizers")
+    result = await reconciles.settle(world, mission.CONTROLLER, ref)
+    assert (result["status"]["outcome"], result["status"]["result"]) == ("Succeeded", "found it")
+    assert not result["metadata"].get("finalizers")
     rows = control_plane.kubectl("get", "fm,cl,ms", "-n", namespace)
     assert "2/3" in rows
     assert "0 in, 1 out" in rows
@@ -109,10 +109,10 @@ async def test_a_deleted_mission_takes_its_job_along(
     await reconciles.settle(world, mission.CONTROLLER, ref)
     control_plane.kubectl("delete", "ms", "doctor", "-n", namespace, "--wait=false")
     for _ in range(5):
-        seen = await mission.CONTROLLER.observe(world, ref)
-        if seen is None:
+        observation = await mission.CONTROLLER.observe(world, ref)
+        if observation is None:
             break
-        plan = mission.CONTROLLER.decide(seen.observed, world.clock.now())
+        plan = mission.CONTROLLER.decide(observation.observed, world.clock.now())
         await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None
 
@@ -129,9 +129,9 @@ async def test_a_changed_template_reaches_its_cell(
     body["spec"]["cells"][0]["spec"]["container"] = {"image": "w:2"}
     control_plane.apply(yaml.safe_dump(body), namespace=namespace)
     await reconciles.settle(world, formation.CONTROLLER, team)
-    made = await world.cluster.get(ObjectRef("Cell", namespace, "team-lead-0"))
-    assert made is not None
-    container = made["spec"]["container"]
+    manifest = await world.cluster.get(ObjectRef("Cell", namespace, "team-lead-0"))
+    assert manifest is not None
+    container = manifest["spec"]["container"]
     assert (container["image"], container.get("env") or []) == ("w:2", [])
 
 
@@ -143,8 +143,8 @@ async def test_a_declared_scope_settles(control_plane, world: World, namespace: 
     assert settled["status"]["path"] == f"realm:{namespace}/formation:team"
     assert settled["metadata"]["finalizers"] == ["kais.io/finalizer"]
     control_plane.kubectl("delete", "ksc", "memory", "-n", namespace, "--wait=false")
-    seen = await knowledge_scope.CONTROLLER.observe(world, ref)
-    assert seen is not None
-    plan = knowledge_scope.CONTROLLER.decide(seen.observed, world.clock.now())
+    observation = await knowledge_scope.CONTROLLER.observe(world, ref)
+    assert observation is not None
+    plan = knowledge_scope.CONTROLLER.decide(observation.observed, world.clock.now())
     await reconciles.executor.execute(plan, world)
     assert await world.cluster.get(ref) is None

@@ -21,8 +21,10 @@ Body = dict[str, Any]
 
 def rendered(helm: Path, *values: str, namespace: str) -> list[Body]:
     """Give the objects of the chart, as Helm itself renders it."""
-    given = [part for value in values for part in ("--set", value)]
-    text = subprocesses.run([helm, "template", "kais", CHART, "--namespace", namespace, *given])
+    set_options = [part for value in values for part in ("--set", value)]
+    text = subprocesses.run(
+        [helm, "template", "kais", CHART, "--namespace", namespace, *set_options]
+    )
     return [body for body in yaml.safe_load_all(text) if body]
 
 
@@ -64,8 +66,8 @@ def kubeconfig_of(plane: ControlPlane, namespace: str, folder: Path) -> Path:
 
 def task(name: str) -> list[Body]:
     cell = {"mode": "Task", "container": {"image": "greeter:1"}}
-    told = {"objective": "greet", "entrypoint": {"cell": "lead"}}
-    spec = {"formation": {"cells": [{"name": "lead", "spec": cell}]}, "mission": told}
+    mission_spec = {"objective": "greet", "entrypoint": {"cell": "lead"}}
+    spec = {"formation": {"cells": [{"name": "lead", "spec": cell}]}, "mission": mission_spec}
     head: Body = {"apiVersion": "kais.io/v1", "metadata": {"name": name}}
     return [
         {**head, "kind": "Blueprint", "spec": spec},
@@ -106,16 +108,16 @@ def test_uses_and_service_cells_work_with_roles_alone(
     operator = start(kubeconfig=config, home=home)
     operator.wait_ready()
     cluster.apply(*task("greeting"), service("site"))
-    pods = wait_for(lambda: cluster.items("pods", labels="kais.io/mission"), what="a pod")
+    pods = wait_for(lambda: cluster.items("pods", labels="kais.io/mission"), subject="a pod")
     cluster.finish_pod(pods[0], exit_code=0, message="hello")
     wait_for(
         lambda: cluster.status("missions", "greeting").get("outcome") == "Succeeded",
-        what="the mission succeeds",
+        subject="the mission succeeds",
     )
-    wait_for(lambda: cluster.items("deployments"), what="a Deployment of the service cell")
+    wait_for(lambda: cluster.items("deployments"), subject="a Deployment of the service cell")
     wait_for(
         lambda: cluster.status("blueprints", "greeting").get("succeeded") == 1,
-        what="the Blueprint counts its use",
+        subject="the Blueprint counts its use",
     )
     kinds = ("services", "configmaps", "persistentvolumeclaims", "serviceaccounts")
     managed = "app.kubernetes.io/managed-by=kais"
@@ -138,7 +140,7 @@ def test_a_use_that_was_updated_runs_again_with_roles_alone(
     cluster.apply(blueprint)
     wait_for(
         lambda: cluster.status("blueprints", "greeting").get("servedRevision") == 2,
-        what="revision 2 serves",
+        subject="revision 2 serves",
     )
     patch = {
         "metadata": {"annotations": {"kais.io/rerun": "n1"}},
@@ -147,7 +149,7 @@ def test_a_use_that_was_updated_runs_again_with_roles_alone(
     cluster.kubectl("patch", "bpi", "greeting", "--type=merge", "-p", json.dumps(patch))
     wait_for(
         lambda: cluster.status("missions", "greeting").get("runId", first) != first,
-        what="the mission is recreated for the next run",
+        subject="the mission is recreated for the next run",
     )
     assert finished_run(cluster) != first
     mission = cluster.get("missions", "greeting") or {}
@@ -159,16 +161,17 @@ def finished_run(cluster: Cluster) -> str:
     """Have the pod of the mission succeed, and give the run that ended so."""
     pods = wait_for(
         lambda: [p for p in cluster.items("pods", labels="kais.io/mission") if is_open(p)],
-        what="a pod",
+        subject="a pod",
     )
     cluster.finish_pod(pods[0], exit_code=0, message="hello")
     status = wait_for(
         lambda: (
-            told
-            if (told := cluster.status("missions", "greeting")).get("outcome") == "Succeeded"
+            mission_status
+            if (mission_status := cluster.status("missions", "greeting")).get("outcome")
+            == "Succeeded"
             else None
         ),
-        what="the mission succeeds",
+        subject="the mission succeeds",
     )
     return str(status["runId"])
 
@@ -189,13 +192,12 @@ def test_calls_for_a_store_that_is_away_are_kept_at_home(
     cluster.apply({**head, "spec": scope})
     wait_for(
         lambda: (cluster.get("knowledgescopes", "all") or {})["metadata"].get("finalizers"),
-        what="the scope is held",
+        subject="the scope is held",
     )
     cluster.kubectl("delete", "knowledgescopes", "all", "--wait=false")
-    kept = "kais.io/role=outbox"
+    selector = "kais.io/role=outbox"
     wait_for(
-        lambda: "kais-outbox-" in control_plane.kubectl("get", "cm", "-n", home, "-l", kept),
-        what="the call is in the outbox",
-        within_s=60,
+        lambda: "kais-outbox-" in control_plane.kubectl("get", "cm", "-n", home, "-l", selector),
+        subject="the call is in the outbox",
     )
     assert "forbidden" not in operator.log.read_text().lower()

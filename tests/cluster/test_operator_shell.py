@@ -22,7 +22,14 @@ from tests.cluster.proxy import Proxy
 
 pytestmark = pytest.mark.cluster
 
-OURS = ("blueprints", "blueprintrevisions", "blueprintinstances", "formations", "cells", "missions")
+KAIS_KINDS = (
+    "blueprints",
+    "blueprintrevisions",
+    "blueprintinstances",
+    "formations",
+    "cells",
+    "missions",
+)
 CHILDREN = ("jobs", "configmaps", "serviceaccounts")
 
 
@@ -51,8 +58,8 @@ def mission(name: str, formation: str, **completion: Any) -> dict[str, Any]:
 
 
 def blueprint(name: str) -> dict[str, Any]:
-    told = mission("m", "f")["spec"]
-    del told["formationRef"]
+    spec = mission("m", "f")["spec"]
+    del spec["formationRef"]
     return {
         "apiVersion": "kais.io/v1",
         "kind": "Blueprint",
@@ -60,7 +67,7 @@ def blueprint(name: str) -> dict[str, Any]:
         "spec": {
             "parameters": [{"name": "who", "type": "string", "default": "world"}],
             "formation": formation("f")["spec"],
-            "mission": {**told, "objective": "greet {{ who }}"},
+            "mission": {**spec, "objective": "greet {{ who }}"},
         },
     }
 
@@ -78,7 +85,7 @@ def pod_of(cluster: Cluster, mission: str, *, attempt: int = 1) -> dict[str, Any
     """Wait for the pod that the Job controller made for an attempt."""
     selector = f"kais.io/mission={mission},job-name={mission}-a{attempt}"
     return wait_for(
-        lambda: cluster.items("pods", labels=selector), what=f"a pod of {mission}-a{attempt}"
+        lambda: cluster.items("pods", labels=selector), subject=f"a pod of {mission}-a{attempt}"
     )[0]
 
 
@@ -88,7 +95,7 @@ def wait_outcome(cluster: Cluster, name: str, outcome: str) -> dict[str, Any]:
             cluster.status("missions", name).get("outcome") == outcome
             and cluster.condition("missions", name, "Recorded").get("status") == "True"
         ),
-        what=f"mission {name} ends as {outcome} and is recorded",
+        subject=f"mission {name} ends as {outcome} and is recorded",
     )
     return cluster.status("missions", name)
 
@@ -136,7 +143,7 @@ def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
     assert (cluster.get("missions", "one") or {})["spec"]["objective"] == "greet Ada"
     wait_for(
         lambda: cluster.status("blueprints", "hello").get("succeeded") == 1,
-        what="the Blueprint shows its use",
+        subject="the Blueprint shows its use",
         within_s=4,
     )
     assert cluster.status("blueprints", "hello")["usageCount"] == 1
@@ -145,23 +152,26 @@ def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
 
 
 def restarted_writes_nothing(cluster: Cluster, start: Start, operator: Operator) -> None:
-    before = settled_versions(cluster)
+    initial_settled_versions = settled_versions(cluster)
     assert operator.end() == 0
-    again = start(name="again")
-    again.wait_ready()
-    wait_for(lambda: again.metric("kais_reconcile_total") >= len(OURS), what="all was looked at")
+    repeated_operator = start(name="again")
+    repeated_operator.wait_ready()
+    wait_for(
+        lambda: repeated_operator.metric("kais_reconcile_total") >= len(KAIS_KINDS),
+        subject="all was looked at",
+    )
     time.sleep(2)
-    assert again.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
-    assert cluster.versions(*OURS, *CHILDREN) == before
+    assert repeated_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
+    assert cluster.versions(*KAIS_KINDS, *CHILDREN) == initial_settled_versions
 
 
 def settled_versions(cluster: Cluster) -> dict[str, str]:
     """Wait until nothing has changed for longer than the statistics take."""
     while True:
-        before = cluster.versions(*OURS, *CHILDREN)
+        initial_versions = cluster.versions(*KAIS_KINDS, *CHILDREN)
         time.sleep(7)
-        if cluster.versions(*OURS, *CHILDREN) == before:
-            return before
+        if cluster.versions(*KAIS_KINDS, *CHILDREN) == initial_versions:
+            return initial_versions
 
 
 def test_an_idle_operator_writes_nothing_but_leases(
@@ -172,7 +182,7 @@ def test_an_idle_operator_writes_nothing_but_leases(
     cluster.apply(formation("team"), blueprint("hello"))
     wait_for(
         lambda: cluster.condition("formations", "team", "Ready").get("status") == "True",
-        what="the formation is ready",
+        subject="the formation is ready",
     )
     settled_versions(cluster)
     lines = len(control_plane.audit_log.read_text().splitlines())
@@ -198,8 +208,8 @@ def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: S
     pod = pod_of(cluster, "greet")
     operator.kill()
     cluster.finish_pod(pod, exit_code=0, message="hello")
-    again = start(name="again")
-    again.wait_ready(within_s=40)
+    repeated_operator = start(name="again")
+    repeated_operator.wait_ready()
     status = wait_outcome(cluster, "greet", "Succeeded")
     assert status["attempt"] == 1
     assert [job["metadata"]["name"] for job in cluster.items("jobs")] == ["greet-a1"]
@@ -209,13 +219,13 @@ def test_a_lost_lease_stops_the_writes_and_the_process_leads_again(cluster: Clus
     operator = start()
     operator.wait_ready()
     take_lease(cluster, "somebody-else")
-    wait_for(lambda: not operator.leads(), what="the old leader notices")
+    wait_for(lambda: not operator.leads(), subject="the old leader notices")
     cluster.apply(formation("team"))
     time.sleep(5)
     assert cluster.items("cells") == []
     assert operator.ask("/readyz") == (200, "ready\n")
     take_lease(cluster, None)
-    wait_for(lambda: cluster.items("cells"), what="the same process leads again")
+    wait_for(lambda: cluster.items("cells"), subject="the same process leads again")
 
 
 def take_lease(cluster: Cluster, holder: str | None) -> None:
@@ -228,11 +238,11 @@ def test_a_paused_leader_writes_nothing_when_it_wakes(cluster: Cluster, start: S
     first.wait_ready()
     first.signal(signal.SIGSTOP)
     second = start(name="second")
-    wait_for(second.leads, what="the second leads", within_s=30)
+    wait_for(second.leads, subject="the second leads")
     first.signal(signal.SIGCONT)
-    wait_for(lambda: not first.leads(), what="the first stands by")
+    wait_for(lambda: not first.leads(), subject="the first stands by")
     cluster.apply(formation("team"))
-    wait_for(lambda: cluster.items("cells"), what="the second works")
+    wait_for(lambda: cluster.items("cells"), subject="the second works")
     assert "standing by" in first.log.read_text()
     assert second.leads()
 
@@ -253,16 +263,16 @@ def test_the_lease_is_free_at_once_though_a_pass_waits_for_the_store(
         operator = start(store_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         operator.wait_ready()
         cluster.apply(*[formation(f"team-{i}") for i in range(20)])
-        wait_for(lambda: len(cluster.items("cells")) == 20, what="cells that must be registered")
+        wait_for(lambda: len(cluster.items("cells")) == 20, subject="cells that must be registered")
         operator.signal(signal.SIGTERM)
         wait_for(
             lambda: (
                 not (cluster.get("leases", "kais-operator") or {})["spec"].get("holderIdentity")
             ),
-            what="the Lease is free",
+            subject="the Lease is free",
             within_s=3,
         )
-        wait_for(lambda: operator.ask("/healthz")[0] == 0, what="the process ends", within_s=10)
+        wait_for(lambda: operator.ask("/healthz")[0] == 0, subject="the process ends", within_s=10)
         assert "Traceback" not in operator.log.read_text()
 
 
@@ -270,16 +280,16 @@ def test_all_namespaces_are_watched_unless_some_are_named(cluster: Cluster, star
     operator = start(namespaces="")
     operator.wait_ready()
     cluster.apply(formation("team"))
-    wait_for(lambda: cluster.items("cells"), what="a cell of the formation")
+    wait_for(lambda: cluster.items("cells"), subject="a cell of the formation")
     assert operator.metric("kais_watch_last_event_age_seconds") > -14
 
 
 def test_a_child_that_somebody_deletes_comes_back(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(formation("team"))
-    wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map")
+    wait_for(lambda: cluster.get("configmaps", "topology-team"), subject="the topology map")
     cluster.kubectl("delete", "configmap", "topology-team")
-    wait_for(lambda: cluster.get("configmaps", "topology-team"), what="the topology map again")
+    wait_for(lambda: cluster.get("configmaps", "topology-team"), subject="the topology map again")
 
 
 def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: Start):
@@ -287,9 +297,9 @@ def test_a_cell_that_leaves_the_formation_goes(cluster: Cluster, start: Start):
     two = formation("team")
     two["spec"]["cells"].append({**two["spec"]["cells"][0], "name": "helper"})
     cluster.apply(two)
-    wait_for(lambda: len(cluster.items("cells")) == 2, what="two cells")
+    wait_for(lambda: len(cluster.items("cells")) == 2, subject="two cells")
     cluster.apply(formation("team"))
-    wait_for(lambda: len(cluster.items("cells")) == 1, what="one cell")
+    wait_for(lambda: len(cluster.items("cells")) == 1, subject="one cell")
 
 
 def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: Start):
@@ -304,7 +314,7 @@ def test_a_name_that_is_taken_is_told_and_left_alone(cluster: Cluster, start: St
     cluster.apply(formation("team"))
     wait_for(
         lambda: cluster.condition("formations", "team", "Applied").get("reason") == "NameTaken",
-        what="the condition names the stranger",
+        subject="the condition names the stranger",
     )
     assert "topology-team" in cluster.condition("formations", "team", "Applied")["message"]
     assert (cluster.get("configmaps", "topology-team") or {})["data"] == {"mine": "yes"}
@@ -319,7 +329,7 @@ def test_a_store_that_is_away_does_not_stop_a_mission(
     cluster.finish_pod(pod_of(cluster, "greet"), exit_code=0, message="hello")
     wait_for(
         lambda: cluster.status("missions", "greet").get("outcome") == "Succeeded",
-        what="the mission ends without the store",
+        subject="the mission ends without the store",
     )
     assert cluster.condition("missions", "greet", "Recorded").get("status") != "True"
     arguments = ["kais-knowledge", "serve", "--db", str(tmp_path / "late.db"), "--auth", "none"]
@@ -343,24 +353,22 @@ def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster,
             "exceeded quota"
             in cluster.condition("formations", "team", "Applied").get("message", "")
         ),
-        what="the formation shows the quota",
-        within_s=60,
+        subject="the formation shows the quota",
     )
     assert cluster.condition("formations", "team", "Ready")["reason"] == "ApplyFailed"
     cluster.kubectl("delete", "resourcequota", "none")
     wait_for(
         lambda: cluster.condition("formations", "team", "Ready").get("status") == "True",
-        what="the formation recovers",
-        within_s=60,
+        subject="the formation recovers",
     )
 
 
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    made = Proxy(server.hostname or "", server.port or 0)
-    yield made
-    made.close()
+    created_proxy = Proxy(server.hostname or "", server.port or 0)
+    yield created_proxy
+    created_proxy.close()
 
 
 def test_watches_that_are_cut_heal(
@@ -371,11 +379,11 @@ def test_watches_that_are_cut_heal(
     elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
     operator = start(kubeconfig=elsewhere)
     operator.wait_ready()
-    assert proxy.cut() > len(OURS)
+    assert proxy.cut() > len(KAIS_KINDS)
     time.sleep(4)
     proxy.mend()
     cluster.apply(formation("team"))
-    wait_for(lambda: cluster.items("cells"), what="a cell of the formation", within_s=90)
+    wait_for(lambda: cluster.items("cells"), subject="a cell of the formation")
     assert operator.ask("/healthz")[0] == 200
 
 

@@ -49,9 +49,9 @@ def mission(name: str, formation: str) -> dict[str, Any]:
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    made = Proxy(server.hostname or "", server.port or 0)
-    yield made
-    made.close()
+    created_proxy = Proxy(server.hostname or "", server.port or 0)
+    yield created_proxy
+    created_proxy.close()
 
 
 @pytest.fixture
@@ -66,11 +66,11 @@ def operator(
     started.wait_ready()
     cluster.apply(*(formation(name) for name in ("stays", "changes", "goes")))
     cluster.apply(mission("under-way", "stays"))
-    wait_for(lambda: len(cells(cluster)) == 3, what="three cells")
-    wait_for(lambda: cluster.items("pods"), what="the mission's pod")
+    wait_for(lambda: len(cells(cluster)) == 3, subject="three cells")
+    wait_for(lambda: cluster.items("pods"), subject="the mission's pod")
     wait_for(
         lambda: all(is_ready(cluster, name) for name in ("stays", "changes", "goes")),
-        what="the teams are ready",
+        subject="the teams are ready",
     )
     return started
 
@@ -100,7 +100,7 @@ def change_everything(cluster: Cluster) -> None:
 def is_healed(cluster: Cluster) -> str | None:
     """Say what is still as it was; None when everything was seen to."""
     image = ((cluster.get("cells", "stays-lead-0") or {}).get("spec") or {}).get("container")
-    found = {
+    result = {
         "cells": cells(cluster)
         == {"stays-lead-0", "changes-lead-0", "changes-helper-0", "comes-lead-0"},
         "drift": (image or {}).get("image") == "greeter:1",
@@ -110,13 +110,13 @@ def is_healed(cluster: Cluster) -> str | None:
         "begun": cluster.get("jobs", "m-a1") is not None,
         "ready": is_ready(cluster, "comes"),
     }
-    return next((what for what, is_so in found.items() if not is_so), None)
+    return next((subject for subject, is_so in result.items() if not is_so), None)
 
 
 def wait_healed(cluster: Cluster) -> None:
-    until = time.monotonic() + HEALS_S
-    while (left := is_healed(cluster)) is not None:
-        assert time.monotonic() < until, f"not within {HEALS_S} s: {left}"
+    started_at = time.monotonic() + HEALS_S
+    while (remainder := is_healed(cluster)) is not None:
+        assert time.monotonic() < started_at, f"not within {HEALS_S} s: {remainder}"
         time.sleep(0.5)
 
 
@@ -155,17 +155,19 @@ def test_a_second_replica_takes_over_from_a_leader_that_was_killed_and_goes_on(
     leader = start(name="leader")
     leader.wait_ready()
     second = start(name="second")
-    wait_for(lambda: "standing by" in second.log.read_text(), what="the second stands by")
+    wait_for(lambda: "standing by" in second.log.read_text(), subject="the second stands by")
     assert second.ask("/readyz") == (200, "ready\n")
     cluster.apply(formation("stays"), mission("under-way", "stays"))
-    (pod,) = wait_for(lambda: cluster.items("pods"), what="the mission's pod")
+    (pod,) = wait_for(lambda: cluster.items("pods"), subject="the mission's pod")
     leader.kill()
     killed_at = time.monotonic()
     cluster.finish_pod(pod, exit_code=0, message="done")
     cluster.apply(formation("comes"))
-    wait_for(second.leads, what="the second leads", within_s=30)
-    wait_for(lambda: cluster.status("missions", "under-way").get("outcome"), what="the end is told")
+    wait_for(second.leads, subject="the second leads", within_s=30)
+    wait_for(
+        lambda: cluster.status("missions", "under-way").get("outcome"), subject="the end is told"
+    )
     assert time.monotonic() - killed_at < 40
     assert cluster.status("missions", "under-way")["outcome"] == "Succeeded"
-    wait_for(lambda: is_ready(cluster, "comes"), what="the new team is ready")
+    wait_for(lambda: is_ready(cluster, "comes"), subject="the new team is ready")
     assert [job["metadata"]["name"] for job in cluster.items("jobs")] == ["under-way-a1"]

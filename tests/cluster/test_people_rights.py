@@ -63,8 +63,8 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
     assert "forbidden" not in str(failure.value), "the API server looked for the pod's node"
     for right in permissions.of_release(Release(namespace)):
         for verb in right.verbs:
-            asked = {"namespace": namespace, "name": right.name}
-            assert cluster.is_allowed(verb, right.resource, **asked), (verb, right.resource)
+            request = {"namespace": namespace, "name": right.name}
+            assert cluster.is_allowed(verb, right.resource, **request), (verb, right.resource)
     with pytest.raises(errors.Refused, match="forbidden"):
         cluster.get("Pod", namespace, "another")
     with (
@@ -72,6 +72,26 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
         cluster.forward(namespace, "another", 8000),
     ):
         pytest.fail("the role names one pod")
+    cluster.close()
+
+
+def test_the_admin_role_asks_for_the_administrators_token_and_no_other(
+    control_plane: ControlPlane, helm: Path, namespace: str, developer: Path
+):
+    subject = "knowledge.administrators[0]"
+    values = (
+        f"{subject}.kind=ServiceAccount,{subject}.name=developer,{subject}.namespace={namespace}"
+    )
+    bodies = rendered(helm, values, namespace=namespace)
+    admin = [body for body in bodies if body["metadata"]["name"] == "kais-knowledge-admin"]
+    assert sorted(body["kind"] for body in admin) == ["Role", "RoleBinding", "ServiceAccount"]
+    control_plane.apply(json.dumps(listed(admin)), namespace=namespace)
+    cluster = client.KubernetesCluster(str(developer))
+    assert cluster.login_token()
+    assert cluster.token(namespace, "kais-knowledge-admin", "kais-knowledge")
+    with pytest.raises(errors.Refused, match="forbidden"):
+        cluster.token(namespace, "developer", "kais-knowledge")
+    assert cluster.get("Pod", namespace, "kais-knowledge-0") is not None
     cluster.close()
 
 

@@ -39,9 +39,9 @@ def test_a_mission_names_what_can_be_there(
     control_plane: ControlPlane, namespace: str, field: str, name: str
 ):
     refused = body("Mission", {field: name, "objective": "o"})
-    words = control_plane.refusal(json.dumps(refused), namespace=namespace)
-    assert f"spec.{field}" in words
-    assert RULE in words
+    refusal = control_plane.refusal(json.dumps(refused), namespace=namespace)
+    assert f"spec.{field}" in refusal
+    assert RULE in refusal
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_mission_names_what_can_be_there(
 def test_a_name_that_nothing_can_bear_is_refused(
     control_plane: ControlPlane, namespace: str, kind: str, spec: Body, path: str
 ):
-    words = control_plane.refusal(json.dumps(body(kind, spec)), namespace=namespace)
-    assert path in words
-    assert RULE in words
+    refusal = control_plane.refusal(json.dumps(body(kind, spec)), namespace=namespace)
+    assert path in refusal
+    assert RULE in refusal
 
 
 @pytest.mark.parametrize("name", ["team", "team.of.three", "0", "a" * 253])
@@ -96,21 +96,21 @@ def test_a_stored_reference_that_is_now_refused_can_still_be_changed_around_and_
     cluster = Cluster(plane_before.kubectl, plane_before.lister, "default")
     cluster.apply(body("Cell", {**CONTAINER, "formationRef": "Team"}))
     plane_before.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    wait_for(lambda: is_refused(plane_before), what="the server has the new rule")
+    wait_for(lambda: is_refused(plane_before), subject="the server has the new rule")
     assert kinds.read(cluster.get("cells", "sample") or {}).ref == "Cell/default/sample"
     cluster.kubectl("label", "cell", "sample", "a=b")
     image = {"spec": {"container": {"image": "example/task:2"}}}
     cluster.kubectl("patch", "cell", "sample", "--type=merge", "-p", json.dumps(image))
-    told = {"status": {"phase": "Pending"}}
+    fields = {"status": {"phase": "Pending"}}
     cluster.kubectl(
-        "patch", "cell", "sample", "--subresource=status", "--type=merge", "-p", json.dumps(told)
+        "patch", "cell", "sample", "--subresource=status", "--type=merge", "-p", json.dumps(fields)
     )
     mended = {"spec": {"formationRef": "team"}}
     cluster.kubectl("patch", "cell", "sample", "--type=merge", "-p", json.dumps(mended))
-    found = cluster.get("cells", "sample") or {}
-    assert found["spec"]["formationRef"] == "team"
-    assert found["spec"]["container"]["image"] == "example/task:2"
-    assert found["status"]["phase"] == "Pending"
+    cells = cluster.get("cells", "sample") or {}
+    assert cells["spec"]["formationRef"] == "team"
+    assert cells["spec"]["container"]["image"] == "example/task:2"
+    assert cells["status"]["phase"] == "Pending"
 
 
 def is_refused(plane: ControlPlane) -> bool:

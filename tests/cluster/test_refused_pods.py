@@ -38,25 +38,25 @@ def test_a_quota_that_refuses_the_pod_is_told_within_seconds_and_goes(
     cluster.apply(QUOTA, kind("team", "Formation", {"cells": [cell]}))
     wait_for(
         lambda: "used" in (cluster.get("resourcequotas", "none") or {}).get("status", {}),
-        what="the quota counts",
+        subject="the quota counts",
     )
     cluster.apply(kind("greeting", "Mission", mission))
-    wait_for(lambda: cluster.items("jobs"), what="the Job of the mission")
-    began = time.monotonic()
-    told = wait_for(
+    wait_for(lambda: cluster.items("jobs"), subject="the Job of the mission")
+    started_at = time.monotonic()
+    fields = wait_for(
         lambda: started(cluster) if started(cluster).get("reason") == "PodNotCreated" else None,
-        what="the quota's words on the mission",
+        subject="the quota's words on the mission",
         within_s=30,
     )
-    assert time.monotonic() - began < 10
-    assert told["message"].startswith("Job greeting-a1 has no pod: Error creating: pods ")
+    assert time.monotonic() - started_at < 10
+    assert fields["message"].startswith("Job greeting-a1 has no pod: Error creating: pods ")
     assert (
         "exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"
-        in (told["message"])
+        in (fields["message"])
     )
     cluster.kubectl("delete", "resourcequota", "none")
     pods = wait_for(
-        lambda: cluster.items("pods", labels="kais.io/mission"), what="a pod", within_s=90
+        lambda: cluster.items("pods", labels="kais.io/mission"), subject="a pod", within_s=90
     )
     cluster.finish_pod(pods[0], exit_code=0, message="hello")
-    wait_for(lambda: started(cluster).get("status") == "True", what="the refusal goes")
+    wait_for(lambda: started(cluster).get("status") == "True", subject="the refusal goes")

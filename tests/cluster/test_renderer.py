@@ -41,16 +41,14 @@ def rendering(socket: Path) -> Iterator[Process]:
 def wait_ready_reason(cluster: Cluster, name: str, reason: str) -> None:
     wait_for(
         lambda: cluster.condition("blueprints", name, "Ready").get("reason") == reason,
-        what=f"Blueprint {name} has the reason {reason}",
-        within_s=90,
+        subject=f"Blueprint {name} has the reason {reason}",
     )
 
 
 def wait_without_renderer(operator: Operator) -> None:
     wait_for(
         lambda: operator.leads() and "the renderer does not answer" in operator.ask("/readyz")[1],
-        what="an operator that leads and misses its renderer",
-        within_s=60,
+        subject="an operator that leads and misses its renderer",
     )
 
 
@@ -63,12 +61,12 @@ def test_the_operator_starts_without_its_renderer_and_survives_its_restarts(
     cluster.apply(blueprint("early"))
     wait_ready_reason(cluster, "early", "RendererUnavailable")
     with rendering(socket) as renderer:
-        operator.wait_ready(within_s=60)
+        operator.wait_ready()
         wait_ready_reason(cluster, "early", "Served")
         renderer.kill()
         wait_without_renderer(operator)
     cluster.apply(blueprint("late"))
     with rendering(socket):
         wait_ready_reason(cluster, "late", "Served")
-        operator.wait_ready(within_s=60)
+        operator.wait_ready()
     assert operator.end() == 0

@@ -26,8 +26,8 @@ READS = ("get", "list", "watch")
 
 def blueprint() -> dict[str, Any]:
     cell = {"name": "lead", "spec": {"mode": "Task", "container": {"image": "greeter:1"}}}
-    told = {"objective": "rest", "entrypoint": {"cell": "lead"}}
-    spec = {"formation": {"cells": [cell]}, "mission": told}
+    fields = {"objective": "rest", "entrypoint": {"cell": "lead"}}
+    spec = {"formation": {"cells": [cell]}, "mission": fields}
     return _object("Blueprint", "resting", spec)
 
 
@@ -45,30 +45,32 @@ def is_settled(cluster: Cluster) -> bool:
     return len(missions) == USES and all(
         any(
             c["type"] == "Recorded" and c["status"] == "True"
-            for c in (one.get("status") or {}).get("conditions") or ()
+            for c in (mission.get("status") or {}).get("conditions") or ()
         )
-        for one in missions
+        for mission in missions
     )
 
 
 def wait_quiet(operator: Operator, *, for_s: float = 8) -> None:
     """Wait until no look was taken for a while."""
-    before = -1.0
-    while (now := operator.metric("kais_reconcile_total")) != before:
-        before = now
+    initial_seconds = -1.0
+    while (now := operator.metric("kais_reconcile_total")) != initial_seconds:
+        initial_seconds = now
         time.sleep(for_s)
 
 
-def writes(control_plane: ControlPlane, *, after: int, namespace: str) -> list[str]:
+def writes(control_plane: ControlPlane, *, final_state: int, namespace: str) -> list[str]:
     """Name what was written in a namespace since a line of the audit log, but for Leases."""
-    found = []
-    for line in control_plane.audit_log.read_text().splitlines()[after:]:
+    results = []
+    for line in control_plane.audit_log.read_text().splitlines()[final_state:]:
         entry = json.loads(line)
-        about = entry.get("objectRef") or {}
-        is_ours = about.get("namespace") == namespace and about.get("resource") != "leases"
+        object_ref = entry.get("objectRef") or {}
+        is_ours = (
+            object_ref.get("namespace") == namespace and object_ref.get("resource") != "leases"
+        )
         if is_ours and entry["verb"] not in READS:
-            found.append(f"{entry['verb']} {about['resource']}/{about.get('name')}")
-    return found
+            results.append(f"{entry['verb']} {object_ref['resource']}/{object_ref.get('name')}")
+    return results
 
 
 def test_a_restart_over_objects_at_rest_writes_nothing(
@@ -78,28 +80,27 @@ def test_a_restart_over_objects_at_rest_writes_nothing(
     operator.wait_ready()
     cluster.apply(blueprint(), *(use(number) for number in range(USES)))
     with Kubelet(cluster, lambda _: (0, "rested")) as kubelet:
-        wait_for(lambda: is_settled(cluster), what="all have ended", within_s=60 + 3 * USES)
+        wait_for(lambda: is_settled(cluster), subject="all have ended", within_s=60 + 3 * USES)
     assert kubelet.problem is None
     # The last statistics are told half a minute after the first, at the latest.
     wait_for(
         lambda: cluster.status("blueprints", "resting").get("succeeded") == USES,
-        what="the Blueprint counts them all",
-        within_s=60,
+        subject="the Blueprint counts them all",
     )
     wait_quiet(operator)
     settled = cluster.versions("blueprints", "blueprintrevisions", *KINDS)
     assert len(settled) >= len(KINDS) * USES
     assert operator.end() == 0
     lines = len(control_plane.audit_log.read_text().splitlines())
-    again = start(name="again")
-    again.wait_ready()
-    ours = len(KINDS) - 1  # a Job is looked at with its Mission
+    repeated_operator = start(name="again")
+    repeated_operator.wait_ready()
+    own_count = len(KINDS) - 1  # a Job is looked at with its Mission
     wait_for(
-        lambda: again.metric("kais_reconcile_total") >= ours * USES,
-        what="all was looked at again",
+        lambda: repeated_operator.metric("kais_reconcile_total") >= own_count * USES,
+        subject="all was looked at again",
         within_s=120,
     )
-    wait_quiet(again)
-    assert again.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
-    assert writes(control_plane, after=lines, namespace=cluster.namespace) == []
+    wait_quiet(repeated_operator)
+    assert repeated_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
+    assert writes(control_plane, final_state=lines, namespace=cluster.namespace) == []
     assert cluster.versions("blueprints", "blueprintrevisions", *KINDS) == settled

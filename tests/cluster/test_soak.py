@@ -93,18 +93,18 @@ def test_nothing_is_doubled_or_lost_when_the_operator_is_killed_at_random_moment
 ) -> None:
     dice = random.Random(SEED)  # noqa: S311 (moments, not secrets)
     cluster.apply(blueprint())
-    other = random.Random(SEED + 1)  # noqa: S311 (moments, not secrets)
-    with Kubelet(cluster, lambda pod: ending(store_url, other, pod)) as kubelet:
+    other_random = random.Random(SEED + 1)  # noqa: S311 (moments, not secrets)
+    with Kubelet(cluster, lambda pod: ending(store_url, other_random, pod)) as kubelet:
         for number in range(ROUNDS):
             operator = start(name=f"round-{number}")
             cluster.apply(use(number))
             time.sleep(dice.uniform(*ALIVE_S))
             operator.kill()
             cluster.kubectl("delete", "lease", "kais-operator", "--ignore-not-found")
-        start(name="last").wait_ready(within_s=60)
+        start(name="last").wait_ready()
         wait_for(
             lambda: len(ended(cluster)) == ROUNDS or kubelet.problem,
-            what=f"all uses have ended; ended: {sorted(ended(cluster))}",
+            subject=f"all uses have ended; ended: {sorted(ended(cluster))}",
             within_s=60 + ROUNDS,
         )
     assert kubelet.problem is None
@@ -112,41 +112,41 @@ def test_nothing_is_doubled_or_lost_when_the_operator_is_killed_at_random_moment
     assert jobs_made(control_plane, cluster.namespace) == Counter(
         f"u{n}-a{attempt}" for n in range(ROUNDS) for attempt in range(1, attempts_of(n) + 1)
     )
-    wait_for(lambda: not_open(store_url, cluster), what="every run is closed", within_s=60)
+    wait_for(lambda: not_open(store_url, cluster), subject="every run is closed")
     check_ledger(store_url, cluster)
     check_facts(store_url, cluster)
 
 
 def ended(cluster: Cluster) -> dict[str, str]:
-    found = {i["metadata"]["name"]: i.get("status") or {} for i in cluster.items("bpi")}
-    return {name: status["outcome"] for name, status in found.items() if status.get("outcome")}
+    result = {i["metadata"]["name"]: i.get("status") or {} for i in cluster.items("bpi")}
+    return {name: status["outcome"] for name, status in result.items() if status.get("outcome")}
 
 
 def jobs_made(control_plane: ControlPlane, namespace: str) -> Counter[str]:
     """Count the Jobs that the API server took, by name, from its audit log."""
-    made: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for file in control_plane.audit_log.parent.glob("audit*.log"):
         for line in file.read_text().splitlines():
             entry = json.loads(line)
-            about = entry.get("objectRef") or {}
-            if (about.get("resource"), about.get("namespace")) != ("jobs", namespace):
+            object_ref = entry.get("objectRef") or {}
+            if (object_ref.get("resource"), object_ref.get("namespace")) != ("jobs", namespace):
                 continue
             code = (entry.get("responseStatus") or {}).get("code")
-            if code == 201 and not about.get("subresource"):
-                made[about["name"]] += 1
-    return made
+            if code == 201 and not object_ref.get("subresource"):
+                counts[object_ref["name"]] += 1
+    return counts
 
 
 def runs(store_url: str, namespace: str) -> list[models.Run]:
-    found: list[models.Run] = []
+    matching_runs: list[models.Run] = []
     cursor = None
     with KnowledgeClient(store_url) as store:
         while True:
             page = store.list_runs(namespace=namespace, cursor=cursor, limit=100)
-            found += page.runs
+            matching_runs += page.runs
             cursor = page.cursor
             if cursor is None:
-                return found
+                return matching_runs
 
 
 def not_open(store_url: str, cluster: Cluster) -> bool:
@@ -155,27 +155,35 @@ def not_open(store_url: str, cluster: Cluster) -> bool:
 
 def check_ledger(store_url: str, cluster: Cluster) -> None:
     """One run for each use, under the id that its use shows, with its outcome."""
-    wanted = Counter(
+    expected_counts = Counter(
         (use["status"]["runId"], use["status"]["outcome"]) for use in cluster.items("bpi")
     )
-    assert Counter((r.run_id, r.outcome) for r in runs(store_url, cluster.namespace)) == wanted
+    assert (
+        Counter((r.run_id, r.outcome) for r in runs(store_url, cluster.namespace))
+        == expected_counts
+    )
     failed = sum(outcome_of(n) == "Failed" for n in range(ROUNDS))
     with KnowledgeClient(store_url) as store:
-        about = models.StatsIn(
+        stats_in = models.StatsIn(
             blueprints=(models.BlueprintName(namespace=cluster.namespace, name="soaked"),)
         )
-        (found,) = store.stats_batch(about).blueprints
-    counted = (found.uses, found.running, found.succeeded, found.failed, found.excluded)
+        (blueprint_stats,) = store.stats_batch(stats_in).blueprints
+    counted = (
+        blueprint_stats.uses,
+        blueprint_stats.running,
+        blueprint_stats.succeeded,
+        blueprint_stats.failed,
+        blueprint_stats.excluded,
+    )
     assert counted == (ROUNDS, 0, ROUNDS - failed, failed, 0)
 
 
 def check_facts(store_url: str, cluster: Cluster) -> None:
     """Every trouble was met twice in each attempt, and is known once."""
-    wanted = {trouble_of(n) for n in range(ROUNDS)}
+    expected_troubles = {trouble_of(n) for n in range(ROUNDS)}
     wait_for(
-        lambda: set(troubles(store_url, cluster)) == wanted,
-        what=f"every run's trouble is known; known: {sorted(troubles(store_url, cluster))}",
-        within_s=60,
+        lambda: set(troubles(store_url, cluster)) == expected_troubles,
+        subject=f"every run's trouble is known; known: {sorted(troubles(store_url, cluster))}",
     )
     assert set(troubles(store_url, cluster).values()) == {1}
 
@@ -187,8 +195,8 @@ def troubles(store_url: str, cluster: Cluster) -> Counter[str]:
     with KnowledgeClient(store_url) as store:
         contents = [content for scope in scopes for content in contents_of(store, scope)]
     for number in range(ROUNDS):
-        word = trouble_of(number)
-        counted[word] += sum(word in content for content in contents)
+        trouble = trouble_of(number)
+        counted[trouble] += sum(trouble in content for content in contents)
     return +counted
 
 

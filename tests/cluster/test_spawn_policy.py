@@ -24,9 +24,9 @@ POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 VERBS = ["get", "list", "create", "update", "patch", "delete", "deletecollection"]
 
 
-def cell(name: str, *, annotations: Body | None = None, **more: Any) -> Body:
-    spec = {"mode": "Task", "container": {"image": "x"}, **more.pop("spec", {})}
-    metadata = {"name": name, "annotations": annotations or {}, **more}
+def cell(name: str, *, annotations: Body | None = None, **extra_fields: Any) -> Body:
+    spec = {"mode": "Task", "container": {"image": "x"}, **extra_fields.pop("spec", {})}
+    metadata = {"name": name, "annotations": annotations or {}, **extra_fields}
     return {"apiVersion": "kais.io/v1", "kind": "Cell", "metadata": metadata, "spec": spec}
 
 
@@ -81,7 +81,7 @@ def spawner(policy: None, control_plane: ControlPlane, namespace: str, tmp_path:
     write = writer(control_plane, namespace, "spawner", tmp_path, VERBS)
     # A new binding is in force within seconds.
     number = itertools.count()
-    wait_for(lambda: "created-by" in write(cell(f"probe-{next(number)}")), what="the policy")
+    wait_for(lambda: "created-by" in write(cell(f"probe-{next(number)}")), subject="the policy")
     return write
 
 
@@ -125,8 +125,8 @@ def test_limits_and_account_of_a_cell_change_with_the_verb_approve_only(
     assert refusal in spawner(cell("limited", annotations=record)), "removed"
     assert refusal in spawner(cell("free", annotations=record, spec=old)), "added"
     for name, spec in (("limited", old), ("free", {})):
-        other = {**spec, "mode": "Service"}
-        assert spawner(cell(name, annotations=record, spec=other)) == "", "another field"
+        second = {**spec, "mode": "Service"}
+        assert spawner(cell(name, annotations=record, spec=second)) == "", "another field"
     approver = writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
     for spec in (new, {}, old):
         assert approver(cell("limited", annotations=record, spec=spec)) == ""
@@ -137,13 +137,13 @@ def test_a_user_without_approve_deletes_only_cells_of_its_own(
     spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
 ):
     user = f"system:serviceaccount:{namespace}:spawner"
-    other = f"system:serviceaccount:{namespace}:other"
+    other_message = f"system:serviceaccount:{namespace}:other"
     writer(control_plane, namespace, "other", tmp_path, VERBS)
     writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
     assert spawner(cell("made", annotations={"kais.io/created-by": user})) == ""
     control_plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(cell("mine")))
     assert f"deleting a Cell that {user} created requires the verb approve on cells" in delete_as(
-        control_plane, other, namespace, "made"
+        control_plane, other_message, namespace, "made"
     )
     for arguments in (("mine",), ("--all",)):
         assert (
@@ -172,8 +172,8 @@ def owner(control_plane: ControlPlane, namespace: str) -> dict[str, Any]:
 def patch_as(plane: ControlPlane, user: str, namespace: str, cell: str, **metadata: Any) -> str:
     """Merge metadata into a Cell as a user that the API server is told to take kubectl for."""
     patch = json.dumps({"metadata": metadata})
-    about = ("-n", namespace, "patch", "cells.kais.io", cell)
-    return refusal(plane, "--as", user, *about, "--type=merge", "-p", patch)
+    subjects = ("-n", namespace, "patch", "cells.kais.io", cell)
+    return refusal(plane, "--as", user, *subjects, "--type=merge", "-p", patch)
 
 
 def test_a_user_without_approve_changes_no_owner_references(
@@ -188,17 +188,17 @@ def test_a_user_without_approve_changes_no_owner_references(
     changing = "changing ownerReferences of a Cell requires the verb approve on cells"
     assert spawner(cell("owned", annotations=record, ownerReferences=[owner])) == ""
     assert spawner(cell("free", annotations=record)) == ""
-    other = {**owner, "uid": "1"}
+    second = {**owner, "uid": "1"}
     for name, owners in (
         ("free", [owner]),
         ("owned", []),
         ("owned", None),
-        ("owned", [other]),
-        ("owned", [owner, other]),
+        ("owned", [second]),
+        ("owned", [owner, second]),
         ("owned", [{**owner, "blockOwnerDeletion": True}]),
     ):
-        said = patch_as(control_plane, user, namespace, name, ownerReferences=owners)
-        assert changing in said, owners
+        message = patch_as(control_plane, user, namespace, name, ownerReferences=owners)
+        assert changing in message, owners
     assert patch_as(control_plane, user, namespace, "free", ownerReferences=[]) == ""
     assert patch_as(control_plane, user, namespace, "owned", labels={"note": "x"}) == ""
     writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
@@ -219,8 +219,8 @@ def test_a_user_without_approve_changes_no_finalizers(
     approver = f"system:serviceaccount:{namespace}:approver"
     assert patch_as(control_plane, approver, namespace, "held", finalizers=[HOLD]) == ""
     for finalizers in ([], None, [HOLD, "example.com/other"]):
-        said = patch_as(control_plane, user, namespace, "held", finalizers=finalizers)
-        assert refused in said, finalizers
+        message = patch_as(control_plane, user, namespace, "held", finalizers=finalizers)
+        assert refused in message, finalizers
     assert patch_as(control_plane, user, namespace, "held", labels={"note": "x"}) == ""
     assert patch_as(control_plane, approver, namespace, "held", finalizers=[]) == ""
 
@@ -265,8 +265,8 @@ def test_who_may_approve_is_asked_for_nothing(
     record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
     assert spawner(cell("made", annotations=record)) == ""
     assert approver(cell("made", annotations={**record, "kais.io/approved": "true"})) == ""
-    kept = {**record, "kais.io/approved": "true", "note": "x"}
-    assert spawner(cell("made", annotations=kept)) == "", "an approval of another stays"
+    stored_record = {**record, "kais.io/approved": "true", "note": "x"}
+    assert spawner(cell("made", annotations=stored_record)) == "", "an approval of another stays"
 
 
 def test_an_installation_for_some_namespaces_has_no_policy_and_its_operator_is_told(helm: Path):

@@ -33,12 +33,12 @@ OPERATOR = {
 }
 
 
-def under_way(cluster: Cluster, *others: Body) -> None:
+def under_way(cluster: Cluster, *bodies: Body) -> None:
     """Bring a mission to its first attempt."""
     cluster.apply(QUOTA)
-    for body in (teams.team(), teams.work(), *others):
+    for body in (teams.team(), teams.work(), *bodies):
         cluster.apply({**body, "metadata": {"name": body["metadata"]["name"]}})
-    wait_for(lambda: cluster.get("jobs", "doctor-a1"), what="the first attempt")
+    wait_for(lambda: cluster.get("jobs", "doctor-a1"), subject="the first attempt")
 
 
 def held(cluster: Cluster) -> set[str]:
@@ -61,8 +61,10 @@ def hook(plane: ControlPlane, cluster: Cluster) -> str:
         "KAIS_WATCH_NAMESPACES": cluster.namespace,
     }
     command = [sys.executable, "-m", "kais_operator.uninstall", "kais-operator", "a=b"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=150, check=True)
-    return done.stdout
+    process = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=150, check=True
+    )
+    return process.stdout
 
 
 def test_the_operator_ends_the_runs_before_it_is_stopped(
@@ -72,9 +74,9 @@ def test_the_operator_ends_the_runs_before_it_is_stopped(
     running.wait_ready()
     under_way(cluster)
     cluster.apply(OPERATOR)
-    out = hook(control_plane, cluster)
-    assert f"Mission/{cluster.namespace}/doctor: its run is aborted" in out
-    assert "kais-operator: deleted" in out
+    output = hook(control_plane, cluster)
+    assert f"Mission/{cluster.namespace}/doctor: its run is aborted" in output
+    assert "kais-operator: deleted" in output
     mission = cluster.get("missions", "doctor")
     assert mission is not None, "no object of a user is deleted"
     assert mission["metadata"]["annotations"]["kais.io/outcome"] == "Cancelled"
@@ -87,12 +89,12 @@ def test_without_an_operator_every_object_can_be_deleted_afterwards(
     running = start()
     running.wait_ready()
     under_way(cluster, teams.scope(deletionPolicy="Delete"))
-    wait_for(lambda: held(cluster) == {"missions", "ksc"}, what="both kinds are held")
+    wait_for(lambda: held(cluster) == {"missions", "ksc"}, subject="both kinds are held")
     running.kill()
     lease_ends = "the Lease is older than an operator that leads renews it"
-    wait_for(lambda: not is_led(cluster), what=lease_ends, within_s=60)
-    out = hook(control_plane, cluster)
-    assert f"Job/{cluster.namespace}/doctor-a1: deleted; its run did not end" in out
+    wait_for(lambda: not is_led(cluster), subject=lease_ends)
+    output = hook(control_plane, cluster)
+    assert f"Job/{cluster.namespace}/doctor-a1: deleted; its run did not end" in output
     assert held(cluster) == set()
     assert [body["metadata"]["name"] for body in cluster.items("missions")] == ["doctor"]
     assert [body["metadata"]["name"] for body in cluster.items("ksc")]

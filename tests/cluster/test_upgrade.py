@@ -35,9 +35,9 @@ WORKLOADS = ("deployments", "jobs")
 def objects() -> list[dict[str, Any]]:
     """Give a use that ends, one that goes on, and a mission by hand; service cells are younger."""
     task = {"name": "lead", "spec": {"mode": "Task", "container": {"image": "greeter:1"}}}
-    told = {"objective": "greet {{ who }}", "entrypoint": {"cell": "lead"}}
-    who = [{"name": "who", "type": "string", "default": "world"}]
-    greeting = {"parameters": who, "formation": {"cells": [task]}, "mission": told}
+    fields = {"objective": "greet {{ who }}", "entrypoint": {"cell": "lead"}}
+    principals = [{"name": "who", "type": "string", "default": "world"}]
+    greeting = {"parameters": principals, "formation": {"cells": [task]}, "mission": fields}
     by_hand = {"formationRef": "team", "objective": "explain", "entrypoint": {"cell": "lead"}}
     return [
         _object("Blueprint", "greeting", greeting),
@@ -83,21 +83,21 @@ def path_of(first: Path) -> str:
 
 
 def check_is_found(first: Path) -> None:
-    looks = [sys.executable, "-P", "-c", "import kais_operator; print(kais_operator.__file__)"]
+    reads = [sys.executable, "-P", "-c", "import kais_operator; print(kais_operator.__file__)"]
     env = {"PYTHONPATH": path_of(first)}
-    found = subprocess.run(looks, env=env, capture_output=True, text=True, check=True).stdout
-    assert found.startswith(str(first)), found
+    output = subprocess.run(reads, env=env, capture_output=True, text=True, check=True).stdout
+    assert output.startswith(str(first)), output
 
 
-def wait_quiet(look: Callable[[], dict[str, Any]], *, for_s: float = 10) -> dict[str, Any]:
+def wait_quiet(read: Callable[[], dict[str, Any]], *, for_s: float = 10) -> dict[str, Any]:
     """Wait until what is looked at stays the same for a while, and give it."""
-    before = look()
+    initial_state = read()
     while True:
         time.sleep(for_s)
-        now = look()
-        if now == before:
+        now = read()
+        if now == initial_state:
             return now
-        before = now
+        initial_state = now
 
 
 def templates(cluster: Cluster) -> dict[str, Any]:
@@ -137,16 +137,17 @@ def test_an_upgrade_makes_no_revision_restarts_no_pod_and_finishes_what_runs(
         **settings,
     )
     try:
-        old.wait_ready(within_s=60)
+        old.wait_ready()
         cluster.apply(*objects())
         (ends,) = wait_for(
-            lambda: cluster.items("pods", labels="kais.io/mission=ends"), what="the first use runs"
+            lambda: cluster.items("pods", labels="kais.io/mission=ends"),
+            subject="the first use runs",
         )
         cluster.finish_pod(ends, exit_code=0, message="done")
         wait_for(
-            lambda: cluster.status("bpi", "ends").get("outcome") == "Succeeded", what="it ends"
+            lambda: cluster.status("bpi", "ends").get("outcome") == "Succeeded", subject="it ends"
         )
-        wait_for(lambda: len(cluster.items("jobs")) == 3, what="three missions have begun")
+        wait_for(lambda: len(cluster.items("jobs")) == 3, subject="three missions have begun")
         specs_before = wait_quiet(lambda: specs(cluster))
         templates_before = templates(cluster)
     finally:
@@ -155,8 +156,10 @@ def test_an_upgrade_makes_no_revision_restarts_no_pod_and_finishes_what_runs(
     old_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     new = Operator(old_plane.kubeconfig, log=tmp_path / "new.log", **settings)
     try:
-        new.wait_ready(within_s=60)
-        wait_for(lambda: new.metric("kais_reconcile_total") > len(specs_before), what="all is seen")
+        new.wait_ready()
+        wait_for(
+            lambda: new.metric("kais_reconcile_total") > len(specs_before), subject="all is seen"
+        )
         assert wait_quiet(lambda: specs(cluster)) == specs_before
         assert templates(cluster) == templates_before
         assert new.metric('kais_reconcile_total{kind="BlueprintInstance",result="error"}') == 0
@@ -166,7 +169,7 @@ def test_an_upgrade_makes_no_revision_restarts_no_pod_and_finishes_what_runs(
                     cluster.status("bpi", "goes-on").get("outcome") == "Succeeded"
                     and cluster.status("missions", "by-hand").get("outcome") == "Succeeded"
                 ),
-                what="what had begun before the upgrade ends after it",
+                subject="what had begun before the upgrade ends after it",
             )
         assert len(cluster.items("jobs")) == 3, "no attempt was made twice"
         assert len(cluster.items("bpr")) == 1, "no revision was made"

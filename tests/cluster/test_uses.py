@@ -32,7 +32,7 @@ def blueprint(name: str = "hello", *, image: str = "greeter:1", **spec: Any) -> 
         "replicas": "{{ crew }}",
         "spec": {"mode": "Task", "container": {"image": image}},
     }
-    whole = {
+    full_fields = {
         "parameters": PARAMETERS,
         "formation": {"cells": [cell]},
         "mission": {
@@ -42,7 +42,7 @@ def blueprint(name: str = "hello", *, image: str = "greeter:1", **spec: Any) -> 
         },
         **spec,
     }
-    return _object("Blueprint", name, {k: v for k, v in whole.items() if v is not None})
+    return _object("Blueprint", name, {k: v for k, v in full_fields.items() if v is not None})
 
 
 def use(name: str, **spec: Any) -> dict[str, Any]:
@@ -71,19 +71,19 @@ def pods(cluster: Cluster, *, but: frozenset[str] = frozenset()) -> list[dict[st
 
 def finish(cluster: Cluster, name: str, *, exit_code: int = 0) -> None:
     """End the one attempt of a use."""
-    found = wait_for(
+    results = wait_for(
         lambda: [p for p in pods(cluster) if p["metadata"]["labels"]["kais.io/mission"] == name],
-        what=f"a pod of {name}",
+        subject=f"a pod of {name}",
     )
-    cluster.finish_pod(found[0], exit_code=exit_code, message="done")
+    cluster.finish_pod(results[0], exit_code=exit_code, message="done")
 
 
 def wait_status(
-    cluster: Cluster, kind: str, name: str, within_s: float = 30, **wanted: Any
+    cluster: Cluster, kind: str, name: str, within_s: float = 30, **expected: Any
 ) -> None:
     wait_for(
-        lambda: {k: cluster.status(kind, name).get(k) for k in wanted} == wanted,
-        what=f"{kind}/{name} says {wanted}: {cluster.status(kind, name)}",
+        lambda: {k: cluster.status(kind, name).get(k) for k in expected} == expected,
+        subject=f"{kind}/{name} says {expected}: {cluster.status(kind, name)}",
         within_s=within_s,
     )
 
@@ -126,37 +126,36 @@ def test_counts_are_exact_after_100_parallel_uses_reruns_kills_and_deletions(
     names = [f"u{n:03}" for n in range(100)]
     tones = {name: ["warm", "dry"][n % 2] for n, name in enumerate(names)}
     cluster.apply(*(use(name, parameters={"tone": tones[name]}) for name in names))
-    wait_for(lambda: len(cluster.items("jobs")) > 20, what="some have begun", within_s=60)
+    wait_for(lambda: len(cluster.items("jobs")) > 20, subject="some have begun")
     operator.kill()
-    start(name="second").wait_ready(within_s=60)
-    wait_for(lambda: len(pods(cluster)) == 100, what="all have begun", within_s=120)
+    start(name="second").wait_ready()
+    wait_for(lambda: len(pods(cluster)) == 100, subject="all have begun", within_s=120)
 
     aborted, deleted = frozenset(names[80:90]), frozenset(names[90:])
     cluster.kubectl("annotate", "missions", *sorted(aborted), "kais.io/abort=enough")
     cluster.kubectl("delete", "bpi", "--wait=false", *sorted(deleted))
     _finish_all(cluster, aborted | deleted, lambda name: int(name >= "u060"))
-    wait_for(lambda: _ended(cluster) == 90, what="90 have ended", within_s=120)
+    wait_for(lambda: _ended(cluster) == 90, subject="90 have ended", within_s=120)
 
-    again = names[:10]
-    cluster.kubectl("annotate", "bpi", *again, "kais.io/rerun=2")
-    wait_for(lambda: len(pods(cluster)) == 10, what="ten run again", within_s=60)
+    repeated_names = names[:10]
+    cluster.kubectl("annotate", "bpi", *repeated_names, "kais.io/rerun=2")
+    wait_for(lambda: len(pods(cluster)) == 10, subject="ten run again")
     _finish_all(cluster, frozenset(), lambda name: int(name < "u005"))
-    wait_for(lambda: _ended(cluster) == 90, what="all have ended again", within_s=60)
+    wait_for(lambda: _ended(cluster) == 90, subject="all have ended again")
     cluster.kubectl("delete", "bpi", "--wait=false", *names[:20])
 
-    wanted = {"uses": 110, "running": 0, "succeeded": 65, "failed": 25, "excluded": 20}
+    expected = {"uses": 110, "running": 0, "succeeded": 65, "failed": 25, "excluded": 20}
     wait_for(
-        lambda: {k: stats(store_url, cluster)[k] for k in wanted} == wanted,
-        what=f"the ledger counts {wanted}: {stats(store_url, cluster)}",
-        within_s=60,
+        lambda: {k: stats(store_url, cluster)[k] for k in expected} == expected,
+        subject=f"the ledger counts {expected}: {stats(store_url, cluster)}",
     )
-    found = stats(store_url, cluster)
-    assert found["success_rate"] == pytest.approx(65 / 90)
-    assert found["interval"] == pytest.approx({"low": 0.6222, "high": 0.8042}, abs=1e-3)
-    by_name = {p["name"]: p["values"] for p in found["parameters"]}
+    matching_stats = stats(store_url, cluster)
+    assert matching_stats["success_rate"] == pytest.approx(65 / 90)
+    assert matching_stats["interval"] == pytest.approx({"low": 0.6222, "high": 0.8042}, abs=1e-3)
+    by_name = {p["name"]: p["values"] for p in matching_stats["parameters"]}
     assert {v["value"]: v["uses"] for v in by_name["tone"]} == {'"warm"': 55, '"dry"': 55}
     assert [(v["value"], v["uses"]) for v in by_name["who"]] == [('"world"', 110)]
-    (revision,) = found["revisions"]
+    (revision,) = matching_stats["revisions"]
     assert (revision["revision"], revision["uses"]) == (1, 110)
     wait_status(
         cluster,
@@ -188,16 +187,16 @@ def test_a_blueprint_edited_and_deleted_in_mid_run_touches_nothing_of_it(
 ):
     start().wait_ready()
     cluster.apply(blueprint(), use("one"))
-    wait_for(lambda: pods(cluster), what="it runs")
-    before = _editions(cluster)
+    wait_for(lambda: pods(cluster), subject="it runs")
+    initial_editions = _editions(cluster)
     cluster.apply(blueprint(image="greeter:2"))
     wait_status(cluster, "bp", "hello", servedRevision=2)
     cluster.kubectl("delete", "bp", "hello")
     time.sleep(3)
-    assert _editions(cluster) == before
+    assert _editions(cluster) == initial_editions
     finish(cluster, "one")
     wait_status(cluster, "bpi", "one", outcome="Succeeded", revisionInUse=1)
-    wait_for(lambda: stats(store_url, cluster)["succeeded"] == 1, what="it is counted")
+    wait_for(lambda: stats(store_url, cluster)["succeeded"] == 1, subject="it is counted")
     (revision,) = stats(store_url, cluster)["revisions"]
     assert (revision["revision"], revision["succeeded"]) == (1, 1)
     names = [r["metadata"]["name"] for r in cluster.items("bpr")]
@@ -223,22 +222,21 @@ def test_deleting_a_use_leaves_nothing_of_it_and_its_blueprint_as_it_was(
 ):
     start().wait_ready()
     cluster.apply(blueprint(), use("one", parameters={"crew": 2}))
-    wait_for(lambda: pods(cluster), what="it runs")
+    wait_for(lambda: pods(cluster), subject="it runs")
     children = ("formations", "missions", "cells", "jobs", "pods", "configmaps", "serviceaccounts")
-    made = {kind: _of_kais(cluster, kind) for kind in children}
-    assert all(made.values()), made
+    manifest = {kind: _of_kais(cluster, kind) for kind in children}
+    assert all(manifest.values()), manifest
     cluster.kubectl("delete", "bpi", "one")
     wait_for(
         lambda: not any(_of_kais(cluster, kind) for kind in children),
-        what="all its children are gone",
-        within_s=60,
+        subject="all its children are gone",
     )
     assert cluster.condition("bp", "hello", "Ready")["status"] == "True"
 
 
 def _of_kais(cluster: Cluster, kind: str) -> list[str]:
-    found = cluster.items(kind, labels="app.kubernetes.io/managed-by=kais")
-    return [item["metadata"]["name"] for item in found if item["metadata"]["name"] != "kais-user"]
+    results = cluster.items(kind, labels="app.kubernetes.io/managed-by=kais")
+    return [item["metadata"]["name"] for item in results if item["metadata"]["name"] != "kais-user"]
 
 
 def test_a_pinned_use_renders_after_five_edits_with_two_kept(cluster: Cluster, start: Start):
@@ -257,25 +255,28 @@ def test_a_pinned_use_renders_after_five_edits_with_two_kept(cluster: Cluster, s
 def test_drift_of_a_formation_and_a_mission_is_undone(cluster: Cluster, start: Start):
     start().wait_ready()
     cluster.apply(blueprint(), use("one"))
-    wait_for(lambda: pods(cluster), what="it runs")
-    wanted = {k: (cluster.get(k, "one") or {}) for k in ("formations", "missions")}
+    wait_for(lambda: pods(cluster), subject="it runs")
+    expected = {k: (cluster.get(k, "one") or {}) for k in ("formations", "missions")}
     spec = {"cells": [{"name": "other", "spec": {"container": {"image": "evil:1"}}}]}
     patch(cluster, "formation", "one", {"spec": spec})
     cluster.kubectl("label", "formation", "one", "kais.io/revision=9", "--overwrite")
     cluster.kubectl(
         "label", "mission", "one", "kais.io/blueprint-", "kais.io/revision=9", "--overwrite"
     )
-    for kind, body in wanted.items():
+    for kind, body in expected.items():
         wait_for(
             lambda kind=kind, body=body: _same(cluster.get(kind, "one") or {}, body),  # type: ignore[misc]
-            what=f"{kind}/one is as it was: {cluster.get(kind, 'one')}",
+            subject=f"{kind}/one is as it was: {cluster.get(kind, 'one')}",
         )
-    assert [c["metadata"]["name"] for c in cluster.items("cells")] == ["one-lead-0"]
+    wait_for(
+        lambda: [c["metadata"]["name"] for c in cluster.items("cells")] == ["one-lead-0"],
+        subject="the cell of the Blueprint alone",
+    )
 
 
-def _same(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    labels = found["metadata"].get("labels") == wanted["metadata"]["labels"]
-    return bool(labels and found["spec"] == wanted["spec"])
+def _same(result: dict[str, Any], expected: dict[str, Any]) -> bool:
+    labels = result["metadata"].get("labels") == expected["metadata"]["labels"]
+    return bool(labels and result["spec"] == expected["spec"])
 
 
 def test_an_automatic_use_moves_after_its_mission_and_stops_at_a_break(
@@ -283,13 +284,13 @@ def test_an_automatic_use_moves_after_its_mission_and_stops_at_a_break(
 ):
     start().wait_ready()
     cluster.apply(blueprint(), use("one", updatePolicy="Automatic"))
-    wait_for(lambda: pods(cluster), what="it runs")
+    wait_for(lambda: pods(cluster), subject="it runs")
     cluster.apply(blueprint(image="greeter:2"))
     wait_for(
         lambda: (
             "moves to revision 2" in cluster.condition("bpi", "one", "BlueprintResolved")["message"]
         ),
-        what="it waits",
+        subject="it waits",
     )
     finish(cluster, "one")
     wait_status(cluster, "bpi", "one", revisionInUse=2, outcome="Succeeded")
@@ -300,10 +301,21 @@ def test_an_automatic_use_moves_after_its_mission_and_stops_at_a_break(
     cluster.apply(blueprint(image="greeter:3", parameters=stricter))
     wait_for(
         lambda: "stops here" in cluster.condition("bpi", "one", "BlueprintResolved")["message"],
-        what="it stops",
+        subject="it stops",
     )
     assert cluster.condition("bpr", "hello-r00003", "Compatible")["reason"] == "BreakingChange"
     assert cluster.status("bpi", "one")["revisionInUse"] == 2
+
+
+def is_replaced(cluster: Cluster, body: dict[str, Any]) -> bool:
+    """Replace an object; False if the operator wrote to it between kubectl's read and its write."""
+    try:
+        cluster.kubectl("replace", "-f", "-", stdin=json.dumps(body))
+    except errors.CommandFailed as exc:
+        if "the object has been modified" not in str(exc):
+            raise
+        return False
+    return True
 
 
 def test_a_blueprint_whose_revision_etcd_would_refuse_says_its_size(cluster: Cluster, start: Start):
@@ -313,12 +325,12 @@ def test_a_blueprint_whose_revision_etcd_would_refuse_says_its_size(cluster: Clu
     body = blueprint()
     body["metadata"] |= {"namespace": cluster.namespace}
     body["spec"]["formation"] |= {f"n{i}": "x" * 60_000 for i in range(24)}
-    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(body))
+    wait_for(lambda: is_replaced(cluster, body), subject="the Blueprint is replaced")
     wait_for(
         lambda: cluster.condition("bp", "hello", "Compiled").get("reason") == "TooLarge",
-        what=f"it says so: {cluster.status('bp', 'hello')}",
+        subject=f"it says so: {cluster.status('bp', 'hello')}",
     )
-    told = cluster.condition("bp", "hello", "Compiled")["message"]
-    assert "bytes, the limit is 1400000" in told
-    assert told.endswith("revision 1 keeps serving")
+    message = cluster.condition("bp", "hello", "Compiled")["message"]
+    assert "bytes, the limit is 1400000" in message
+    assert message.endswith("revision 1 keeps serving")
     assert len(cluster.items("bpr")) == 1

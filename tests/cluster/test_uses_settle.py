@@ -20,8 +20,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def world(control_plane) -> AsyncIterator[World]:
-    made, link = await reconciles.connected(control_plane.kubeconfig)
-    yield made
+    created_world, link = await reconciles.connected(control_plane.kubeconfig)
+    yield created_world
     await link.close()
 
 
@@ -36,14 +36,14 @@ async def test_a_blueprint_and_its_use_settle(control_plane, world: World, names
     assert settled["status"]["servedRevision"] == 1
     await reconciles.settle(world, blueprint_revision.CONTROLLER, first, passes=5)
     instance = ObjectRef("BlueprintInstance", namespace, "use")
-    used = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
-    assert used["status"]["phase"] == "Running"
+    usages = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
+    assert usages["status"]["phase"] == "Running"
     formation = await world.cluster.get(ObjectRef("Formation", namespace, "use"))
     mission = await world.cluster.get(ObjectRef("Mission", namespace, "use"))
     assert formation is not None
     assert mission is not None
     assert formation["spec"]["cells"][0]["replicas"] == 2
-    run_id = used["metadata"]["annotations"]["kais.io/run-id"]
+    run_id = usages["metadata"]["annotations"]["kais.io/run-id"]
     assert mission["metadata"]["annotations"]["kais.io/run-id"] == run_id
 
     patch = '{"spec": {"mission": {"objective": "mend {{ topic }}"}}}'
@@ -53,7 +53,9 @@ async def test_a_blueprint_and_its_use_settle(control_plane, world: World, names
     second = ObjectRef("BlueprintRevision", namespace, "team-r00002")
     revision = await reconciles.settle(world, blueprint_revision.CONTROLLER, second, passes=5)
     assert "mission.objective changed" in revision["spec"]["changes"]
-    again = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
-    assert again["metadata"]["resourceVersion"] == used["metadata"]["resourceVersion"]
+    repeated_result = await reconciles.settle(
+        world, blueprint_instance.CONTROLLER, instance, passes=5
+    )
+    assert repeated_result["metadata"]["resourceVersion"] == usages["metadata"]["resourceVersion"]
     rows = control_plane.kubectl("get", "bp,bpr,bpi", "-n", namespace)
     assert "topic*, count" in rows

@@ -1,11 +1,9 @@
-"""Memory over a real API server: what kopf tells, and what sweeps find that it did not tell."""
+"""Memory over a real API server: what watches tell, and what sweeps find that they did not."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import threading
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -16,36 +14,26 @@ from kais import labels
 from kais_operator.clock import SystemClock
 from kais_operator.informer import event_intake, list_client, relist, watch_targets
 from kais_operator.informer.cache import Cache
+from kais_operator.informer.child_watches import ChildWatches
 from kais_operator.informer.list_client import ListClient, WatchTarget
 from kais_operator.informer.relist import Relister
+from kais_operator.informer.watch_client import WatchClient
 from kais_operator.informer.watch_health import WatchHealth
-from kais_operator.kubernetes import api_client, credentials
+from kais_operator.kubernetes import api_client
 from kais_operator.kubernetes.cluster import ApiCluster
-from kais_operator.manager import watches
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.proxy import Proxy
 from tests.contract import cluster_port
 
-# kopf leaves TLS connections open whose peer is silent or gone; they close when collected.
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def collected_connections() -> Iterator[None]:
-    """Collect the connections of kopf with the test that opened them."""
-    yield
-    gc.collect()
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
 async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.ApiClient]:
-    made = await api_client.connect(str(control_plane.kubeconfig))
-    yield made
-    await made.close()
+    created_api_client = await api_client.connect(str(control_plane.kubeconfig))
+    yield created_api_client
+    await created_api_client.close()
 
 
 @pytest.fixture
@@ -56,22 +44,22 @@ def cluster(link: api_client.ApiClient) -> ApiCluster:
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    made = Proxy(server.hostname or "", server.port or 0)
-    yield made
-    made.close()
+    created_proxy = Proxy(server.hostname or "", server.port or 0)
+    yield created_proxy
+    created_proxy.close()
 
 
 @pytest.fixture
 async def proxied(
     control_plane: ControlPlane, proxy: Proxy, tmp_path: Path
 ) -> AsyncIterator[api_client.ApiClient]:
-    """A connection through the proxy, for kopf; sweeps go past it."""
+    """A connection through the proxy, for watches; sweeps go past it."""
     text = control_plane.kubeconfig.read_text()
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
-    made = await api_client.connect(str(elsewhere))
-    yield made
-    await made.close()
+    created_api_client = await api_client.connect(str(elsewhere))
+    yield created_api_client
+    await created_api_client.close()
 
 
 class Memory:
@@ -86,84 +74,87 @@ class Memory:
         self.ear = event_intake.EventIntake(self.cache, fresh, self._hear)
         self.sweeper = Relister(ListClient(link), self.cache, self.ear)
 
-    def _hear(self, kind: str, body: Body, is_gone: bool) -> None:
+    def _hear(self, kind: str, body: Body, is_deleted: bool) -> None:
         if kind == "ConfigMap":
-            self.told.append(f"{body['metadata']['name']}{' gone' if is_gone else ''}")
+            self.told.append(f"{body['metadata']['name']}{' gone' if is_deleted else ''}")
 
     def names(self) -> list[str]:
         return [b["metadata"]["name"] for b in self.cache.find("ConfigMap", self.namespace, {})]
 
     @contextlib.asynccontextmanager
     async def watched(self, watching: api_client.ApiClient) -> AsyncIterator[None]:
-        """Have kopf watch, as a term does."""
-        loop = asyncio.get_running_loop()
-        stop = threading.Event()
+        """Watch from the present version on, and list, as a session does."""
 
-        def happened(kind: str, body: Body, is_gone: bool) -> None:
-            loop.call_soon_threadsafe(
-                lambda: self.ear.on_watch_event(kind, body, is_deleted=is_gone)
-            )
+        def happened(kind: str, body: Body, is_deleted: bool) -> None:
+            self.ear.on_watch_event(kind, body, is_deleted=is_deleted)
 
-        scope = watches.WatchScope((self.namespace,), self.namespace)
-        task = asyncio.create_task(
-            watches.watch(
-                scope,
-                happened,
-                lambda: credentials.read_credentials(watching.configuration),
-                stop=stop,
-            )
-        )
+        client = StartedWatches(watching)
+        task = asyncio.create_task(ChildWatches(client, happened).run((self.subject,)))
+        await client.has_begun.wait()
+        await self.sweeper.load(self.subject)
         try:
             yield
         finally:
-            stop.set()
-            await task
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(look: Callable[[], bool], *, what: str, within_s: float = 20) -> None:
+class StartedWatches(WatchClient):
+    """Tells when the version is known from which a watch begins."""
+
+    def __init__(self, link: api_client.ApiClient) -> None:
+        super().__init__(link)
+        self.has_begun = asyncio.Event()
+
+    async def current_version(self, target: WatchTarget) -> str:
+        version = await super().current_version(target)
+        self.has_begun.set()
+        return version
+
+
+async def until(read: Callable[[], bool], *, subject: str, within_s: float = 20) -> None:
     for _ in range(int(within_s * 10)):
-        if look():
+        if read():
             return
         await asyncio.sleep(0.1)
-    pytest.fail(f"not within {within_s:.0f} s: {what}")
+    pytest.fail(f"not within {within_s:.0f} s: {subject}")
 
 
 def config_map(namespace: str, name: str) -> Body:
     return cluster_port.config_map(namespace, name, labels={labels.MANAGED_BY: labels.MANAGER})
 
 
-async def remove(cluster: ApiCluster, made: Body) -> None:
-    metadata = made["metadata"]
+async def remove(cluster: ApiCluster, manifest: Body) -> None:
+    metadata = manifest["metadata"]
     ref = ObjectRef("ConfigMap", metadata["namespace"], metadata["name"])
     await cluster.delete(ref, uid=metadata["uid"])
 
 
-async def test_kopf_tells_what_happens_after_a_list_and_nothing_twice(link, cluster, namespace):
+async def test_a_watch_tells_what_happens_after_a_list_and_nothing_twice(link, cluster, namespace):
     await cluster.create(config_map(namespace, "a"))
     await cluster.create(
         cluster_port.config_map(namespace, "other", labels={labels.MANAGED_BY: "another"})
     )
     memory = Memory(link, namespace)
-    await memory.sweeper.load(memory.subject)
     async with memory.watched(link):
-        made = await cluster.create(config_map(namespace, "b"))
-        await until(lambda: memory.told == ["a", "b"], what="the event")
-        await remove(cluster, made)
-        await until(lambda: memory.told == ["a", "b", "b gone"], what="the end")
+        created = await cluster.create(config_map(namespace, "b"))
+        await until(lambda: memory.told == ["a", "b"], subject="the event")
+        await remove(cluster, created)
+        await until(lambda: memory.told == ["a", "b", "b gone"], subject="the end")
     assert memory.names() == ["a"]
 
 
 async def test_an_object_that_leaves_the_selection_is_told_to_be_gone(link, cluster, namespace):
-    made = await cluster.create(config_map(namespace, "a"))
+    created = await cluster.create(config_map(namespace, "a"))
     memory = Memory(link, namespace)
     async with memory.watched(link):
-        await until(lambda: memory.told == ["a"], what="the object")
+        await until(lambda: memory.told == ["a"], subject="the object")
         await cluster.patch_metadata(
             ObjectRef("ConfigMap", namespace, "a"),
             {"labels": {labels.MANAGED_BY: None}},
-            resource_version=made["metadata"]["resourceVersion"],
+            resource_version=created["metadata"]["resourceVersion"],
         )
-        await until(lambda: memory.told == ["a", "a gone"], what="the end")
+        await until(lambda: memory.told == ["a", "a gone"], subject="the end")
 
 
 async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
@@ -172,10 +163,10 @@ async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
     monkeypatch.setattr(relist, "WATCH_GRACE_S", 0.01)
     monkeypatch.setattr(list_client, "_METADATA_PAGE_SIZE", 2)
     monkeypatch.setattr(list_client, "PAGE_SIZE", 2)
-    made = {name: await cluster.create(config_map(namespace, name)) for name in ("a", "b", "c")}
+    manifest = {name: await cluster.create(config_map(namespace, name)) for name in ("a", "b", "c")}
     memory = Memory(link, namespace)
     await memory.sweeper.load(memory.subject)
-    await remove(cluster, made["b"])
+    await remove(cluster, manifest["b"])
     await cluster.create(config_map(namespace, "d"))
     await memory.sweeper.verify(memory.subject)
     assert memory.told == ["a", "b", "c", "b gone", "d"]
@@ -185,15 +176,15 @@ async def test_a_sweep_in_pages_finds_what_went_and_came_while_nobody_watched(
 async def test_what_went_while_the_watch_was_cut_is_forgotten(
     link, cluster, namespace, proxy, proxied
 ):
-    made = await cluster.create(config_map(namespace, "a"))
+    created = await cluster.create(config_map(namespace, "a"))
     memory = Memory(link, namespace)
     async with memory.watched(proxied):
-        await until(lambda: memory.told == ["a"], what="the object")
+        await until(lambda: memory.told == ["a"], subject="the object")
         proxy.cut()
-        await remove(cluster, made)
+        await remove(cluster, created)
         await cluster.create(config_map(namespace, "b"))
         proxy.mend()
-        await until(lambda: memory.names() == ["b"], what="memory is right", within_s=40)
+        await until(lambda: memory.names() == ["b"], subject="memory is right", within_s=40)
     assert memory.told == ["a", "a gone", "b"]
 
 
@@ -203,17 +194,17 @@ async def test_a_watch_that_falls_silent_is_made_up_for_by_sweeps(
     monkeypatch.setattr(relist, "FIRST_RELIST_S", 1)
     monkeypatch.setattr(relist, "RELIST_PERIOD_S", 1)
     monkeypatch.setattr(relist, "WATCH_GRACE_S", 1)
-    made = await cluster.create(config_map(namespace, "a"))
+    created = await cluster.create(config_map(namespace, "a"))
     memory = Memory(link, namespace)
     async with memory.watched(proxied):
-        await until(lambda: memory.told == ["a"], what="the object")
+        await until(lambda: memory.told == ["a"], subject="the object")
         proxy.fall_silent()
-        await remove(cluster, made)
+        await remove(cluster, created)
         await cluster.create(config_map(namespace, "b"))
         await asyncio.sleep(2)
         assert memory.told == ["a"], "the watch is not silent"
         sweeps = asyncio.create_task(memory.sweeper.run((memory.subject,)))
-        await until(lambda: memory.names() == ["b"], what="memory is right")
+        await until(lambda: memory.names() == ["b"], subject="memory is right")
         sweeps.cancel()
         await asyncio.gather(sweeps, return_exceptions=True)
         proxy.cut()

@@ -137,12 +137,14 @@ class ClusterPortSuite:
         assert list(await cluster.list("ConfigMap", ns, labels="x=y")) == []
 
     async def test_a_child_is_read_by_its_name(self, cluster: Cluster, ns: str):
-        wanted = config_map(ns)
-        assert await cluster.get_child(ref_of(wanted)) is None
-        created = await cluster.create(wanted)
-        assert await cluster.get_child(ref_of(wanted)) == await cluster.get(ref_of(wanted))
-        await cluster.delete(ref_of(wanted), uid=created["metadata"]["uid"])
-        assert await cluster.get_child(ref_of(wanted)) is None
+        expected_config_map = config_map(ns)
+        assert await cluster.get_child(ref_of(expected_config_map)) is None
+        created = await cluster.create(expected_config_map)
+        assert await cluster.get_child(ref_of(expected_config_map)) == await cluster.get(
+            ref_of(expected_config_map)
+        )
+        await cluster.delete(ref_of(expected_config_map), uid=created["metadata"]["uid"])
+        assert await cluster.get_child(ref_of(expected_config_map)) is None
 
     async def test_a_name_that_a_stranger_has_is_told_after_the_create(
         self, cluster: Cluster, ns: str
@@ -151,17 +153,17 @@ class ClusterPortSuite:
         assert await cluster.get(ref_of(stranger)) is not None
         with pytest.raises(errors.AlreadyExists):
             await cluster.create(config_map(ns))
-        found = await cluster.get_child(ref_of(stranger))
-        assert found is not None
-        assert found["metadata"]["uid"] == stranger["metadata"]["uid"]
+        child = await cluster.get_child(ref_of(stranger))
+        assert child is not None
+        assert child["metadata"]["uid"] == stranger["metadata"]["uid"]
         await cluster.delete(ref_of(stranger), uid=stranger["metadata"]["uid"])
         assert await cluster.get_child(ref_of(stranger)) is None
 
     async def test_a_fresh_read_is_of_now(self, cluster: Cluster, ns: str):
         created = await cluster.create(config_map(ns, labels={"set": "ours"}))
         assert await cluster.get(ref_of(created), fresh=True) is not None
-        found = await cluster.list("ConfigMap", ns, labels="set=ours", fresh=True)
-        assert [body["metadata"]["name"] for body in found] == ["m"]
+        results = await cluster.list("ConfigMap", ns, labels="set=ours", fresh=True)
+        assert [body["metadata"]["name"] for body in results] == ["m"]
 
     async def test_a_created_object_is_read_back_with_its_identity(self, cluster: Cluster, ns: str):
         created = await cluster.create(formation(ns))
@@ -180,8 +182,8 @@ class ClusterPortSuite:
         results = await asyncio.gather(
             *(cluster.create(formation(ns)) for _ in range(50)), return_exceptions=True
         )
-        made = [result for result in results if isinstance(result, dict)]
-        assert len(made) == 1
+        created_results = [result for result in results if isinstance(result, dict)]
+        assert len(created_results) == 1
         assert sum(isinstance(result, errors.AlreadyExists) for result in results) == 49
 
     async def test_a_missing_namespace_is_named(self, cluster: Cluster, ns: str):
@@ -211,7 +213,7 @@ class ClusterPortSuite:
     async def test_an_apply_beside_an_alternative_of_others_is_invalid(
         self, cluster: Cluster, ns: str, path: str
     ):
-        made = await cluster.create(deployment(ns))
+        manifest = await cluster.create(deployment(ns))
         ref = ObjectRef("Deployment", ns, "d")
         theirs = deployment(ns, **ALTERNATIVES[path])["spec"]
         patch = {key: theirs[key] for key in ("strategy", "template")}
@@ -223,7 +225,7 @@ class ClusterPortSuite:
             await cluster.patch_spec(ref, patch, metadata={}, resource_version=version)
 
         async def apply() -> None:
-            await cluster.apply(deployment(ns), uid=made["metadata"]["uid"])
+            await cluster.apply(deployment(ns), uid=manifest["metadata"]["uid"])
 
         await after_conflicts(change)
         with pytest.raises(errors.Invalid, match=path):
@@ -285,10 +287,10 @@ class ClusterPortSuite:
 
     async def test_status_is_written_alone_and_only_once(self, cluster: Cluster, ns: str):
         created = await cluster.create(formation(ns))
-        told = {**formation(ns), "status": {"observedGeneration": 1}}
-        del told["spec"]
-        first = await cluster.apply_status(told)
-        second = await cluster.apply_status(told)
+        fields = {**formation(ns), "status": {"observedGeneration": 1}}
+        del fields["spec"]
+        first = await cluster.apply_status(fields)
+        second = await cluster.apply_status(fields)
         assert first["status"]["observedGeneration"] == 1
         assert first["metadata"]["generation"] == created["metadata"]["generation"]
         assert version(first) == version(second)
@@ -313,11 +315,11 @@ class ClusterPortSuite:
     async def test_a_finalizer_holds_what_is_deleted(self, cluster: Cluster, ns: str):
         created = await cluster.create(config_map(ns, finalizers=["kais.io/finalizer"]))
         ref = ref_of(created)
-        left = await cluster.delete(ref, uid=created["metadata"]["uid"])
+        remaining_fields = await cluster.delete(ref, uid=created["metadata"]["uid"])
         held = await cluster.get(ref)
         assert held is not None
-        assert left is not None
-        assert left["metadata"]["uid"] == held["metadata"]["uid"]
+        assert remaining_fields is not None
+        assert remaining_fields["metadata"]["uid"] == held["metadata"]["uid"]
         assert held["metadata"]["deletionTimestamp"]
         await cluster.patch_metadata(ref, {"finalizers": []}, resource_version=version(held))
         assert await cluster.get(ref) is None
@@ -337,9 +339,9 @@ class ClusterPortSuite:
     ):
         for name, extra in (("a", {"app": "one"}), ("b", {"app": "two"}), ("c", {})):
             await cluster.create(config_map(ns, name, labels={"set": "ours", **extra}))
-        found = await cluster.list("ConfigMap", ns, labels=selector)
-        assert sorted(body["metadata"]["name"] for body in found) == names
-        assert {(body["apiVersion"], body["kind"]) for body in found} == {("v1", "ConfigMap")}
+        listed_maps = await cluster.list("ConfigMap", ns, labels=selector)
+        assert sorted(body["metadata"]["name"] for body in listed_maps) == names
+        assert {(body["apiVersion"], body["kind"]) for body in listed_maps} == {("v1", "ConfigMap")}
 
     async def test_without_the_lease_nothing_is_written(
         self, cluster: Cluster, ns: str, lead: Lead
@@ -347,9 +349,9 @@ class ClusterPortSuite:
         created = await cluster.create(config_map(ns))
         ref, uid = ref_of(created), created["metadata"]["uid"]
         lead.on = False
-        other = config_map(ns, "other")
+        other_config_map = config_map(ns, "other")
         writes = (
-            lambda: cluster.create(other),
+            lambda: cluster.create(other_config_map),
             lambda: cluster.apply(config_map(ns), uid=uid),
             lambda: cluster.patch_metadata(ref, {}, resource_version=version(created)),
             lambda: cluster.patch_spec(ref, {}, metadata={}, resource_version="1"),
@@ -360,7 +362,7 @@ class ClusterPortSuite:
         for write in writes:
             with pytest.raises(errors.NotLeading, match="was not sent"):
                 await write()
-        assert await cluster.get(ref_of(other)) is None
+        assert await cluster.get(ref_of(other_config_map)) is None
         read = await cluster.get(ref)
         assert read is not None
         assert version(read) == version(created)

@@ -14,8 +14,8 @@ from tests.fakes.store import MemoryStore
 
 @pytest.fixture(params=["fake", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
+    memory_store: Store = (
         MemoryStore() if request.param == "fake" else SqliteStore(tmp_path / "knowledge.db")
     )
-    yield made
-    made.close()
+    yield memory_store
+    memory_store.close()

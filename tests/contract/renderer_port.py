@@ -36,22 +36,22 @@ class RendererContract:
 
     async def test_rendering_keeps_types_and_names_the_formation(self, renderer: Renderer) -> None:
         spec = blueprints.blueprint()["spec"]
-        made = await renderer.render(spec, {"topic": "007", "count": 2}, **NAMES)
-        assert isinstance(made, Rendered)
-        assert made.formation_spec["cells"][0]["replicas"] == 2
-        assert made.mission_spec["objective"] == "explain 007"
-        assert made.mission_spec["formationRef"] == "use"
-        assert made.values == {"topic": "007", "count": 2}
+        created = await renderer.render(spec, {"topic": "007", "count": 2}, **NAMES)
+        assert isinstance(created, Rendered)
+        assert created.formation_spec["cells"][0]["replicas"] == 2
+        assert created.mission_spec["objective"] == "explain 007"
+        assert created.mission_spec["formationRef"] == "use"
+        assert created.values == {"topic": "007", "count": 2}
 
     async def test_all_violations_come_at_once(self, renderer: Renderer) -> None:
         spec = blueprints.blueprint()["spec"]
-        made = await renderer.render(spec, {"count": "9", "colour": "red"}, **NAMES)
-        assert isinstance(made, Violations)
-        assert made.reason is Reason.PARAMETERS_INVALID
-        assert len(made.violations) == 3
-        assert "colour" in made.message
-        assert "topic" in made.message
-        assert "count" in made.message
+        rendered = await renderer.render(spec, {"count": "9", "colour": "red"}, **NAMES)
+        assert isinstance(rendered, Violations)
+        assert rendered.reason is Reason.PARAMETERS_INVALID
+        assert len(rendered.violations) == 3
+        assert "colour" in rendered.message
+        assert "topic" in rendered.message
+        assert "count" in rendered.message
 
     async def test_a_name_that_is_no_dns_label_is_refused_with_its_path(
         self, renderer: Renderer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.cached_cluster import CachedCluster
+from kais_operator.informer.read_through_cluster import CachedCluster
 from tests.contract.cluster_port import ClusterPortSuite, Lead
 from tests.fakes.cluster import FakeCluster
 

@@ -11,8 +11,8 @@ from kubernetes.aio.client.configuration import Configuration
 from kais_operator import errors
 from kais_operator.kubernetes import pod_logs
 from kais_operator.kubernetes.api_client import ApiClient
-from kais_operator.kubernetes.event_loop_thread import EventLoopThread
 from kais_operator.kubernetes.pod_logs import LogReader
+from kais_operator.kubernetes.stream_thread import StreamThread
 from kais_operator.planning.container_results import Log
 from kais_operator.planning.plan import ObjectRef
 
@@ -57,9 +57,9 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, LogReader]]:
-    made = Server()
+    created_server = Server()
     app = web.Application()
-    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}/log", made.log)
+    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}/log", created_server.log)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -67,9 +67,9 @@ async def server() -> AsyncIterator[tuple[Server, LogReader]]:
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
     link = ApiClient(configuration)
-    side, twin = EventLoopThread("logs"), link.clone()
-    yield made, LogReader(link, twin, side, timeout_s=5.0)
-    made.released.set()
+    side, twin = StreamThread("logs"), link.clone()
+    yield created_server, LogReader(link, twin, side, timeout_s=5.0)
+    created_server.released.set()
     await side.close(cleanup=twin.close())
     await link.close()
     await runner.cleanup()
@@ -140,10 +140,10 @@ async def test_a_log_that_is_gone_is_a_problem_and_one_that_cannot_be_had_now_is
     server: tuple[Server, LogReader],
 ) -> None:
     api, logs = server
-    gone = (await taken(logs, container="gone")).problem
-    assert gone is not None
-    assert gone.startswith("its output is gone with its pod: ")
-    assert "is not valid" in gone
+    deleted_problem = (await taken(logs, container="gone")).problem
+    assert deleted_problem is not None
+    assert deleted_problem.startswith("its output is gone with its pod: ")
+    assert "is not valid" in deleted_problem
     for times in (1, 2):
         with pytest.raises(errors.ClusterUnavailable, match="later"):
             await taken(logs, container="down")

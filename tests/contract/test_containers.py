@@ -53,10 +53,10 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
-    made = Server()
+    created_server = Server()
     app = web.Application()
     root = "/api/v1/namespaces/{namespace}/pods/solo-1"
-    app.router.add_get(f"{root}/exec", made.exec)
+    app.router.add_get(f"{root}/exec", created_server.exec)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -65,8 +65,8 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
     link = ApiClient(configuration)
-    containers = ApiContainers(link, is_leader=lambda: made.leads, clock=SystemClock())
-    yield made, containers
+    containers = ApiContainers(link, is_leader=lambda: created_server.leads, clock=SystemClock())
+    yield created_server, containers
     await containers.close()
     await link.close()
     await runner.cleanup()
@@ -78,9 +78,9 @@ def command(key: str = "k", *argv: str, timeout_s: float = 20) -> RunInContainer
 
 async def ended(containers: ApiContainers, key: str = "k") -> tuple[Process, str]:
     for _ in range(500):
-        found = containers.result_of(MISSION, key)
-        if found and (found[0].ended_at or found[0].failure):
-            return found
+        process = containers.result_of(MISSION, key)
+        if process and (process[0].ended_at or process[0].failure):
+            return process
         await asyncio.sleep(0.01)
     raise AssertionError(f"not ended: {containers.result_of(MISSION, key)}")
 
@@ -93,8 +93,8 @@ def playing(*frames: tuple[int, bytes]) -> Play:
     return play
 
 
-def status(told: dict[str, object]) -> tuple[int, bytes]:
-    return 3, json.dumps(told).encode()
+def status(fields: dict[str, object]) -> tuple[int, bytes]:
+    return 3, json.dumps(fields).encode()
 
 
 async def test_a_command_gives_its_exit_code_and_its_standard_output_alone(
@@ -124,11 +124,13 @@ async def test_a_command_that_cannot_be_started_gives_the_runtimes_words(
     server: tuple[Server, ApiContainers],
 ) -> None:
     fake, containers = server
-    words = 'exec: "sh": executable file not found in $PATH'
-    fake.play = playing(status({"status": "Failure", "reason": "InternalError", "message": words}))
+    message = 'exec: "sh": executable file not found in $PATH'
+    fake.play = playing(
+        status({"status": "Failure", "reason": "InternalError", "message": message})
+    )
     containers.start_command(command())
     process, _ = await ended(containers)
-    assert (process.exit_code, process.failure) == (None, words)
+    assert (process.exit_code, process.failure) == (None, message)
     assert process.is_program_missing
 
 
@@ -167,8 +169,10 @@ async def test_a_connection_that_breaks_is_told(server: tuple[Server, ApiContain
 
 async def test_a_pod_that_is_gone_is_told(server: tuple[Server, ApiContainers]) -> None:
     _, containers = server
-    gone = RunInContainer("k", MISSION, ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5)
-    containers.start_command(gone)
+    deleted_command = RunInContainer(
+        "k", MISSION, ObjectRef("Pod", "demo", "gone"), "cell", ("true",), 5
+    )
+    containers.start_command(deleted_command)
     process, _ = await ended(containers)
     assert process.failure is not None
     assert "/pods/gone/exec" in process.failure
@@ -216,14 +220,17 @@ async def test_the_commands_of_a_mission_are_ended_and_others_run_on(
     server: tuple[Server, ApiContainers],
 ) -> None:
     fake, containers = server
-    one, other = at("demo", 1), at("demo", 2)
-    containers.start_command(one)
-    containers.start_command(other)
+    first_command, other_command = at("demo", 1), at("demo", 2)
+    containers.start_command(first_command)
+    containers.start_command(other_command)
     await until(lambda: len(fake.asked) == 2)
-    containers.end_commands(one.mission)
+    containers.end_commands(first_command.mission)
     await until(lambda: fake.closed == 1)
-    assert containers.result_of(one.mission, "k") is None
-    assert (containers.is_running(one.mission), containers.is_running(other.mission)) == (
+    assert containers.result_of(first_command.mission, "k") is None
+    assert (
+        containers.is_running(first_command.mission),
+        containers.is_running(other_command.mission),
+    ) == (
         False,
         True,
     )

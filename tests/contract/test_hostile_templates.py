@@ -63,10 +63,10 @@ def _read(path: Path) -> str:
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    made = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
-    await made.compile(hostile_templates.spec("warm"), namespace="n")
-    yield made
-    await made.close()
+    created_renderer = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
+    await created_renderer.compile(hostile_templates.spec("warm"), namespace="n")
+    yield created_renderer
+    await created_renderer.close()
 
 
 async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
@@ -79,10 +79,12 @@ async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool
 
 async def rendered(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
     try:
-        made = await renderer.render(spec, hostile_templates.VALUES, **NAMES)
+        created_rendered = await renderer.render(spec, hostile_templates.VALUES, **NAMES)
     except errors.RenderingFailed as exc:
         return False, str(exc)
-    return isinstance(made, Rendered), made.message if isinstance(made, Violations) else ""
+    return isinstance(created_rendered, Rendered), created_rendered.message if isinstance(
+        created_rendered, Violations
+    ) else ""
 
 
 async def test_no_template_escapes_hangs_or_grows_and_each_error_names_its_leaf(
@@ -101,10 +103,10 @@ async def test_no_template_escapes_hangs_or_grows_and_each_error_names_its_leaf(
             started = time.monotonic()
             is_good, message = await ask(renderer, hostile_templates.spec(leaf))
             took_s = time.monotonic() - started
-            shown = f"{ask.__name__} {leaf[:80]!r}: {message[:200]}"
-            assert not is_good, shown
-            assert hostile_templates.LEAF in message, shown
-            assert took_s < LIMIT_S * PATIENCE + SLACK_S, shown
+            displayed_message = f"{ask.__name__} {leaf[:80]!r}: {message[:200]}"
+            assert not is_good, displayed_message
+            assert hostile_templates.LEAF in message, displayed_message
+            assert took_s < LIMIT_S * PATIENCE + SLACK_S, displayed_message
     watching.cancel()
     assert len(leaves) >= 100
     assert 10_000 < memory.most_kib < (MEMORY_MIB + 64) * 1024, "bounded, and measured at all"
@@ -128,9 +130,9 @@ def test_the_sandbox_itself_refuses_each_tree_within_the_time_of_a_rendering(nam
         "formation": hostile_templates.trees()[name],
     }
     started = time.process_time()
-    made = blueprints.render_blueprint(spec, hostile_templates.VALUES, **NAMES)
-    assert isinstance(made, Violations)
-    assert "formation" in made.message
+    blueprint = blueprints.render_blueprint(spec, hostile_templates.VALUES, **NAMES)
+    assert isinstance(blueprint, Violations)
+    assert "formation" in blueprint.message
     assert time.process_time() - started < LIMIT_OF_A_RENDERING_S
 
 
@@ -173,21 +175,21 @@ async def test_with_the_limits_of_the_operator_the_answer_comes_in_time() -> Non
 
 @pytest.mark.parametrize(("leaf", "gives"), hostile_templates.HARMLESS, ids=lambda text: text[:40])
 def test_what_only_looks_like_an_attack_renders(leaf: str, gives: str) -> None:
-    made = blueprints.render_blueprint(
+    blueprint = blueprints.render_blueprint(
         hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
     )
-    assert isinstance(made, Rendered), made
-    assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == [gives]
+    assert isinstance(blueprint, Rendered), blueprint
+    assert blueprint.formation_spec["cells"][0]["spec"]["container"]["args"] == [gives]
 
 
 def test_a_secret_renders_as_a_reference_and_nothing_else() -> None:
-    made = blueprints.render_blueprint(
+    blueprint = blueprints.render_blueprint(
         hostile_templates.spec("{{ secret.name }}/{{ secret.key }}"),
         hostile_templates.VALUES,
         **NAMES,
     )
-    assert isinstance(made, Rendered)
-    assert made.formation_spec["cells"][0]["spec"]["container"]["args"] == ["login/password"]
+    assert isinstance(blueprint, Rendered)
+    assert blueprint.formation_spec["cells"][0]["spec"]["container"]["args"] == ["login/password"]
 
 
 @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ def test_the_sandbox_itself_refuses_each_template_within_the_time_of_a_rendering
     """Nothing is killed here: what the sandbox does not count runs to its end, and fails this."""
     started = time.process_time()
     report = blueprints.compile_blueprint(hostile_templates.spec(leaf))
-    made = blueprints.render_blueprint(
+    blueprint = blueprints.render_blueprint(
         hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
     )
     assert not report.is_good
-    assert isinstance(made, Violations)
+    assert isinstance(blueprint, Violations)
     assert hostile_templates.LEAF in report.message
-    assert hostile_templates.LEAF in made.message
+    assert hostile_templates.LEAF in blueprint.message
     assert time.process_time() - started < 2 * LIMIT_OF_A_RENDERING_S

@@ -34,8 +34,8 @@ def status(fake: FakeWorld) -> Body:
 
 
 def condition(fake: FakeWorld, type_: str, ref: ObjectRef = REF) -> Body:
-    told = fake.cluster.read(ref)["status"]["conditions"]
-    return next(c for c in told if c["type"] == type_)
+    conditions = fake.cluster.read(ref)["status"]["conditions"]
+    return next(c for c in conditions if c["type"] == type_)
 
 
 def numbers(fake: FakeWorld) -> list[int]:

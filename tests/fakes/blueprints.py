@@ -12,7 +12,7 @@ from kais_operator.planning.plan import Body
 
 def blueprint(name: str = "team", *, namespace: str = "demo", **spec: Any) -> Body:
     """Build a Blueprint of one Task cell and a Mission; `spec` overrides fields, None drops one."""
-    whole = {
+    full_fields = {
         "parameters": [
             {"name": "topic", "type": "string", "example": "pods"},
             {"name": "count", "type": "integer", "default": 1, "min": 1, "max": 5},
@@ -29,7 +29,9 @@ def blueprint(name: str = "team", *, namespace: str = "demo", **spec: Any) -> Bo
         "mission": {"objective": "explain {{ topic }}", "entrypoint": {"cell": "worker"}},
         **spec,
     }
-    return _object("Blueprint", name, namespace, {k: v for k, v in whole.items() if v is not None})
+    return _object(
+        "Blueprint", name, namespace, {k: v for k, v in full_fields.items() if v is not None}
+    )
 
 
 def revision(number: int = 1, *, of: Body | None = None, **metadata: Any) -> Body:
@@ -59,8 +61,8 @@ def revision(number: int = 1, *, of: Body | None = None, **metadata: Any) -> Bod
 
 def instance(name: str = "use", *, namespace: str = "demo", **spec: Any) -> Body:
     """Build a use of the Blueprint `team` with valid parameters."""
-    whole = {"blueprintRef": {"name": "team"}, "parameters": {"topic": "pods"}, **spec}
-    return _object("BlueprintInstance", name, namespace, whole)
+    full_fields = {"blueprintRef": {"name": "team"}, "parameters": {"topic": "pods"}, **spec}
+    return _object("BlueprintInstance", name, namespace, full_fields)
 
 
 def _object(kind: str, name: str, namespace: str, spec: Body) -> Body:

@@ -214,14 +214,14 @@ class FakeCluster:
     async def patch_spec(
         self, ref: ObjectRef, patch: Body, *, metadata: Body, resource_version: str
     ) -> Body:
-        whole = {"metadata": metadata, "spec": patch}
-        self._write("patch", ref, whole)
+        full_fields = {"metadata": metadata, "spec": patch}
+        self._write("patch", ref, full_fields)
         live = self._objects.get(ref)
         if live is None:
             raise errors.NotFound(f"{ref} not found")
         if live["metadata"]["resourceVersion"] != resource_version:
             raise errors.Conflict(f"{ref} changed since resourceVersion {resource_version}")
-        return self._store_changed(ref, merge_patch(live, whole))
+        return self._store_changed(ref, merge_patch(live, full_fields))
 
     async def apply_status(self, body: Body) -> Body:
         ref = ref_of(body)
@@ -245,8 +245,8 @@ class FakeCluster:
         self._require("list", ObjectRef("Event", ref.namespace, ""))
         return [
             copy.deepcopy(body)
-            for of, body in self._objects.items()
-            if (of.kind, of.namespace) == ("Event", ref.namespace)
+            for reference, body in self._objects.items()
+            if (reference.kind, reference.namespace) == ("Event", ref.namespace)
             and body["involvedObject"]["uid"] == uid
         ]
 
@@ -267,8 +267,8 @@ class FakeCluster:
     def _require(self, verb: str, ref: ObjectRef, body: Body | None = None) -> None:
         self._maybe_fail(verb, ref)
         for rights in self.rights:
-            for needed, of, subresource in of_call(verb, ref, body):
-                rights.require(needed, of, subresource=subresource)
+            for needed, subject, subresource in of_call(verb, ref, body):
+                rights.require(needed, subject, subresource=subresource)
 
     def _maybe_fail(self, verb: str, ref: ObjectRef) -> None:
         for failure in self._failures:

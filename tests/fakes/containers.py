@@ -59,25 +59,29 @@ class FakeContainers:
             self.end_commands(command.mission)
 
     def _of(self, mission: ObjectRef) -> list[RunInContainer]:
-        return [one for one in self.started if one.mission == mission and one.key in self.known]
+        return [
+            command
+            for command in self.started
+            if command.mission == mission and command.key in self.known
+        ]
 
     def _require(self, pod: ObjectRef, subresource: str, *verbs: str) -> None:
         for rights in self.rights:
             for verb in verbs:
                 rights.require(verb, pod, subresource=subresource)
 
-    def end(self, check: str, *, code: int = 0, out: str = "", words: str = "") -> None:
+    def end(self, check: str, *, code: int = 0, out: str = "", message: str = "") -> None:
         """End the latest command of a check."""
         key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
-        began = self.known[key][0].began_at
-        self.known[key] = (Process(began, self.clock.now(), code, words), out)
+        started_at = self.known[key][0].began_at
+        self.known[key] = (Process(started_at, self.clock.now(), code, message), out)
 
-    def fail(self, check: str, why: str) -> None:
+    def fail(self, check: str, reason: str) -> None:
         """Have the latest command of a check not run."""
         key = next(key for key in reversed(self.known) if key.endswith(f"/{check}"))
         began = self.known[key][0].began_at
-        missing = container_results.is_program_missing(why)
-        self.known[key] = (Process(began, failure=why, is_program_missing=missing), "")
+        missing = container_results.is_program_missing(reason)
+        self.known[key] = (Process(began, failure=reason, is_program_missing=missing), "")
 
     def forget(self) -> None:
         """Lose everything, as a new process does."""

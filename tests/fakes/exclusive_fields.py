@@ -11,23 +11,23 @@ _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 
 
-def problem(live: Body, applied: Body, before: Body | None) -> str | None:
+def problem(live: Body, applied: Body, previous: Body | None) -> str | None:
     """Say which fields an apply would leave beside their alternatives; None when there are none.
 
     An apply removes what was applied `before`. What else stands in `live` belongs to others.
     """
     if applied["kind"] != "Deployment":
         return None
-    specs = [(body or {}).get("spec") or {} for body in (live, applied, before)]
+    specs = [(body or {}).get("spec") or {} for body in (live, applied, previous)]
     return next(_problems(*specs), None)
 
 
-def _problems(live: Body, applied: Body, before: Body) -> Iterator[str]:
-    strategies = [spec.get("strategy") or {} for spec in (live, applied, before)]
+def _problems(live: Body, applied: Body, previous: Body) -> Iterator[str]:
+    strategies = [spec.get("strategy") or {} for spec in (live, applied, previous)]
     merged = _merged(*strategies)
     if merged.get("type") == "Recreate" and "rollingUpdate" in merged:
         yield "spec.strategy.rollingUpdate: Forbidden: may not be specified when type is Recreate"
-    pods = [_pod(spec) for spec in (live, applied, before)]
+    pods = [_pod(spec) for spec in (live, applied, previous)]
     for name, volume in _merged_items([pod.get("volumes") for pod in pods]):
         if len(volume) > len(("name", "its source")):
             yield f"spec.template.spec.volumes[{name}]: may not specify more than 1 volume type"
@@ -57,10 +57,12 @@ def _named(items: Any, name: str) -> Body:
 
 def _merged_items(sides: Sequence[Any]) -> Iterator[tuple[str, Body]]:
     for item in sides[1] or ():
-        live, before = (_named(side, item["name"]) for side in (sides[0], sides[2]))
-        yield item["name"], _merged(live, item, before)
+        live, initial_state = (_named(side, item["name"]) for side in (sides[0], sides[2]))
+        yield item["name"], _merged(live, item, initial_state)
 
 
-def _merged(live: Mapping[str, Any], applied: Mapping[str, Any], before: Mapping[str, Any]) -> Body:
-    others = {key: value for key, value in live.items() if key not in before}
+def _merged(
+    live: Mapping[str, Any], applied: Mapping[str, Any], previous: Mapping[str, Any]
+) -> Body:
+    others = {key: value for key, value in live.items() if key not in previous}
     return {**others, **applied}

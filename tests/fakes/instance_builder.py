@@ -35,9 +35,9 @@ def status(fake: FakeWorld) -> Body:
 
 
 def condition(fake: FakeWorld, type_: str) -> tuple[str, str, str]:
-    told = status(fake)["conditions"]
-    found = next(c for c in told if c["type"] == type_)
-    return found["status"], found["reason"], found["message"]
+    conditions = status(fake)["conditions"]
+    result = next(c for c in conditions if c["type"] == type_)
+    return result["status"], result["reason"], result["message"]
 
 
 def metadata(fake: FakeWorld, ref: ObjectRef = REF) -> Body:
@@ -48,8 +48,8 @@ def end(fake: FakeWorld, outcome: str, message: str = "all is well") -> None:
     """End the mission as its controller does."""
     fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/outcome": outcome}}})
     finished = fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = {"message": message, "finishedAt": finished, "outcome": outcome}
-    fake.cluster.set_status(MISSION, told)
+    fields = {"message": message, "finishedAt": finished, "outcome": outcome}
+    fake.cluster.set_status(MISSION, fields)
 
 
 def told_of(fake: FakeWorld, kind: str) -> list[tuple[str, str]]:

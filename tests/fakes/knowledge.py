@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kais import outcomes
@@ -128,15 +128,15 @@ class FakeKnowledge:
     async def put_run(self, run_id: str, run: models.RunIn) -> models.Run:
         self._called("put_run")
         runs = self.realms[run.namespace].runs
-        before = runs.get(run_id)
-        if before and before.outcome and run.outcome not in (None, before.outcome):
-            raise errors.Conflict(f"run {run_id} was closed as {before.outcome}")
-        if before and before.scope != run.scope:
-            words = f"run {run_id} is another one: its scope is {before.scope}"
-            problem = models.Problem(title="conflict", status=409, detail=words, code="conflict")
-            raise errors.Conflict(words, problem=problem)
-        given = run.model_dump(exclude_unset=True, exclude_none=True)
-        merged = {**(before.model_dump() if before else {}), **given}
+        initial_run = runs.get(run_id)
+        if initial_run and initial_run.outcome and run.outcome not in (None, initial_run.outcome):
+            raise errors.Conflict(f"run {run_id} was closed as {initial_run.outcome}")
+        if initial_run and initial_run.scope != run.scope:
+            message = f"run {run_id} is another one: its scope is {initial_run.scope}"
+            problem = models.Problem(title="conflict", status=409, detail=message, code="conflict")
+            raise errors.Conflict(message, problem=problem)
+        fields = run.model_dump(exclude_unset=True, exclude_none=True)
+        merged = {**(initial_run.model_dump() if initial_run else {}), **fields}
         merged |= {"run_id": run_id, "opened_at": merged.get("opened_at") or self.clock.now()}
         if merged.get("outcome") and not merged.get("closed_at"):
             merged["closed_at"] = self.clock.now()
@@ -150,10 +150,10 @@ class FakeKnowledge:
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         self._called("add_episodes")
         realm = self._realm_of(episodes.run_id, episodes.namespace)
-        known = realm.episodes.setdefault(episodes.run_id, [])
-        keys = {(e.attempt, e.type, e.content) for e in known}
+        known_episodes = realm.episodes.setdefault(episodes.run_id, [])
+        keys = {(e.attempt, e.type, e.content) for e in known_episodes}
         new = [e for e in episodes.episodes if (e.attempt, e.type, e.content) not in keys]
-        known.extend(new)
+        known_episodes.extend(new)
         return models.EpisodesAccepted(
             accepted=len(new), duplicates=len(episodes.episodes) - len(new)
         )
@@ -197,10 +197,18 @@ class FakeKnowledge:
             raise errors.NotFound(f"extraction of run {run_id} not found")
         return extractions[run_id]
 
+    async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
+        self._called("issue_ticket")
+        return models.Ticket(
+            ticket=f"for {call.to}", expires_at=self.clock.now() + timedelta(seconds=60)
+        )
+
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         self._called("stats_batch")
         return models.Stats(
-            blueprints=tuple(self._blueprint(asked) for asked in request.blueprints),
+            blueprints=tuple(
+                self._blueprint(blueprint_name) for blueprint_name in request.blueprints
+            ),
             scopes=tuple(
                 self.scope_stats.get(path, models.ScopeStats(path=path)) for path in request.scopes
             ),

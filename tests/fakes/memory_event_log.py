@@ -17,7 +17,7 @@ from knowledge_service.event_log.events import Event, EventRow, LogEntry, Pendin
 from knowledge_service.event_log.hash_chain import EventAppender, read_head
 from knowledge_service.event_log.log_export import read_export, write_export
 from knowledge_service.event_log.log_verification import Report, verify_log
-from knowledge_service.event_log.ports import NEWEST
+from knowledge_service.event_log.store_ports import NEWEST
 
 _EMPTY: Mapping[str, Any] = {"lifecycle": "live", "review": "none", "flags": []}
 
@@ -167,7 +167,7 @@ class MemoryProjections:
     def operations(self, fact_no: int) -> Sequence[tuple[int, int]]:
         """Return number and operation of all events of the operations that changed a fact."""
         own = {op for _, op in self.about.get(fact_no, ())}
-        events = {each for events in self.about.values() for each in events}
+        events = {event for events in self.about.values() for event in events}
         return sorted((seq, op) for seq, op in events if op in own)
 
     def events_about(self, fact_id: str) -> Iterable[int]:
@@ -245,11 +245,11 @@ class MemoryEventLog:
     @contextmanager
     def transaction(self, now: datetime) -> Iterator[MemoryTransaction]:
         """Write all of it, or nothing when it fails."""
-        before = copy.deepcopy((self.table, self.projections, self.tables))
+        initial_memory_tables = copy.deepcopy((self.table, self.projections, self.tables))
         try:
             yield MemoryTransaction(self, times.to_us(now))
         except BaseException:
-            self.table, self.projections, self.tables = before
+            self.table, self.projections, self.tables = initial_memory_tables
             raise
 
     def rebuild(self) -> int:
@@ -262,9 +262,9 @@ class MemoryEventLog:
 
     def export(self) -> bytes:
         """Return the export of the log and of what is beside it."""
-        out = io.BytesIO()
-        write_export(self.table, self.tables, out)
-        return out.getvalue()
+        stream = io.BytesIO()
+        write_export(self.table, self.tables, stream)
+        return stream.getvalue()
 
     def import_(self, lines: Iterable[bytes], now: datetime) -> None:
         """Take an export into this log, which is empty."""

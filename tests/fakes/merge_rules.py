@@ -19,11 +19,11 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-def apply_owned(live: Any, applied: Any, before: Any) -> Any:
+def apply_owned(live: Any, applied: Any, previous: Any) -> Any:
     """Set what is applied, drop what was applied before and no longer is; lists replace whole."""
     if not isinstance(applied, dict) or not isinstance(live, dict):
         return copy.deepcopy(applied)
-    owned = before if isinstance(before, dict) else {}
+    owned = previous if isinstance(previous, dict) else {}
     merged = dict(live)
     for key in owned.keys() - applied.keys():
         remainder = _without(merged.get(key), owned[key])
@@ -39,8 +39,8 @@ def apply_owned(live: Any, applied: Any, before: Any) -> Any:
 def _without(live: Any, owned: Any) -> Any:
     if not isinstance(live, dict) or not isinstance(owned, dict):
         return None
-    kept = {
+    stored_record = {
         key: _without(value, owned[key]) if key in owned else value for key, value in live.items()
     }
-    kept = {key: value for key, value in kept.items() if value is not None}
-    return kept or None
+    stored_record = {key: value for key, value in stored_record.items() if value is not None}
+    return stored_record or None

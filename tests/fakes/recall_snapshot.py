@@ -11,7 +11,7 @@ from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.pipeline import Matches, RowRequest
 from knowledge_service.search.pipeline import RowBatch as CandidateRows
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
-from knowledge_service.search.postings.reader import RowRange, Rows
+from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
@@ -64,8 +64,10 @@ def scored(
 ) -> bm25.Scores:
     """Pack the documents of scopes and score them."""
     packed = {
-        number: list(merge_policy.pack_tail(segment.build(found), 0)) if found else []
-        for number, found in documents.items()
+        number: list(merge_policy.pack_tail(segment.build(matching_documents), 0))
+        if matching_documents
+        else []
+        for number, matching_documents in documents.items()
     }
     return scored_rows(MemoryRows(packed), question, cache.LruCache(0))
 
@@ -103,9 +105,9 @@ class MemorySnapshot:
         return Matches(scored(documents, terms), self.similarities)
 
     def rows(self, request: RowRequest) -> CandidateRows:
-        both = {pair for a, b in self.links for pair in ((a, b), (b, a))}
-        links = sorted(p for p in both if p[0] in request.links_of and p[1] in self.by_number)
-        linked = {other for _, other in links} - request.candidates.keys()
+        both_links = {pair for a, b in self.links for pair in ((a, b), (b, a))}
+        links = sorted(p for p in both_links if p[0] in request.links_of and p[1] in self.by_number)
+        linked = {second for _, second in links} - request.candidates.keys()
         keys = {key_hash(row.subject, row.predicate) for row in request.keys_of} - {None}
         recalled = {row.number for row in request.outcomes_of}
         return CandidateRows(

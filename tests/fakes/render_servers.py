@@ -11,7 +11,7 @@ from typing import Any
 
 from kais_rendering import framing, server
 from kais_rendering.client import RenderClient
-from kais_rendering.connection import Connection
+from kais_rendering.message_transport import Connection
 from kais_rendering.server import RenderServer
 
 FIND = json.dumps({"op": "find", "pattern": "a+", "text": "aa", "ignore_case": False}).encode()

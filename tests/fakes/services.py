@@ -43,8 +43,8 @@ async def serving(*bodies: Body) -> FakeWorld:
 def rolled_out(fake: FakeWorld, ref: ObjectRef = DEPLOYMENT, **status: Any) -> None:
     """Let the Deployment controller have seen the template and made its pods."""
     generation = fake.cluster.read(ref)["metadata"]["generation"]
-    told = {"observedGeneration": generation, "updatedReplicas": 1, **status}
-    fake.cluster.set_status(ref, told)
+    fields = {"observedGeneration": generation, "updatedReplicas": 1, **status}
+    fake.cluster.set_status(ref, fields)
 
 
 def pod(
@@ -78,11 +78,11 @@ def owner(replica_set: str) -> Body:
 
 
 def ready() -> Body:
-    told = {"type": "Ready", "status": "True"}
+    condition = {"type": "Ready", "status": "True"}
     state = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
     return {
         "phase": "Running",
-        "conditions": [told],
+        "conditions": [condition],
         "containerStatuses": [{"name": "cell", "state": state}],
     }
 
@@ -91,8 +91,8 @@ def unready(state: Body, *, last: Body | None = None, message: str = "") -> Body
     status: Body = {"name": "cell", "state": state}
     if last is not None:
         status["lastState"] = {"terminated": last}
-    told = {"type": "Ready", "status": "False", "message": message}
-    return {"phase": "Pending", "conditions": [told], "containerStatuses": [status]}
+    condition = {"type": "Ready", "status": "False", "message": message}
+    return {"phase": "Pending", "conditions": [condition], "containerStatuses": [status]}
 
 
 def waiting(reason: str, message: str, **told: Any) -> Body:

@@ -12,7 +12,7 @@ from knowledge_client.models import (
     ScopeStats,
     StoreIdentity,
 )
-from knowledge_service.domain import statistics
+from knowledge_service.domain import run_statistics
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import Actor
@@ -33,8 +33,8 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
 
     def scope_configs(self, paths: Sequence[str]) -> Mapping[str, ScopeConfig]:
         self._check()
-        found = {path: self._scopes[path].config for path in paths if path in self._scopes}
-        return {path: config for path, config in found.items() if config}
+        result = {path: self._scopes[path].config for path in paths if path in self._scopes}
+        return {path: config for path, config in result.items() if config}
 
     def list_scopes(self, view: View) -> tuple[str, ...]:
         self._check()
@@ -43,19 +43,19 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
     def delete_scope(self, path: str, *, actor: Actor, erase: bool = False) -> bool:
         with self._lock:
             self._check()
-            is_gone = self._retire(path)
-            if is_gone and erase:
+            retire = self._retire(path)
+            if retire and erase:
                 _, scope = self._graves.pop()
                 self._to_erase += [(row.fact.id, path, actor) for row in scope.rows]
-            return is_gone
+            return retire
 
     def _retire(self, path: str) -> bool:
         for key in [key for key in self._usage if key[0] == path]:
             del self._usage[key]
-        gone = self._scopes.pop(path, None)
-        if gone:
-            self._graves.append((self._last, gone))
-        return gone is not None
+        deleted_stored_scope = self._scopes.pop(path, None)
+        if deleted_stored_scope:
+            self._graves.append((self._last, deleted_stored_scope))
+        return deleted_stored_scope is not None
 
     def reset_scope(self, path: str, *, actor: Actor) -> bool:
         with self._lock:
@@ -72,20 +72,26 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
             dead = [(at, scope) for at, scope in self._graves if scope.path == path]
             if not dead:
                 return None
-            when, last = dead[-1]
-            together = [last]
+            closed_at, last = dead[-1]
+            combined_stored_scopes = [last]
             if path == realm_of(path):
-                together = [s for at, s in self._graves if at == when and realm_of(s.path) == path]
-            for each in together:
-                self._refuse_equal_runs(each, self._scopes.get(each.path))
-            facts = sum(row.fact.lifecycle == "live" for s in together for row in s.rows)
-            for old in together:
+                combined_stored_scopes = [
+                    s for at, s in self._graves if at == closed_at and realm_of(s.path) == path
+                ]
+            for stored_scope in combined_stored_scopes:
+                self._refuse_equal_runs(stored_scope, self._scopes.get(stored_scope.path))
+            facts = sum(
+                row.fact.lifecycle == "live" for s in combined_stored_scopes for row in s.rows
+            )
+            for old in combined_stored_scopes:
                 now = self._scope(old.path)
                 now.rows = [*old.rows, *now.rows]
                 now.config = now.config or old.config
                 self._move_runs(old, now)
-            self._graves = [grave for grave in self._graves if grave[1] not in together]
-            paths = tuple(sorted(scope.path for scope in together))
+            self._graves = [
+                grave for grave in self._graves if grave[1] not in combined_stored_scopes
+            ]
+            paths = tuple(sorted(scope.path for scope in combined_stored_scopes))
             return AdoptionResult(path=path, scopes=paths, facts=facts)
 
     def _move_runs(self, old: StoredScope, now: StoredScope) -> None:
@@ -114,15 +120,15 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
         scope = self._scopes.get(path)
         if scope is None:
             return ScopeStats(path=path)
-        used: Counter[str] = Counter()
-        for (of, observer, kind), count in self._usage.items():
-            if of == path and view.can_read(observer):
-                used[kind] += count
+        used_counts: Counter[str] = Counter()
+        for (subject, observer, kind), count in self._usage.items():
+            if subject == path and view.can_read(observer):
+                used_counts[kind] += count
         return ScopeStats(
             path=path,
             facts=sum(row.fact.lifecycle == "live" for row in scope.rows),
-            recalls=used["recall"],
-            usefulness=statistics.usefulness(used["succeeded"], used["failed"]),
+            recalls=used_counts["recall"],
+            usefulness=run_statistics.usefulness(used_counts["succeeded"], used_counts["failed"]),
             last_write_at=scope.last_write_at,
         )
 
@@ -135,20 +141,34 @@ class MemoryStore(Provenance, Watched, Runs, Lives):
     def _settle_realm(self, path: str, uid: str | None) -> None:
         if uid is None or path == PLATFORM:
             return
-        known = self._scope(path).realm_uid
-        if known is not None and known != uid:
+        known_realm_uid = self._scope(path).realm_uid
+        if known_realm_uid is not None and known_realm_uid != uid:
             if (path, uid) in self._retired_uids:
-                raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {known}")
-            self._retired_uids.add((path, known))
+                raise Conflict(
+                    f"{path} belonged to namespace UID {uid} before, now to {known_realm_uid}"
+                )
+            self._retired_uids.add((path, known_realm_uid))
             self._now()
-            gone = [each for each in self._scopes if realm_of(each) == path]
-            for each in gone:
-                self._retire(each)
+            deleted_scopes = [scope for scope in self._scopes if realm_of(scope) == path]
+            for scope in deleted_scopes:
+                self._retire(scope)
         self._scope(path).realm_uid = uid
 
     def principal(self, username: str) -> PrincipalIn | None:
         self._check()
         return self._principals.get(username)
+
+    def principal_of_cell(self, realm: str, formation: str, cell: str) -> PrincipalIn | None:
+        return next(
+            (
+                principal
+                for principal in self.principals()
+                if realm_of(principal.home) == realm
+                and principal.address is not None
+                and (principal.address.formation, principal.address.cell) == (formation, cell)
+            ),
+            None,
+        )
 
     def principals(self) -> tuple[PrincipalIn, ...]:
         self._check()

@@ -6,7 +6,7 @@ import copy
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -16,7 +16,6 @@ from knowledge_client.models import (
     Extraction,
     Fact,
     PrincipalIn,
-    Remembered,
     Run,
     ScopeConfig,
 )
@@ -27,16 +26,15 @@ from knowledge_service.domain.access_control import (
     lineage,
 )
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
-from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import (
     IdempotencyConflict,
     ServiceError,
     StoreUnavailable,
 )
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations.dry_run import DryRunRollback
-from knowledge_service.fact_operations.unit_of_work import RunExposure
+from knowledge_service.fact_transactions.dry_run import DryRunRollback
+from knowledge_service.fact_transactions.unit_of_work import RunExposure
 from knowledge_service.ports import (
     Actor,
     IdempotencyKey,
@@ -172,15 +170,15 @@ class Base:
     @property
     def live_links(self) -> set[tuple[str, str, str]]:
         """The live links as (from, to, type)."""
-        return {(each.from_id, each.to_id, each.type) for each in self.book.links.values()}
+        return {(link.from_id, link.to_id, link.type) for link in self.book.links.values()}
 
     def links_live_at(self, known_at: datetime | None) -> set[tuple[str, str, str]]:
         """Return those of the live links that were made until a moment."""
         until = None if known_at is None else times.to_us(known_at)
         return {
-            (each.from_id, each.to_id, each.type)
-            for each in self.book.links.values()
-            if until is None or self.book.linked_at[each.id] <= until
+            (item.from_id, item.to_id, item.type)
+            for item in self.book.links.values()
+            if until is None or self.book.linked_at[item.id] <= until
         }
 
     def latest(self) -> datetime:
@@ -244,14 +242,14 @@ class Base:
 
     def shown_in(self, fact_id: str) -> list[RunExposure]:
         """Return the closed runs of missions that had a fact in front of them."""
-        found = []
+        run_exposures = []
         for slot in self._shown.get(fact_id, []):
             run = self._ledger[slot].run
             if run.kind != "mission":
                 continue
-            named = f"{run.namespace}/{run.mission}" if run.mission else run.run_id
-            found.append(RunExposure(run.run_id, named, run.outcome or ""))
-        return found
+            message = f"{run.namespace}/{run.mission}" if run.mission else run.run_id
+            run_exposures.append(RunExposure(run.run_id, message, run.outcome or ""))
+        return run_exposures
 
     def _slot(self, key: RunKey) -> Slot | None:
         realm = self._scopes.get(key.realm)
@@ -266,14 +264,33 @@ class Base:
         entry = self._entry(RunKey(new.realm, new.receipt.run)) if new.receipt.run else None
         return entry and entry.run
 
-    def name_all(
-        self, facts: Sequence[NewFact], stored: Sequence[Remembered]
-    ) -> tuple[Remembered, ...]:
-        """Give facts that were just stored their names."""
-        raise NotImplementedError
+    def names_of(self, fact_id: str) -> list[tuple[str, str, str]]:
+        """Return scope, namespace and value of each name of a fact."""
+        return sorted(key for key, holder in self._names.items() if holder == fact_id)
 
-    def rename(self, old_id: str, new_id: str) -> None:
-        """Let a fact's names go on to its successor."""
+    def named_fact(self, key: tuple[str, str, str]) -> str | None:
+        """Return the fact with a name."""
+        return self._names.get(key)
+
+    def set_name(self, key: tuple[str, str, str], fact_id: str | None) -> None:
+        """Give a name to a fact, or free it."""
+        if fact_id is None:
+            self._names.pop(key, None)
+        elif self.row(fact_id):
+            self._names[key] = fact_id
+
+    def last_number(self, scope: str, namespace: str, prefix: str) -> int:
+        """Return the last number of a sequence."""
+        return self._sequences.get((scope, namespace, prefix), 0)
+
+    def take_number(self, scope: str, namespace: str, prefix: str, last: int) -> None:
+        """Keep the last number of a sequence."""
+        self._sequences[(scope, namespace, prefix)] = last
+
+    def versions_of(self, fact_id: str) -> set[str]:
+        """Return the ids of all versions of a fact."""
+        root = self.book.roots.get(fact_id, fact_id)
+        return {root, fact_id, *(each for each, first in self.book.roots.items() if first == root)}
 
     def _scope(self, path: str) -> StoredScope:
         for each in lineage(path):
@@ -288,8 +305,8 @@ class Base:
         ]
 
     def _paths(self, view: View, named: tuple[str, ...] | None) -> set[str]:
-        found = {scope.path for scope in self._seen(view, named)}
-        return found | {path for path in lineage(view.home) if named is None or path in named}
+        paths = {scope.path for scope in self._seen(view, named)}
+        return paths | {path for path in lineage(view.home) if named is None or path in named}
 
     def _fact(self, fact_id: str) -> Fact:
         row = self.row(fact_id)

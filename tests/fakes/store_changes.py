@@ -35,14 +35,14 @@ class Watched(Base):
 
     def changes(self, after_position: int, view: View, *, limit: int) -> ChangePage:
         self._check()
-        found: list[ChangeRecord] = []
+        change_records: list[ChangeRecord] = []
         for event in self.book.log[after_position:]:
             change = self._change(event, view)
             if change:
-                found.append(change)
-            if len(found) == limit:
-                return ChangePage(tuple(found), event.seq)
-        return ChangePage(tuple(found), len(self.book.log))
+                change_records.append(change)
+            if len(change_records) == limit:
+                return ChangePage(tuple(change_records), event.seq)
+        return ChangePage(tuple(change_records), len(self.book.log))
 
     def _is_shown(self, part: Mapping[str, Any], view: View) -> bool:
         row = self.row(part["fact"]) if "fact" in part else None
@@ -53,17 +53,17 @@ class Watched(Base):
         if scope is None or not view.can_read(scope):
             return None
         facts: list[str] = []
-        made: list[str] = []
+        created: list[str] = []
         for part in event.remaining_parts():
             ends = [part[end] for end in _ENDS if end in part]
             if all(self.visible(end, view) for end in ends) and self._is_shown(part, view):
                 facts += [*([part["fact"]] if "fact" in part else []), *ends]
-                made += [part["id"]] if event.type.startswith("link.") else []
+                created += [part["id"]] if event.type.startswith("link.") else []
         if not facts:
             return None
         return ChangeRecord(
             event.seq, event.type, scope, event.actor, times.from_us(event.at),
-            tuple(dict.fromkeys(facts)), tuple(made),
+            tuple(dict.fromkeys(facts)), tuple(created),
         )  # fmt: skip
 
     def audit(
@@ -76,10 +76,10 @@ class Watched(Base):
             at = times.from_us(event.at)
             if scope and any(reach.covers(scope) for reach in scope_ranges):
                 facts = [part["fact"] for part in event.remaining_parts() if "fact" in part]
-                used = [part["used"] for part in event.remaining_parts() if "used" in part]
-                places = {each: self._scope_of(each) for each in used}
+                usages = [part["used"] for part in event.remaining_parts() if "used" in part]
+                locations = {item: self._scope_of(item) for item in usages}
                 facts += [
-                    e for e, own in places.items() if any(r.covers(own) for r in scope_ranges)
+                    e for e, own in locations.items() if any(r.covers(own) for r in scope_ranges)
                 ]
                 entry = AuditEntry(
                     at=at, actor=event.actor, action=event.type, scope=scope,
@@ -96,7 +96,7 @@ class Watched(Base):
                     on_behalf_of=receipt.principal if receipt.acted_by else None,
                 )  # fmt: skip
                 acts.append((receipt.known_at, 1, entry))
-        acts.sort(key=lambda each: each[:2], reverse=True)
+        acts.sort(key=lambda item: item[:2], reverse=True)
         start = cursor.event if cursor else 0
         entries = tuple(entry for _, _, entry in acts[start : start + limit])
         more = len(acts) > start + limit

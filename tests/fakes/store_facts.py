@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -19,8 +20,8 @@ from knowledge_service.domain.access_control import (
     View,
     nearest_first,
 )
-from knowledge_service.domain.facts import NewFact
-from knowledge_service.fact_operations import dry_run, lifecycle, remember
+from knowledge_service.domain.facts import NewFact, contains_text
+from knowledge_service.fact_transactions import corrections, dry_run, names, store_fact
 from knowledge_service.ports import (
     ActionContext,
     Actor,
@@ -50,21 +51,25 @@ class Facts(Base):
         idempotency_key: IdempotencyKey | None = None,
     ) -> tuple[Remembered, ...]:
         def work() -> tuple[Remembered, ...]:
-            stored = [remember.remember_fact(MemoryUnitOfWork(self), fact, actor) for fact in facts]
-            return self.name_all(facts, stored)
+            return self._store_all(facts, actor)
 
         return self._once(idempotency_key, work)
 
     def rehearse(self, facts: Sequence[NewFact], *, actor: Actor) -> tuple[Remembered, ...]:
         def work(_: None) -> tuple[Remembered, ...]:
-            stored = [remember.remember_fact(MemoryUnitOfWork(self), fact, actor) for fact in facts]
-            return self.name_all(facts, stored)
+            return self._store_all(facts, actor)
 
         try:
             return self._once(None, lambda: dry_run.roll_back_after(work)(None))
-        except dry_run.DryRunRollback as done:
-            found: tuple[Remembered, ...] = done.answer
-            return found
+        except dry_run.DryRunRollback as result:
+            answer: tuple[Remembered, ...] = result.answer
+            return answer
+
+    def _store_all(self, facts: Sequence[NewFact], actor: Actor) -> tuple[Remembered, ...]:
+        stored = [
+            store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor) for fact in facts
+        ]
+        return names.assign_aliases_separately(MemoryUnitOfWork(self), facts, stored, actor)
 
     async def remembered(
         self,
@@ -81,26 +86,43 @@ class Facts(Base):
         then = self.book.then(row.fact, known_at) if row else None
         if row is None or then is None:
             return None
-        is_seen = all(view.can_read_fact(each.scope, each.review) for each in (row.fact, then))
+        is_seen = all(view.can_read_fact(item.scope, item.review) for item in (row.fact, then))
         return then if is_seen else None
+
+    def current_version(self, fact_id: str, view: View) -> Fact | None:
+        self._check()
+        versions = (self.fact(each, view) for each in self.versions_of(fact_id))
+        return next((fact for fact in versions if fact and fact.lifecycle == "live"), None)
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         self._check()
-        known = (
+        known_value = (
             self.book.then(row.fact, listing.known_at)
             for scope in self._seen(listing.view, listing.scopes)
             for row in scope.rows
             if self.visible(row.fact.id, listing.view)
         )
-        found = [
+        facts = [
             fact
-            for fact in known
+            for fact in known_value
             if fact
             and listing.view.can_read_fact(fact.scope, fact.review)
             and _wanted(fact, listing)
+            and (listing.about is None or fact.about in self.versions_of(listing.about))
+            and self._is_named_and_linked(fact, listing)
         ]
-        found.sort(key=lambda fact: fact.id, reverse=True)
-        return tuple(found[: listing.limit])
+        if listing.about is None:
+            facts.sort(key=lambda fact: fact.id, reverse=True)
+        else:
+            facts.sort(key=_place)
+        return tuple(facts[: listing.limit])
+
+    def _is_named_and_linked(self, fact: Fact, listing: Listing) -> bool:
+        namespaces = {n for (_, n, _), held in self._names.items() if held == fact.id}
+        links = self.links_of(fact.id, listing.view) if listing.is_unlinked else []
+        return listing.alias_namespace in (None, *namespaces) and not any(
+            link.closed_at is None for link in links
+        )
 
     def correct(
         self,
@@ -114,7 +136,7 @@ class Facts(Base):
         order = ActionContext(actor, reason, idempotency_key)
         return self._once(
             idempotency_key,
-            lambda: lifecycle.correct(MemoryUnitOfWork(self), fact_id, replacement, order),
+            lambda: corrections.correct_fact(MemoryUnitOfWork(self), fact_id, replacement, order),
         )
 
     def ranker(self) -> str:
@@ -124,7 +146,7 @@ class Facts(Base):
         self._check()
         snapshot = self._snapshot(search)
         by_number = {row.number: row.fact for rows in snapshot.scopes.values() for row in rows}
-        query = SearchQuery(search.query, search.limit, search.filters, search.now)
+        query = SearchQuery(search.query, search.limit, search.filters, search.now, search.synonyms)
         retrieval = pipeline.retrieve(snapshot, query, self.ranker_config)
         hits = []
         for each in retrieval.results:
@@ -139,8 +161,8 @@ class Facts(Base):
         return SearchResult(tuple(hits), scopes, explanations)
 
     def _snapshot(self, search: Search) -> MemorySnapshot:
-        seen = sorted(self._seen(search.view, search.scopes), key=lambda scope: scope.path)
-        number_of = {row.fact.id: row.number for scope in seen for row in scope.rows}
+        observed = sorted(self._seen(search.view, search.scopes), key=lambda scope: scope.path)
+        number_of = {row.fact.id: row.number for scope in observed for row in scope.rows}
         links = [
             (number_of[a], number_of[b])
             for a, b, kind in self.links_live_at(search.filters.known_at)
@@ -148,10 +170,10 @@ class Facts(Base):
             if a in number_of and b in number_of
         ]
         return MemorySnapshot(
-            {number: scope.path for number, scope in enumerate(seen)},
+            {number: scope.path for number, scope in enumerate(observed)},
             {
                 number: self._then(scope, search.filters.known_at)
-                for number, scope in enumerate(seen)
+                for number, scope in enumerate(observed)
             },
             links,
         )
@@ -162,14 +184,16 @@ class Facts(Base):
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
         self._check()
-        found: list[Fact] = []
+        matching_facts: list[Fact] = []
         scopes = {scope.path: scope for scope in self._seen(search.view, search.scopes)}
         for path in nearest_first(scopes):
             rows = self._then(scopes[path], search.filters.known_at)
             live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
-            found += [fact for fact in live if recall_filters.is_match(fact, search.filters)]
-        return tuple(found[: search.limit])
+            matching_facts += [
+                fact for fact in live if recall_filters.is_match(fact, search.filters)
+            ]
+        return tuple(matching_facts[: search.limit])
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         self._check()
@@ -212,18 +236,30 @@ class Facts(Base):
 
 
 def _wanted(fact: Fact, listing: Listing) -> bool:
-    tag = kais_facts.normal_tag(listing.tag) if listing.tag else None
+    tag = kais_facts.normalize_tag(listing.tag) if listing.tag else None
     return (
         listing.kind in (None, fact.kind)
         and listing.lifecycle in (None, fact.lifecycle)
         and listing.review in (None, fact.review)
         and listing.source in (None, fact.source.type)
         and (listing.before_id is None or fact.id < listing.before_id)
-        and (tag is None or tag in {kais_facts.normal_tag(t) for t in fact.tags})
+        and (tag is None or tag in {kais_facts.normalize_tag(t) for t in fact.tags})
         and (listing.valid_at is None or _held(fact, listing.valid_at))
+        and listing.schema in (None, fact.schema_)
+        and listing.subject in (None, fact.subject)
+        and (listing.contains is None or contains_text(fact, listing.contains))
+        and (listing.after_position is None or _place(fact) > _place_of(*listing.after_position))
     )
 
 
+def _place(fact: Fact) -> tuple[float, str]:
+    return _place_of(fact.position, fact.id)
+
+
+def _place_of(position: int | None, fact_id: str) -> tuple[float, str]:
+    return (math.inf if position is None else position, fact_id)
+
+
 def _held(fact: Fact, at: datetime) -> bool:
-    begun = (fact.valid_from or fact.recorded_at) <= at
-    return begun and (fact.valid_until is None or at < fact.valid_until)
+    started = (fact.valid_from or fact.recorded_at) <= at
+    return started and (fact.valid_until is None or at < fact.valid_until)

@@ -40,27 +40,27 @@ class Links(Base):
                 if not self.visible(end, view):
                     raise NotFound(f"fact {end} does not exist or is not visible to you")
             key = (new.from_id, new.to_id, new.type)
-            live = [each for each in self._links_now() if (each.from_, each.to, each.type) == key]
+            live = [item for item in self._links_now() if (item.from_, item.to, item.type) == key]
             if live:
                 return Linked(status="exists", link=live[0])
             uow = MemoryUnitOfWork(self)
-            said = {
+            record = {
                 "id": uow.new_id(), "from": new.from_id, "to": new.to_id, "type": new.type,
                 "weight": new.weight, "data": new.data, "valid_from": times.to_us(new.valid_from),
                 "valid_until": times.to_us(new.valid_until),
             }  # fmt: skip
-            uow.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[said])
-            made = next(each for each in self._links_now() if each.id == said["id"])
-            return Linked(status="created", link=made)
+            uow.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[record])
+            created_link = next(item for item in self._links_now() if item.id == record["id"])
+            return Linked(status="created", link=created_link)
 
         return self._once(idempotency_key, work)
 
     def unlink(self, from_id: str, to_id: str, kind: str, *, actor: Actor) -> bool:
         with self._lock:
             self._check()
-            for each in self._links_now():
-                if (each.from_, each.to, each.type) == (from_id, to_id, kind):
-                    said = {"id": each.id, "from": from_id, "to": to_id}
+            for link in self._links_now():
+                if (link.from_, link.to, link.type) == (from_id, to_id, kind):
+                    said = {"id": link.id, "from": from_id, "to": to_id}
                     scope = self._scope_of(from_id)
                     MemoryUnitOfWork(self).record(
                         "link.closed", scope=scope, actor=actor, parts=[said]
@@ -70,26 +70,46 @@ class Links(Base):
 
     def links_of(self, fact_id: str, view: View) -> list[Link]:
         """Return live and closed links whose ends are both seen, the newest first."""
-        found = [
-            each
-            for each in self._every_link()
-            if fact_id in (each.from_, each.to)
-            and self.visible(each.from_, view)
-            and self.visible(each.to, view)
+        links = [
+            link
+            for link in self._every_link()
+            if fact_id in (link.from_, link.to)
+            and self.visible(link.from_, view)
+            and self.visible(link.to, view)
         ]
-        return sorted(found, key=lambda each: each.id, reverse=True)
+        return sorted(links, key=lambda link: link.id, reverse=True)
 
     def links(
         self, fact_id: str, view: View, *, types: Sequence[str], before_id: str | None, limit: int
     ) -> LinkPage:
         self._check()
-        found = [
+        matching_links = [
             each
             for each in self.links_of(fact_id, view)
             if (not types or each.type in types) and (before_id is None or each.id < before_id)
         ]
-        page = tuple(found[:limit])
-        return LinkPage(links=page, cursor=page[-1].id if len(found) > limit else None)
+        page = tuple(matching_links[:limit])
+        return LinkPage(links=page, cursor=page[-1].id if len(matching_links) > limit else None)
+
+    def links_among(self, fact_ids: Sequence[str], view: View) -> tuple[Link, ...]:
+        self._check()
+        visible = {each for each in fact_ids if self.visible(each, view)}
+        links = [each for each in self._links_now() if {each.from_, each.to} <= visible]
+        return tuple(sorted(links, key=lambda each: each.id))
+
+    def links_from(
+        self, fact_ids: Sequence[str], view: View, *, to_kind: str, limit: int
+    ) -> tuple[Link, ...]:
+        self._check()
+        links = [
+            each
+            for each in self._links_now()
+            if each.from_ in fact_ids
+            and self.visible(each.from_, view)
+            and self._walkable(each.to, view)
+            and self._fact(each.to).kind == to_kind
+        ]
+        return tuple(sorted(links, key=lambda each: each.id)[:limit])
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         self._check()
@@ -100,13 +120,13 @@ class Links(Base):
             and self._walkable(each.from_, view)
             and self._walkable(each.to, view)
         ]
-        seen, level = {query.fact_id}, [query.fact_id]
+        observed, level = {query.fact_id}, [query.fact_id]
         order: list[tuple[int, str]] = []
         for depth in range(1, query.depth + 1):
             ends = {each.to for each in live if each.from_ in level}
             ends |= {each.from_ for each in live if each.to in level}
-            level = sorted(ends - seen)
-            seen |= set(level)
+            level = sorted(ends - observed)
+            observed |= set(level)
             order += [(depth, each) for each in level]
         chosen = order[: query.limit]
         among = {query.fact_id, *(fact for _, fact in chosen)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from knowledge_client.models import (
+    ActResult,
     ApprovalResult,
     ApproveIn,
     ErasureResult,
@@ -13,20 +15,24 @@ from knowledge_client.models import (
     History,
     HistoryEntry,
     PromotionResult,
+    Revised,
     UndoResult,
 )
-from knowledge_service.domain import retention, statistics
+from knowledge_service.domain import retention, run_statistics
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import (
+from knowledge_service.fact_transactions import (
     archive,
+    corrections,
     erase,
-    lifecycle,
+    perform,
     promote,
     review,
+    revise,
     undo,
 )
-from knowledge_service.ports import ActionContext, NewReceipt, ReviewQuery
+from knowledge_service.ports import ActionContext, IdempotencyKey, NewReceipt, ReviewQuery
+from knowledge_service.ports.operations import StoreAct
 from tests.fakes.store_base import Base
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
@@ -38,18 +44,20 @@ class Lives(Base):
 
     def retract(self, fact_id: str, order: ActionContext) -> Fact:
         return self._once(
-            order.idempotency_key, lambda: lifecycle.retract(MemoryUnitOfWork(self), fact_id, order)
+            order.idempotency_key,
+            lambda: corrections.retract_fact(MemoryUnitOfWork(self), fact_id, order),
         )
 
     def restore(self, fact_id: str, order: ActionContext) -> Fact:
         return self._once(
-            order.idempotency_key, lambda: lifecycle.restore(MemoryUnitOfWork(self), fact_id, order)
+            order.idempotency_key,
+            lambda: corrections.restore_fact(MemoryUnitOfWork(self), fact_id, order),
         )
 
     def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
         return self._once(
             order.idempotency_key,
-            lambda: lifecycle.confirm(MemoryUnitOfWork(self), fact_id, order, session),
+            lambda: corrections.confirm_fact(MemoryUnitOfWork(self), fact_id, order, session),
         )
 
     def reject(self, fact_id: str, order: ActionContext) -> Fact:
@@ -76,6 +84,26 @@ class Lives(Base):
             lambda: undo.undo_last_operation(MemoryUnitOfWork(self), fact_id, order),
         )
 
+    def perform(self, acts: Sequence[StoreAct], order: ActionContext) -> tuple[ActResult, ...]:
+        return self._once(
+            order.idempotency_key,
+            lambda: perform.perform_acts(MemoryUnitOfWork(self), acts, order),
+        )
+
+    def revise(self, fact_id: str, changes: Mapping[str, Any], order: ActionContext) -> Revised:
+        return self._once(
+            order.idempotency_key,
+            lambda: revise.revise_fact(MemoryUnitOfWork(self), fact_id, changes, order),
+        )
+
+    def performed(self, idempotency_key: IdempotencyKey) -> tuple[ActResult, ...] | None:
+        self._check()
+        key = (idempotency_key.principal, idempotency_key.key)
+        if key not in self._answers:
+            return None
+        answer: tuple[ActResult, ...] = self._once(idempotency_key, tuple)
+        return answer
+
     def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
         return self._once(
             order.idempotency_key, lambda: erase.erase_fact(MemoryUnitOfWork(self), fact_id, order)
@@ -96,30 +124,30 @@ class Lives(Base):
         )
 
     def _entries(self, fact_id: str, view: View) -> list[HistoryEntry]:
-        found = []
+        result = []
         for event in self.book.log:
-            for said in event.remaining_parts():
-                others = [said[name] for name in _OTHERS if name in said]
-                if said.get("fact") == fact_id or fact_id in others:
-                    seen = tuple(o for o in others if o != fact_id and self.visible(o, view))
-                    if not seen and "fact" not in said and set(others) != {fact_id}:
+            for remaining_part in event.remaining_parts():
+                others = [remaining_part[name] for name in _OTHERS if name in remaining_part]
+                if remaining_part.get("fact") == fact_id or fact_id in others:
+                    observed = tuple(o for o in others if o != fact_id and self.visible(o, view))
+                    if not observed and "fact" not in remaining_part and set(others) != {fact_id}:
                         continue
-                    given: dict[str, Any] = said.get("set", {})
-                    found.append(
+                    value: dict[str, Any] = remaining_part.get("set", {})
+                    result.append(
                         HistoryEntry(
                             type=event.type,
                             actor=event.actor,
                             at=times.from_us(event.at),
-                            reason=said.get("reason") or given.get("closed_reason"),
-                            set=given,
-                            facts=seen,
+                            reason=remaining_part.get("reason") or value.get("closed_reason"),
+                            set=value,
+                            facts=observed,
                         )
                     )
-        return found
+        return result
 
     def review_queue(self, query: ReviewQuery) -> tuple[Fact, ...]:
         self._check()
-        found = [
+        facts = [
             row.fact
             for scope in self._scopes.values()
             if any(reach.covers(scope.path) for reach in query.scope_ranges)
@@ -128,8 +156,8 @@ class Lives(Base):
             and (row.fact.review == "draft" or row.fact.flags)
             and (query.before_id is None or row.fact.id < query.before_id)
         ]
-        found.sort(key=lambda fact: fact.id, reverse=True)
-        return tuple(found[: query.limit])
+        facts.sort(key=lambda fact: fact.id, reverse=True)
+        return tuple(facts[: query.limit])
 
     def delete_old_receipts(self, cutoff: datetime) -> int:
         with self._lock:
@@ -152,8 +180,8 @@ class Lives(Base):
             waiting, self._to_erase = self._to_erase, []
             for fact_id, path, actor in waiting:
                 uow = MemoryUnitOfWork(self)
-                gone = (fact_id, *erase.find_copies(uow, fact_id))
-                uow.erase(gone, actor=actor, reason=f"the scope {path} was deleted")
+                deleted_item = (fact_id, *erase.find_copies(uow, fact_id))
+                uow.erase(deleted_item, actor=actor, reason=f"the scope {path} was deleted")
             return len(waiting)
 
     def retain(self) -> int:
@@ -176,10 +204,10 @@ class Lives(Base):
             return count
 
     def _candidate(self, fact: Fact) -> retention.Candidate:
-        said = self.book.confirmations.get(fact.id, [])
-        since = max([fact.recorded_at, *(times.from_us(at) for _, at in said)])
-        used = self._fact_usage
-        named = {
+        output = self.book.confirmations.get(fact.id, [])
+        since = max([fact.recorded_at, *(times.from_us(at) for _, at in output)])
+        used_fact_usage = self._fact_usage
+        receipts = {
             fact_id
             for new in self._receipts.values()
             if self._is_open(new)
@@ -189,11 +217,11 @@ class Lives(Base):
             fact_id=fact.id,
             confidence=fact.confidence,
             since=since,
-            usefulness=statistics.usefulness(
-                used[(fact.id, "succeeded")], used[(fact.id, "failed")]
+            usefulness=run_statistics.usefulness(
+                used_fact_usage[(fact.id, "succeeded")], used_fact_usage[(fact.id, "failed")]
             ),
             expires_at=fact.expires_at,
             is_protected=fact.review == "approved"
-            or fact.id in named
-            or any(each.copy == fact.id for each in self.book.promotions.values()),
+            or fact.id in receipts
+            or any(promotion.copy == fact.id for promotion in self.book.promotions.values()),
         )

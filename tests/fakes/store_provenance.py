@@ -56,15 +56,15 @@ class Provenance(Links, Names):
             aliases=tuple(self._names_of(fact_id)),
             run=run,
             receipts=tuple(
-                each.receipt
-                for each in self._receipts.values()
+                receipt.receipt
+                for receipt in self._receipts.values()
                 if run
-                and self._run_of(each) == run
-                and each.receipt.known_at <= fact.recorded_at
-                and reader.can_read_receipt(each.observer, each.receipt.principal)
+                and self._run_of(receipt) == run
+                and receipt.receipt.known_at <= fact.recorded_at
+                and reader.can_read_receipt(receipt.observer, receipt.receipt.principal)
             ),
             derivation=tuple(chain),
-            origins=tuple(self._fact(each) for each in dict.fromkeys(x.to for x in chain)),
+            origins=tuple(self._fact(receipt) for receipt in dict.fromkeys(x.to for x in chain)),
             promotions=tuple(self._promoted(fact_id, view)),
             corrections=tuple(self._corrections(fact, view)),
             confirmations=tuple(
@@ -79,22 +79,22 @@ class Provenance(Links, Names):
             return None
         recalls = [
             RecallExposure(
-                receipt=each.receipt.id, principal=each.receipt.principal, scope=each.observer,
-                run=each.receipt.run, at=each.receipt.known_at,
+                receipt=item.receipt.id, principal=item.receipt.principal, scope=item.observer,
+                run=item.receipt.run, at=item.receipt.known_at,
             )
-            for each in reversed(self._receipts.values())
-            if fact_id in each.receipt.facts
-            and reader.can_read_receipt(each.observer, each.receipt.principal)
+            for item in reversed(self._receipts.values())
+            if fact_id in item.receipt.facts
+            and reader.can_read_receipt(item.observer, item.receipt.principal)
         ]  # fmt: skip
         return Impact(
             fact=fact_id,
             recalls=tuple(recalls[:limit]),
-            runs=tuple(dict.fromkeys(each.run for each in recalls if each.run)),
+            runs=tuple(dict.fromkeys(item.run for item in recalls if item.run)),
             derived=tuple(self._derived(fact_id, reader.view)),
             copies=tuple(
-                each.copy_
-                for each in self._promoted(fact_id, reader.view)
-                if each.origin == fact_id
+                item.copy_
+                for item in self._promoted(fact_id, reader.view)
+                if item.origin == fact_id
             ),
             usage=self._usage_of(fact_id, reader.view),
             truncated=len(recalls) > limit,
@@ -113,9 +113,9 @@ class Provenance(Links, Names):
             for use in uses:
                 self._used(use.fact_id, observer, use.kind, use.count)
             for kind in dict.fromkeys(use.kind for use in uses):
-                said = [{"used": u.fact_id, "count": u.count} for u in uses if u.kind == kind]
+                messages = [{"used": u.fact_id, "count": u.count} for u in uses if u.kind == kind]
                 MemoryUnitOfWork(self).record(
-                    f"usage.{kind}", scope=observer, actor=Actor(actor, "agent"), parts=said
+                    f"usage.{kind}", scope=observer, actor=Actor(actor, "agent"), parts=messages
                 )
             return sum(use.count for use in uses)
 
@@ -127,34 +127,36 @@ class Provenance(Links, Names):
         self._by_observer[(fact_id, observer, kind)] += count
 
     def _usage_of(self, fact_id: str, view: View) -> dict[Any, UsageCount]:
-        found: dict[Any, UsageCount] = {}
-        for (used, observer, kind), count in sorted(self._by_observer.items()):
-            if used == fact_id and view.can_read(observer) and count:
-                before = found[kind].count if kind in found else 0
-                found[kind] = UsageCount(count=count + before, last_at=times.from_us(0))
-        return found
+        usage_counts: dict[Any, UsageCount] = {}
+        for (usage, observer, kind), count in sorted(self._by_observer.items()):
+            if usage == fact_id and view.can_read(observer) and count:
+                initial_state = usage_counts[kind].count if kind in usage_counts else 0
+                usage_counts[kind] = UsageCount(
+                    count=count + initial_state, last_at=times.from_us(0)
+                )
+        return usage_counts
 
     def _derivation(self, fact_id: str, view: View) -> Iterator[Link]:
-        seen, level = {fact_id}, [fact_id]
+        observed, level = {fact_id}, [fact_id]
         while level:
-            found = [
-                each
-                for each in self._links_now()
-                if each.from_ in level and each.type in _DERIVING and self.visible(each.to, view)
+            links = [
+                link
+                for link in self._links_now()
+                if link.from_ in level and link.type in _DERIVING and self.visible(link.to, view)
             ]
-            yield from sorted(found, key=lambda each: each.id)
-            level = [each.to for each in found if each.to not in seen]
-            seen |= set(level)
+            yield from sorted(links, key=lambda link: link.id)
+            level = [link.to for link in links if link.to not in observed]
+            observed |= set(level)
 
     def _derived(self, fact_id: str, view: View) -> Iterator[str]:
         seen, level = {fact_id}, [fact_id]
         while level:
             level = sorted(
                 {
-                    each.from_
-                    for each in self._links_now()
-                    if each.to in level and each.type in _DERIVING[:2]
-                    if self.visible(each.from_, view)
+                    link.from_
+                    for link in self._links_now()
+                    if link.to in level and link.type in _DERIVING[:2]
+                    if self.visible(link.from_, view)
                 }
                 - seen
             )

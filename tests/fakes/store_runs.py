@@ -17,13 +17,13 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
-from knowledge_service.domain import redaction, run_merge, statistics
+from knowledge_service.domain import redaction, run_reports, run_statistics
 from knowledge_service.domain.access_control import (
     View,
     realm_of,
 )
 from knowledge_service.domain.facts import NewFact, canonical
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import (
     Conflict,
     NotFound,
@@ -31,7 +31,7 @@ from knowledge_service.errors import (
     QuotaExceeded,
     RunOutcomeConflict,
 )
-from knowledge_service.fact_operations import promote, remember
+from knowledge_service.fact_transactions import promote, store_fact
 from knowledge_service.ports import (
     Actor,
     IdempotencyKey,
@@ -54,8 +54,8 @@ class Runs(Facts):
             entry = self._ledger.get(slot)
             old = entry.run if entry else None
             try:
-                merged = run_merge.merge_run(run_id, old, run, self._now())
-            except run_merge.RunMismatch as exc:
+                merged = run_reports.merge_run(run_id, old, run, self._now())
+            except run_reports.RunMismatch as exc:
                 if exc.field == "outcome":
                     raise RunOutcomeConflict(
                         f"run {run_id} is closed with outcome {exc.recorded};"
@@ -85,19 +85,19 @@ class Runs(Facts):
         if run.outcome is None or entry.is_credited:
             return
         entry.is_credited = True
-        kind = run_merge.usage_kind_of_outcome(run, actor.type)
+        kind = run_reports.usage_kind_of_outcome(run, actor.type)
         if kind is None:
             return
-        seen: set[tuple[str, str]] = set()
+        observed: set[tuple[str, str]] = set()
         for new in self._receipts.values():
             if self._run_of(new) is run:
                 for fact_id in new.receipt.facts:
                     row = self.row(fact_id)
-                    is_other = row and not run_merge.is_own(run.run_id, row.fact)
-                    if row and is_other and (fact_id, new.observer) not in seen:
-                        seen.add((fact_id, new.observer))
-                        shown = self._shown.setdefault(fact_id, [])
-                        shown += [] if slot in shown else [slot]
+                    is_other = row and not run_reports.is_own(run.run_id, row.fact)
+                    if row and is_other and (fact_id, new.observer) not in observed:
+                        observed.add((fact_id, new.observer))
+                        rows = self._shown.setdefault(fact_id, [])
+                        rows += [] if slot in rows else [slot]
                         self._usage[(row.fact.scope, new.observer, kind)] += 1
                         self._fact_usage[(fact_id, kind)] += 1
                         self._by_observer[(fact_id, new.observer, kind)] += 1
@@ -116,23 +116,23 @@ class Runs(Facts):
 
     def runs_named(self, run_id: str, view: View) -> tuple[Run, ...]:
         self._check()
-        found = [run for run in self._current_runs() if run.run_id == run_id]
-        found.sort(key=lambda run: run.scope)
-        return tuple(run for run in found if view.can_read(run.scope))
+        runs = [run for run in self._current_runs() if run.run_id == run_id]
+        runs.sort(key=lambda run: run.scope)
+        return tuple(run for run in runs if view.can_read(run.scope))
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         self._check()
-        before = self._entry(listing.before_run) if listing.before_run else None
-        found = [
+        initial_entry = self._entry(listing.before_run) if listing.before_run else None
+        current_runs = [
             run
             for run in self._current_runs()
             if listing.view.can_read(run.scope)
             and listing.namespace in (None, run.namespace)
             and listing.blueprint in (None, run.blueprint)
-            and (before is None or _place(run) < _place(before.run))
+            and (initial_entry is None or _place(run) < _place(initial_entry.run))
         ]
-        found.sort(key=_place, reverse=True)
-        return tuple(found[: listing.limit])
+        current_runs.sort(key=_place, reverse=True)
+        return tuple(current_runs[: listing.limit])
 
     def add_episodes(
         self,
@@ -186,11 +186,11 @@ class Runs(Facts):
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         self._check()
         rows = [
-            statistics.LedgerRow(
+            run_statistics.LedgerRow(
                 run.revision,
                 run.outcome,
                 entry.last_at,
-                run_merge.duration_s(run),
+                run_reports.duration_s(run),
                 run.cost,
                 run.parameters or {},
             )
@@ -199,21 +199,21 @@ class Runs(Facts):
             if (run.namespace, run.blueprint) == (name.namespace, name.name)
             and view.can_read(run.scope)
         ]
-        return statistics.parameter_stats(rows)
+        return run_statistics.parameter_stats(rows)
 
     def blueprint_stats(
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
         self._check()
         return tuple(
-            statistics.blueprint_stats(
+            run_statistics.blueprint_stats(
                 name,
                 [
-                    statistics.LedgerRow(
+                    run_statistics.LedgerRow(
                         run.revision,
                         run.outcome,
                         entry.last_at,
-                        run_merge.duration_s(run),
+                        run_reports.duration_s(run),
                         run.cost,
                     )
                     for entry in self._current()
@@ -248,12 +248,12 @@ class Runs(Facts):
 
     def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         self._check()
-        found = [
-            (run_merge.key_of(entry.run), entry.extraction)
+        results = [
+            (run_reports.key_of(entry.run), entry.extraction)
             for entry in self._current()
             if entry.extraction and entry.extraction.state in ("pending", "running")
         ]
-        return tuple(found[:limit])
+        return tuple(results[:limit])
 
     def _extracting(self, key: RunKey) -> tuple[Entry, Extraction]:
         self._check()
@@ -264,11 +264,11 @@ class Runs(Facts):
 
     def begin_extraction(self, key: RunKey) -> Extraction:
         with self._lock:
-            entry, found = self._extracting(key)
-            if found.state in ("pending", "running"):
-                update = {"state": "running", "attempts": found.attempts + 1}
-                entry.extraction = found = found.model_copy(update=update)
-            return found
+            entry, extraction = self._extracting(key)
+            if extraction.state in ("pending", "running"):
+                update = {"state": "running", "attempts": extraction.attempts + 1}
+                entry.extraction = extraction = extraction.model_copy(update=update)
+            return extraction
 
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         self._check()
@@ -288,25 +288,25 @@ class Runs(Facts):
         self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
     ) -> Extraction:
         with self._lock:
-            entry, found = self._extracting(key)
-            if found.state == "done":
-                return found
+            entry, matching_extraction = self._extracting(key)
+            if matching_extraction.state == "done":
+                return matching_extraction
             stored: list[str] = []
-            left_out: Counter[str] = Counter()
+            counts: Counter[str] = Counter()
             for fact in facts:
                 try:
                     fact_id = self._extracted(fact, actor)
                 except PreviouslyRetracted:
-                    left_out["retracted in this scope before"] += 1
+                    counts["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
-                    left_out[exc.detail] += 1
+                    counts[exc.detail] += 1
                 else:
                     stored += [fact_id] if fact_id not in stored else []
-            notes = [f"{count} left out: {why}" for why, count in left_out.items()]
+            notes = [f"{count} left out: {why}" for why, count in counts.items()]
             reason = "; ".join([*([reason] if reason else []), *notes]) or None
             update = {"state": "done", "facts": tuple(stored), "reason": reason}
-            entry.extraction = found = found.model_copy(update=update)
-            return found
+            entry.extraction = matching_extraction = matching_extraction.model_copy(update=update)
+            return matching_extraction
 
     def _extracted(self, fact: NewFact, actor: Actor) -> str:
         rows = [
@@ -314,20 +314,20 @@ class Runs(Facts):
             for row in self._scope(fact.scope).rows
             if fact.key_hash and row.key_hash == fact.key_hash
         ]
-        live = next((each for each in rows if each.lifecycle == "live"), None)
+        live = next((item for item in rows if item.lifecycle == "live"), None)
         if live:
-            remember.confirm_equal(MemoryUnitOfWork(self), live, fact, actor)
+            store_fact.confirm_equal(MemoryUnitOfWork(self), live, fact, actor)
             return live.id
-        if any(each.lifecycle == "retracted" for each in rows):
+        if any(item.lifecycle == "retracted" for item in rows):
             raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
-        return remember.remember_fact(MemoryUnitOfWork(self), fact, actor).fact_id
+        return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor).fact_id
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:
-            entry, found = self._extracting(key)
+            entry, result = self._extracting(key)
             update = {"state": "pending" if retry else "failed", "reason": reason}
-            entry.extraction = found = found.model_copy(update=update)
-            return found
+            entry.extraction = result = result.model_copy(update=update)
+            return result
 
 
 def _place(run: Run) -> tuple[datetime, str, str]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from knowledge_client.models import Fact, ScopeConfig
+from knowledge_client.models import Alias, Fact, ScopeConfig
 from knowledge_service.domain import capacity, fact_fields
 from knowledge_service.domain.fact_fields import LISTS, STORED_FIELDS
 from knowledge_service.domain.facts import NewFact, canonical
 from knowledge_service.event_log import fact_events, times
-from knowledge_service.event_log.events import Event
-from knowledge_service.fact_operations.unit_of_work import (
+from knowledge_service.event_log.events import Event, is_reference
+from knowledge_service.fact_transactions.unit_of_work import (
     ActivePromotion,
     Closer,
     Confirmation,
@@ -63,6 +63,7 @@ class Book:
     links: dict[str, LiveLink] = field(default_factory=dict)
     closed_links: dict[str, LiveLink] = field(default_factory=dict)
     linked_at: dict[str, int] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
     promotions: dict[str, ActivePromotion] = field(default_factory=dict)
     undone_promotions: dict[str, ActivePromotion] = field(default_factory=dict)
     confirmations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -81,16 +82,17 @@ class Book:
 
 
 class MemoryUnitOfWork:
-    """The `FactUnitOfWork` of `fact_operations` over a fake store; one for each write."""
+    """The `FactUnitOfWork` of `fact_transactions` over a fake store; one for each write."""
 
     def __init__(self, store: Base) -> None:
         self._store = store
         self._book = store.book
         self._op: int | None = None
+        self._acts: int | None = None
         self.at_us = times.to_us(store.moment())
 
-    def begin(self) -> None:
-        self._op = None
+    def begin(self, *, acts: int | None = None) -> None:
+        self._op, self._acts = None, acts
 
     def new_id(self) -> str:
         return self._store.make_id(times.from_us(self.at_us))
@@ -107,17 +109,17 @@ class MemoryUnitOfWork:
 
     def decision(self, scope: str, content_hash: bytes) -> Decision | None:
         equal = [row.fact for row in self._store.rows(scope) if row.content_hash == content_hash]
-        found = [each for each in map(self._decision, equal) if each]
-        return max(found, key=lambda each: each.fact.id, default=None)
+        decisions = [item for item in map(self._decision, equal) if item]
+        return max(decisions, key=lambda item: item.fact.id, default=None)
 
     def _decision(self, fact: Fact) -> Decision | None:
         if fact.review == "rejected":
             return Decision(fact, "rejected")
-        standing = {each.seq for each in self._book.touches[fact.id] if not each.undone}
+        seqs = {touch.seq for touch in self._book.touches[fact.id] if not touch.undone}
         is_edited = fact.lifecycle == "superseded" and any(
             part.get("fact") == fact.id and "edits" in part
             for event in self._book.log
-            if event.seq in standing and event.type == "fact.reviewed"
+            if event.seq in seqs and event.type == "fact.reviewed"
             for part in event.remaining_parts()
         )
         if is_edited:
@@ -129,8 +131,8 @@ class MemoryUnitOfWork:
             if event.type in {"fact.closed", "fact.archived", "fact.undone"}:
                 for part in event.remaining_parts():
                     if part.get("fact") == fact_id and closes(part):
-                        given = "system" if event.type == "fact.archived" else None
-                        return Closer(event.actor, part.get("actor_type", given))
+                        text = "system" if event.type == "fact.archived" else None
+                        return Closer(event.actor, part.get("actor_type", text))
         return None
 
     def facts_by_key(self, scope: str, key_hash: bytes) -> Sequence[Fact]:
@@ -141,28 +143,41 @@ class MemoryUnitOfWork:
         ]
 
     def links(self, fact_id: str) -> Sequence[LiveLink]:
-        return [each for each in self._book.links.values() if fact_id in (each.from_id, each.to_id)]
+        return [link for link in self._book.links.values() if fact_id in (link.from_id, link.to_id)]
+
+    def live_link(self, from_id: str, to_id: str, kind: str) -> LiveLink | None:
+        key = (from_id, to_id, kind)
+        links = self._book.links.values()
+        return next((link for link in links if (link.from_id, link.to_id, link.type) == key), None)
+
+    def is_link_live(self, link_id: str) -> bool:
+        return link_id in self._book.links
+
+    def root(self, fact_id: str) -> str:
+        return self._book.roots.get(fact_id, fact_id)
 
     def promotions(self, fact_id: str) -> Sequence[ActivePromotion]:
-        every = self._book.promotions.values()
-        return [each for each in every if fact_id in (each.origin, each.copy)]
+        dict_values = self._book.promotions.values()
+        return [
+            promotion for promotion in dict_values if fact_id in (promotion.origin, promotion.copy)
+        ]
 
     def copies(self, fact_id: str) -> Sequence[str]:
         book = self._book
-        every = (*book.promotions.values(), *book.undone_promotions.values())
-        copies = [self.fact(each.copy) for each in every if each.origin == fact_id]
+        promotions = (*book.promotions.values(), *book.undone_promotions.values())
+        copies = [self.fact(each.copy) for each in promotions if each.origin == fact_id]
         return sorted({each.id for each in copies if each and each.source.type == "promoted"})
 
     def confirmations(self, fact_id: str) -> Sequence[Confirmation]:
         seqs = {seq for seq, _ in self._book.confirmations.get(fact_id, [])}
-        said = [
+        reported_confirmations = [
             Confirmation(event.actor, part.get("session"))
             for event in self._book.log
             if event.seq in seqs
             for part in event.remaining_parts()
             if part.get("fact") == fact_id
         ]
-        return list(dict.fromkeys(said))
+        return list(dict.fromkeys(reported_confirmations))
 
     def config(self, scope: str) -> ScopeConfig:
         return self._store.declared(scope) or ScopeConfig()
@@ -175,7 +190,7 @@ class MemoryUnitOfWork:
     ) -> None:
         event = self._append(kind, actor, parts)
         for part in event.remaining_parts():
-            self._apply(event, part)
+            self._apply(event, part, scope)
         if kind.startswith("fact."):
             self._store.wrote(scope, times.from_us(event.at))
         else:
@@ -187,7 +202,10 @@ class MemoryUnitOfWork:
         event = self._append("fact.recorded", actor, [{"fact": fact_id, **payload_additions}])
         now = times.from_us(event.at)
         closed = payload_additions.get("lifecycle", "live") != "live"
-        values = {each.attribute: getattr(new, each.name) for each in STORED_FIELDS}
+        values = {
+            stored_field.attribute: getattr(new, stored_field.name)
+            for stored_field in STORED_FIELDS
+        }
         if "valid_until" in payload_additions:
             values["valid_until"] = times.from_us(payload_additions["valid_until"])
         fact = Fact(
@@ -201,6 +219,8 @@ class MemoryUnitOfWork:
         )
         self._store.add_row(fact, new.content_hash, new.key_hash, analyser.terms(new.rendering))
         self._book.changed_at[fact_id] = event.at
+        if "root" in payload_additions:
+            self._book.roots[fact_id] = payload_additions["root"]
         self._touch(event, fact_id, undone=False)
         self._store.wrote(new.scope, now)
 
@@ -210,7 +230,19 @@ class MemoryUnitOfWork:
             raise capacity.scope_full_error(scope, self._store.undeclared_facts)
 
     def transfer_aliases(self, old_id: str, new_id: str, *, actor: Actor) -> None:
-        self._store.rename(old_id, new_id)
+        for scope, namespace, value in self._store.names_of(old_id):
+            part = {"namespace": namespace, "value": value, "fact": new_id, "was": old_id}
+            self.record("alias.set", scope=scope, actor=actor, parts=[part])
+
+    def aliases(self, fact_id: str) -> Sequence[Alias]:
+        return [Alias(namespace=n, value=v) for _, n, v in self._store.names_of(fact_id)]
+
+    def alias_holder(self, scope: str, alias: Alias) -> Fact | None:
+        holder = self._store.named_fact((scope, alias.namespace, alias.value))
+        return self.fact(holder) if holder else None
+
+    def last_number(self, scope: str, namespace: str, prefix: str) -> int:
+        return self._store.last_number(scope, namespace, prefix)
 
     def operation(self, fact_id: str) -> int | None:
         touches = self._book.touches.get(fact_id, [])
@@ -233,9 +265,9 @@ class MemoryUnitOfWork:
     def erase(self, fact_ids: Sequence[str], *, actor: Actor, reason: str) -> tuple[int, int]:
         links = events = 0
         for fact_id in fact_ids:
-            gone = [each.id for each in self.links(fact_id)]
-            links += len(gone)
-            for link_id in gone:
+            deleted_names = [each.id for each in self.links(fact_id)]
+            links += len(deleted_names)
+            for link_id in deleted_names:
                 del self._book.links[link_id]
             events += len({each.seq for each in self._book.touches.pop(fact_id, [])})
             for promotion in self.promotions(fact_id):
@@ -249,6 +281,8 @@ class MemoryUnitOfWork:
 
     def _append(self, kind: str, actor: Actor, parts: Sequence[Mapping[str, Any]]) -> Event:
         own = {} if self._op is None else {"op": self._op}
+        if self._op is None and self._acts is not None:
+            own = {"acts": self._acts}
         plain = tuple(json.loads(canonical({**part, **own})) for part in parts)
         event = Event(len(self._book.log) + 1, None, kind, actor.name, self.at_us, plain)
         self._book.log.append(event)
@@ -258,12 +292,14 @@ class MemoryUnitOfWork:
     def _touch(self, event: Event, fact_id: str, *, undone: bool) -> None:
         self._book.touches.setdefault(fact_id, []).append(Touch(event.seq, event.op, undone))
 
-    def _apply(self, event: Event, part: Mapping[str, Any]) -> None:
+    def _apply(self, event: Event, part: Mapping[str, Any], scope: str) -> None:
         is_undo = "undoes" in part
-        for name in _ENDS:
+        is_name = event.type.startswith("alias.")
+        for name in (*_ENDS, "was") if is_name and "of" in part else _ENDS:
             if name in part and self.fact(part[name]):
-                is_named = name == "to" and event.is_link_alone
-                self._touch(event, part[name], undone=is_undo or is_named)
+                is_plain_name = is_name and "of" not in part
+                is_reference_only = is_plain_name or is_reference(event, part, name)
+                self._touch(event, part[name], undone=is_undo or is_reference_only)
         if is_undo:
             self._mark_undone(part)
         if event.type.startswith("fact."):
@@ -272,6 +308,15 @@ class MemoryUnitOfWork:
             self._link(event, part)
         elif event.type.startswith("promotion."):
             self._promote(event, part)
+        elif is_name or event.type == "sequence.taken":
+            self._name(event, part, scope)
+
+    def _name(self, event: Event, part: Mapping[str, Any], scope: str) -> None:
+        if event.type == "sequence.taken":
+            self._store.take_number(scope, part["namespace"], part["prefix"], part["last"])
+        else:
+            holder = part["fact"] if event.type == "alias.set" else None
+            self._store.set_name((scope, part["namespace"], part["value"]), holder)
 
     def _mark_undone(self, part: Mapping[str, Any]) -> None:
         for fact_id, touches in self._book.touches.items():
@@ -284,25 +329,25 @@ class MemoryUnitOfWork:
         row = self._store.row(part["fact"])
         assert row is not None
         if event.type == "fact.confirmed":
-            said = self._book.confirmations.setdefault(row.fact.id, [])
-            said.append((event.seq, event.at))
+            messages = self._book.confirmations.setdefault(row.fact.id, [])
+            messages.append((event.seq, event.at))
         if "unsaid" in part:
-            said = self._book.confirmations.get(row.fact.id, [])
-            said[:] = [each for each in said if each[0] != part["unsaid"]]
-        given = dict(part.get("set", {}))
-        given.pop("closed_by", None)
+            messages = self._book.confirmations.get(row.fact.id, [])
+            messages[:] = [items for items in messages if items[0] != part["unsaid"]]
+        fields = dict(part.get("set", {}))
+        fields.pop("closed_by", None)
         for name in _TIMES:
-            if name in given:
-                given[name] = times.from_us(given[name])
+            if name in fields:
+                fields[name] = times.from_us(fields[name])
         for name in LISTS:
-            if name in given:
-                given[name] = tuple(given[name])
-        new = row.fact.model_copy(update=given)
+            if name in fields:
+                fields[name] = tuple(fields[name])
+        new = row.fact.model_copy(update=fields)
         if new == row.fact:
             return
         since = self._book.changed_at[row.fact.id]
-        past = self._book.past.setdefault(row.fact.id, [])
-        past.append(Version(since, event.at, event.seq, row.fact))
+        versions = self._book.past.setdefault(row.fact.id, [])
+        versions.append(Version(since, event.at, event.seq, row.fact))
         self._book.changed_at[row.fact.id] = event.at
         row.fact = new.model_copy(update={"version": row.fact.version + 1})
 
@@ -310,9 +355,13 @@ class MemoryUnitOfWork:
         book = self._book
         match event.type:
             case "link.made":
-                made = LiveLink(part["id"], part["from"], part["to"], part["type"])
-                book.links[made.id] = made
-                book.linked_at[made.id] = event.at
+                created_link = LiveLink(
+                    part["id"], part["from"], part["to"], part["type"], part.get("weight"),
+                    part.get("data"), times.from_us(part.get("valid_from")),
+                    times.from_us(part.get("valid_until")),
+                )  # fmt: skip
+                book.links[created_link.id] = created_link
+                book.linked_at[created_link.id] = event.at
             case "link.closed":
                 book.closed_links[part["id"]] = book.links.pop(part["id"])
             case _:
@@ -322,8 +371,8 @@ class MemoryUnitOfWork:
         book = self._book
         match event.type:
             case "promotion.made":
-                made = ActivePromotion(part["id"], part["origin"], part["copy"])
-                book.promotions[made.id] = made
+                created_promotion = ActivePromotion(part["id"], part["origin"], part["copy"])
+                book.promotions[created_promotion.id] = created_promotion
             case "promotion.undone":
                 book.undone_promotions[part["id"]] = book.promotions.pop(part["id"])
             case _:

@@ -145,9 +145,12 @@ def running() -> Body:
 
 def end_job(fake: FakeWorld, attempt: int = 1, *, condition: str, reason: str = "") -> None:
     """End a Job as its controller does."""
-    told = {"type": condition, "status": "True", "reason": reason}
+    reported_condition = {"type": condition, "status": "True", "reason": reason}
     at = stamp(fake)
-    status: Body = {"startTime": at, "conditions": [{**told, "lastTransitionTime": at}]}
+    status: Body = {
+        "startTime": at,
+        "conditions": [{**reported_condition, "lastTransitionTime": at}],
+    }
     if condition == "Complete":
         status["completionTime"] = at
     fake.cluster.set_status(job_ref(attempt), status)
@@ -169,9 +172,9 @@ def fail(
 
 def condition(fake: FakeWorld, type_: str, ref: ObjectRef = MISSION) -> tuple[str, str, str]:
     """What an object says of one condition: status, reason, message."""
-    told = fake.cluster.read(ref)["status"]["conditions"]
-    found = next(c for c in told if c["type"] == type_)
-    return found["status"], found["reason"], found["message"]
+    conditions = fake.cluster.read(ref)["status"]["conditions"]
+    result = next(c for c in conditions if c["type"] == type_)
+    return result["status"], result["reason"], result["message"]
 
 
 def status(fake: FakeWorld, ref: ObjectRef = MISSION) -> Body:
@@ -189,12 +192,14 @@ def checked_pod(
 ) -> ObjectRef:
     """Make the pod of an attempt whose work has ended, with its checks in these states."""
     at = stamp(fake)
-    done = {"exitCode": code, "reason": "Completed", "message": message, "finishedAt": at}
-    told = [{"name": f"check-{place}", "state": state} for place, state in (checks or {}).items()]
+    result = {"exitCode": code, "reason": "Completed", "message": message, "finishedAt": at}
+    messages = [
+        {"name": f"check-{location}", "state": state} for location, state in (checks or {}).items()
+    ]
     status: Body = {
         "phase": phase,
-        "initContainerStatuses": [{"name": "task", "state": {"terminated": done}}],
-        "containerStatuses": told,
+        "initContainerStatuses": [{"name": "task", "state": {"terminated": result}}],
+        "containerStatuses": messages,
     }
     return pod(fake, attempt, status=status)
 
@@ -204,14 +209,14 @@ def check_ended(
 ) -> Body:
     """The state of a check's container that ended now, after so many seconds."""
     ended = fake.clock.now()
-    began = ended - timedelta(seconds=took_s)
+    started_at = ended - timedelta(seconds=took_s)
     form = "%Y-%m-%dT%H:%M:%SZ"
     return {
         "terminated": {
             "exitCode": code,
             "reason": reason or ("Completed" if code == 0 else "Error"),
             "message": message,
-            "startedAt": began.strftime(form),
+            "startedAt": started_at.strftime(form),
             "finishedAt": ended.strftime(form),
         }
     }

@@ -32,6 +32,7 @@ class FakeCluster:
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
         self.created: list[Body] = []
         self.tokens: list[tuple[str, str, str]] = []
+        self.login: str | None = None
         self.forwarded: list[tuple[str, str, int]] = []
         self.patched: list[tuple[str, str, Any, bool]] = []
         self.written: dict[tuple[str, str], list[str]] = {}
@@ -57,13 +58,13 @@ class FakeCluster:
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
         self._use("list", kind)
-        wanted = dict(part.split("=") for part in labels.split(",") if part)
+        expected = dict(part.split("=") for part in labels.split(",") if part)
         return [
             copy.deepcopy(body)
             for (k, ns, _), body in sorted(self._objects.items(), key=lambda item: item[0])
             if k == kind
             and namespace in (None, ns)
-            and wanted.items() <= body["metadata"].get("labels", {}).items()
+            and expected.items() <= body["metadata"].get("labels", {}).items()
         ]
 
     def create(self, body: Body, *, dry_run: bool = False) -> Body:
@@ -140,11 +141,26 @@ class FakeCluster:
                 self.put(step)
                 yield Change(by_key[step["kind"], step["metadata"]["name"]], step)
 
+    def watch_list(
+        self, kind: str, namespace: str | None, *, labels: str = ""
+    ) -> Iterator[Sequence[Body]]:
+        """Yield what is there and what the script changes; ends with the script."""
+        self._use("watch", kind)
+        if bodies := self.list(kind, namespace, labels=labels):
+            yield bodies
+        for step in self.script:
+            if isinstance(step, dict) and step["kind"] == kind:
+                self.put(step)
+                yield [step]
+
     def token(self, namespace: str, account: str, audience: str) -> str | None:
         self._use("create", "ServiceAccount", "token")
         self.tokens.append((namespace, account, audience))
         exists = ("ServiceAccount", namespace, account) in self._objects
         return f"token-of-{namespace}-{account}" if exists else None
+
+    def login_token(self) -> str | None:
+        return self.login
 
     @contextmanager
     def forward(self, namespace: str, pod: str, port: int) -> Iterator[str]:
@@ -167,17 +183,17 @@ class FakeCluster:
 def _operate(body: Body, operation: Body) -> None:
     """Carry out one operation of a JSON patch; a `test` that does not hold refuses it all."""
     *path, last = operation["path"].lstrip("/").split("/")
-    place: Any = body
+    target_body: Any = body
     for step in path:
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    key: Any = int(last) if isinstance(place, list) else last
+        target_body = target_body[int(step)] if isinstance(target_body, list) else target_body[step]
+    key: Any = int(last) if isinstance(target_body, list) else last
     if operation["op"] == "test":
-        if place[key] != operation["value"]:
+        if target_body[key] != operation["value"]:
             raise errors.Refused(f"the test of {operation['path']} failed")
     elif operation["op"] == "remove":
-        del place[key]
+        del target_body[key]
     else:
-        place[key] = operation["value"]
+        target_body[key] = operation["value"]
 
 
 class FakeKnowledge:
@@ -199,7 +215,7 @@ class FakeKnowledge:
 
     def sent(self, index: int = -1) -> Any:
         """The JSON body of one request, of those that have one."""
-        return json.loads([each for each in self.requests if each.content][index].content)
+        return json.loads([request for request in self.requests if request.content][index].content)
 
 
 class Terminal:
@@ -214,6 +230,7 @@ class Terminal:
         self.stdin = ""
         self.settings = settings.Settings()
         self.clusters: Any = None
+        self.has_default_kubeconfig = True
         self.asked: list[ClusterOptions] = []
         self.out = self.err = ""
 
@@ -221,13 +238,11 @@ class Terminal:
         self.asked.append(where)
         return self.cluster
 
-    def run(self, *arguments: str) -> int:
-        out, err = io.StringIO(), io.StringIO()
+    def environment(self, **streams: io.StringIO) -> Environment:
         open_clusters: Callable[[], Any] = lambda: self.clusters  # noqa: E731
-        world = Environment(
+        return Environment(
             stdin=io.StringIO(self.stdin),
-            stdout=out,
-            stderr=err,
+            **streams,
             is_terminal=self.is_terminal,
             width=self.width,
             columns=self.columns,
@@ -236,8 +251,12 @@ class Terminal:
             suffix=lambda: "x2k4f",
             open_cluster=self.open_cluster,
             open_clusters=open_clusters,
+            has_default_kubeconfig=lambda: self.has_default_kubeconfig,
             knowledge_transport=httpx.MockTransport(self.knowledge) if self.knowledge else None,
         )
-        status = app.main(arguments, world)
-        self.out, self.err = out.getvalue(), err.getvalue()
+
+    def run(self, *arguments: str) -> int:
+        stream, err = io.StringIO(), io.StringIO()
+        status = app.main(arguments, self.environment(stdout=stream, stderr=err))
+        self.out, self.err = stream.getvalue(), err.getvalue()
         return int(status)

@@ -60,8 +60,8 @@ def status(fake: FakeWorld) -> Body:
 
 
 def condition(fake: FakeWorld, type_: str) -> tuple[str, str, str]:
-    found = next(c for c in status(fake)["conditions"] if c["type"] == type_)
-    return found["status"], found["reason"], found["message"]
+    matching_condition = next(c for c in status(fake)["conditions"] if c["type"] == type_)
+    return matching_condition["status"], matching_condition["reason"], matching_condition["message"]
 
 
 def metadata(fake: FakeWorld, ref: ObjectRef = USE) -> Body:
@@ -74,16 +74,16 @@ def annotations(fake: FakeWorld, ref: ObjectRef = USE) -> dict[str, str]:
 
 def annotate(fake: FakeWorld, ref: ObjectRef = USE, **values: str | None) -> None:
     """Write annotations of ours: `run_id` is `kais.io/run-id`."""
-    told = {f"kais.io/{name.replace('_', '-')}": value for name, value in values.items()}
-    fake.cluster.edit(ref, {"metadata": {"annotations": told}})
+    fields = {f"kais.io/{name.replace('_', '-')}": value for name, value in values.items()}
+    fake.cluster.edit(ref, {"metadata": {"annotations": fields}})
 
 
 def end(fake: FakeWorld, outcome: str = "Succeeded", message: str = "all is well") -> None:
     """End the mission as its controller does."""
     annotate(fake, MISSION, outcome=outcome)
     finished = fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = {"message": message, "finishedAt": finished, "outcome": outcome}
-    fake.cluster.set_status(MISSION, told)
+    fields = {"message": message, "finishedAt": finished, "outcome": outcome}
+    fake.cluster.set_status(MISSION, fields)
 
 
 def run_again(fake: FakeWorld) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais_operator.apply import executor, status
 from kais_operator.controllers.base import Controller
 from kais_operator.knowledge.client import MonitoredKnowledge
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.manager.write_refusals import WriteRefusalMemory
+from kais_operator.planning.agent_settings import AgentSettings
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.ports import Placement, World
+from tests.fakes.agents import FakeAgents
 from tests.fakes.chart_rbac import EVERY_WAY, HOME, Rights
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
@@ -31,6 +34,7 @@ class FakeWorld:
     sync_state: KnowledgeSyncState
     world: World
     containers: FakeContainers
+    agents: FakeAgents
 
     async def step(self, reconciler: Controller, ref: ObjectRef) -> Plan | None:
         """Make one pass: observe, decide, apply, status; gives the Plan, None for nothing to do."""
@@ -67,6 +71,7 @@ def fake_world(
     renderer: Any = None,
     rights: Sequence[Rights] = EVERY_WAY,
     has_spawn_policy: bool = True,
+    pod_policy: PodPolicy | None = None,
 ) -> FakeWorld:
     """Build a world that holds `bodies`, with the operator in `kais-system`.
 
@@ -81,9 +86,16 @@ def fake_world(
         knowledge_url="http://knowledge.kais-system:8000",
         check_image="kais/operator:1",
         has_spawn_policy=has_spawn_policy,
+        agents=AgentSettings(
+            image="kais/agent:1",
+            model_urls={"openai": "http://models:8080/v1"},
+            prices='{"openai/*": {"input": "1", "output": "4"}}',
+        ),
+        pod_policy=pod_policy or NO_POLICY,
     )
     noted = MonitoredKnowledge(knowledge, memory)
     containers = FakeContainers(clock, rights=rights)
+    agents = FakeAgents()
     world = World(
         cluster=cluster,
         knowledge=noted,
@@ -92,9 +104,10 @@ def fake_world(
         clock=clock,
         placement=placement,
         containers=containers,
+        agents=agents,
         write_refusals=WriteRefusalMemory(),
     )
-    return FakeWorld(clock, cluster, knowledge, memory, world, containers)
+    return FakeWorld(clock, cluster, knowledge, memory, world, containers, agents)
 
 
 def restarted(fake: FakeWorld) -> FakeWorld:

@@ -56,3 +56,10 @@ requests:
 limits:
   memory: 1Gi
 {{- end }}
+
+{{/* Who may do what at the knowledge service: its administrators' account, and the people of the values. */}}
+{{- define "kais.people" -}}
+{{- $account := printf "system:serviceaccount:%s:%s-knowledge-admin" .Release.Namespace .Release.Name }}
+{{- $admin := dict "user" $account "scope" "platform" "subtree" true "verbs" (list "admin") }}
+{{- concat (list $admin) (.Values.knowledge.people | default list) | toJson }}
+{{- end }}

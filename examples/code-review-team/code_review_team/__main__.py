@@ -30,10 +30,10 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     leading = roles.add_parser("lead")
     leading.add_argument("--strict", action=argparse.BooleanOptionalAction, default=False)
     roles.add_parser("developer").add_argument("aspect")
-    given = parser.parse_args(argv)
-    if given.role == "developer":
-        return serve(given.aspect)
-    return review(env, strict=given.strict)
+    options = parser.parse_args(argv)
+    if options.role == "developer":
+        return serve(options.aspect)
+    return review(env, strict=options.strict)
 
 
 def serve(aspect: str) -> int:
@@ -55,25 +55,27 @@ def review(env: Mapping[str, str], *, strict: bool) -> int:
     cell, formation = env["CELL_NAME"], env["KAIS_FORMATION"]
     names = lead.peers(Path(env["KAIS_PEERS_FILE"]), cell)
     urls = lead.addresses(formation, names)
-    made = lead.ask(urls, files, language=env["REVIEW_LANGUAGE"], post=lead.post)
+    team_review = lead.collect_reviews(urls, files, language=env["REVIEW_LANGUAGE"], post=lead.post)
     file = env.get("KAIS_KNOWLEDGE_FILE")
-    known = memory.read(Path(file) if file else None)
+    known_facts = memory.read(Path(file) if file else None)
     run_id, attempt = env.get("KAIS_RUN_ID") or None, int(env.get("KAIS_ATTEMPT") or 1)
-    facts = memory.new_facts(made.found, known, run_id=run_id, attempt=attempt)
+    facts = memory.new_facts(team_review.findings, known_facts, run_id=run_id, attempt=attempt)
     try:
         with KnowledgeClient(retries=_PATIENCE) as store:
             remembered, note = memory.remember(store, facts)
     except errors.KnowledgeError as exc:  # no address is set: there is no store to tell
         remembered, note = [], f"nothing was remembered: {exc}"
-    notes = [*made.notes, *([note] if note else [])]
-    for line in [*map(str, made.found), *notes]:
+    notes = [*team_review.notes, *([note] if note else [])]
+    for line in [*map(str, team_review.findings), *notes]:
         print(line)
     result = {
-        "verdict": "changes requested" if made.found else "approved",
+        "verdict": "changes requested" if team_review.findings else "approved",
         "asked": list(names),
-        "findings": len(made.found),
-        "serious": made.is_serious,
-        "used_facts": sorted({i for finding in made.found for i in known.of(finding)}),
+        "findings": len(team_review.findings),
+        "serious": team_review.is_serious,
+        "used_facts": sorted(
+            {i for finding in team_review.findings for i in known_facts.ids_about(finding)}
+        ),
         "remembered_facts": remembered,
         "notes": notes,
     }
@@ -82,7 +84,7 @@ def review(env: Mapping[str, str], *, strict: bool) -> int:
     if not names:
         print("nobody to ask: the topology names no peer of this cell", file=sys.stderr)
         return 1
-    return 1 if strict and made.is_serious else 0
+    return 1 if strict and team_review.is_serious else 0
 
 
 if __name__ == "__main__":

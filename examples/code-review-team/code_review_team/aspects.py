@@ -29,30 +29,32 @@ def review(aspect: str, source: SourceFile) -> list[Finding]:
         tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError) as exc:
         line = getattr(exc, "lineno", 0) or 0
-        words = f"does not parse: {exc}"
-        return [Finding(aspect, "syntax", source.path, line, SERIOUS, words)]
-    return sorted(reader(source, tree), key=lambda found: (found.line, found.rule))
+        message = f"does not parse: {exc}"
+        return [Finding(aspect, "syntax", source.path, line, SERIOUS, message)]
+    return sorted(reader(source, tree), key=lambda finding: (finding.line, finding.rule))
 
 
 def style(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
     """Defaults that are shared, imports of everything, functions too long, no docstring."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and any(name.name == "*" for name in node.names):
-            words = f"imports everything from {node.module}; name what is used"
-            yield Finding("style", "star-import", source.path, node.lineno, MINOR, words)
+            message = f"imports everything from {node.module}; name what is used"
+            yield Finding("style", "star-import", source.path, node.lineno, MINOR, message)
         if not isinstance(node, _FUNCTIONS):
             continue
         for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
             if isinstance(default, ast.List | ast.Dict | ast.Set):
-                words = f"{node.name} shares one default object between calls; use None"
-                yield Finding("style", "mutable-default", source.path, node.lineno, SERIOUS, words)
+                message = f"{node.name} shares one default object between calls; use None"
+                yield Finding(
+                    "style", "mutable-default", source.path, node.lineno, SERIOUS, message
+                )
         length = (node.end_lineno or node.lineno) - node.lineno + 1
         if length > _LONG:
-            words = f"{node.name} has {length} lines; split it by question"
-            yield Finding("style", "long-function", source.path, node.lineno, MINOR, words)
+            message = f"{node.name} has {length} lines; split it by question"
+            yield Finding("style", "long-function", source.path, node.lineno, MINOR, message)
         if not node.name.startswith("_") and ast.get_docstring(node) is None:
-            words = f"{node.name} has no docstring"
-            yield Finding("style", "no-docstring", source.path, node.lineno, MINOR, words)
+            message = f"{node.name} has no docstring"
+            yield Finding("style", "no-docstring", source.path, node.lineno, MINOR, message)
 
 
 def safety(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
@@ -60,15 +62,15 @@ def safety(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from _unsafe_call(source, node)
-        elif isinstance(node, ast.ExceptHandler) and _vanishes(node):
-            words = "an error vanishes here; say what failed or let it rise"
-            yield Finding("safety", "error-vanishes", source.path, node.lineno, SERIOUS, words)
+        elif isinstance(node, ast.ExceptHandler) and _swallows_error(node):
+            message = "an error vanishes here; say what failed or let it rise"
+            yield Finding("safety", "error-vanishes", source.path, node.lineno, SERIOUS, message)
         elif isinstance(node, ast.Assign) and _is_text(node.value):
             for target in node.targets:
                 name = target.id if isinstance(target, ast.Name) else ""
-                if any(word in name.lower() for word in _SECRETS):
-                    words = f"{name} holds a secret in the source; read it from a mounted file"
-                    yield Finding("safety", "secret", source.path, node.lineno, SERIOUS, words)
+                if any(marker in name.lower() for marker in _SECRETS):
+                    message = f"{name} holds a secret in the source; read it from a mounted file"
+                    yield Finding("safety", "secret", source.path, node.lineno, SERIOUS, message)
 
 
 def tests(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
@@ -78,8 +80,8 @@ def tests(source: SourceFile, tree: ast.Module) -> Iterator[Finding]:
         if not (is_test and isinstance(node, _FUNCTIONS) and node.name.startswith("test")):
             continue
         if not any(isinstance(child, ast.Assert | ast.With) for child in ast.walk(node)):
-            words = f"{node.name} asserts nothing, so it cannot fail"
-            yield Finding("tests", "no-assert", source.path, node.lineno, SERIOUS, words)
+            message = f"{node.name} asserts nothing, so it cannot fail"
+            yield Finding("tests", "no-assert", source.path, node.lineno, SERIOUS, message)
 
 
 ASPECTS: Mapping[str, Reader] = {"style": style, "safety": safety, "tests": tests}
@@ -87,16 +89,16 @@ ASPECTS: Mapping[str, Reader] = {"style": style, "safety": safety, "tests": test
 
 def _unsafe_call(source: SourceFile, node: ast.Call) -> Iterator[Finding]:
     if isinstance(node.func, ast.Name) and node.func.id in _RUNS_TEXT:
-        words = f"{node.func.id} runs whatever text it is given; parse the text instead"
-        yield Finding("safety", "runs-text", source.path, node.lineno, SERIOUS, words)
+        message = f"{node.func.id} runs whatever text it is given; parse the text instead"
+        yield Finding("safety", "runs-text", source.path, node.lineno, SERIOUS, message)
     for keyword in node.keywords:
         is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         if keyword.arg == "shell" and is_true:
-            words = "a shell reads the command; pass a list of arguments"
-            yield Finding("safety", "shell", source.path, node.lineno, SERIOUS, words)
+            message = "a shell reads the command; pass a list of arguments"
+            yield Finding("safety", "shell", source.path, node.lineno, SERIOUS, message)
 
 
-def _vanishes(handler: ast.ExceptHandler) -> bool:
+def _swallows_error(handler: ast.ExceptHandler) -> bool:
     return all(isinstance(child, ast.Pass) for child in handler.body)
 
 

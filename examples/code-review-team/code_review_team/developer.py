@@ -15,7 +15,7 @@ LANGUAGE = "python"
 _BODY_BYTES = 1 << 20  # a change as a whole; environment variables hold no more anyway
 
 
-def answer(aspect: str, body: Any) -> dict[str, Any]:
+def review_files(aspect: str, body: Any) -> dict[str, Any]:
     """Review what was sent.
 
     Raises:
@@ -28,8 +28,8 @@ def answer(aspect: str, body: Any) -> dict[str, Any]:
         raise ValueError(f"expected language and files with path and text: {exc!r}") from exc
     if language != LANGUAGE:
         return {"findings": [], "note": f"{aspect} reads {LANGUAGE} only, not {language}"}
-    found = [finding for source in files for finding in aspects.review(aspect, source)]
-    return {"findings": [finding.to_json() for finding in found], "note": ""}
+    findings = [finding for source in files for finding in aspects.review(aspect, source)]
+    return {"findings": [finding.to_json() for finding in findings], "note": ""}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -48,11 +48,11 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"{size} bytes are too many"})
             return
         try:
-            found = answer(self.aspect, json.loads(self.rfile.read(size)))
+            response_body = review_files(self.aspect, json.loads(self.rfile.read(size)))
         except ValueError as exc:
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(exc)})
             return
-        self._send(HTTPStatus.OK, found)
+        self._send(HTTPStatus.OK, response_body)
 
     def _send(self, status: HTTPStatus, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()

@@ -27,13 +27,13 @@ Post = Callable[[str, Mapping[str, Any]], Any]
 class Review:
     """What the developers said, and who could not be asked."""
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     notes: tuple[str, ...]
 
     @property
     def is_serious(self) -> bool:
         """Whether one finding is serious."""
-        return any(finding.severity == findings.SERIOUS for finding in self.found)
+        return any(finding.severity == findings.SERIOUS for finding in self.findings)
 
 
 def peers(file: Path, cell: str) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def addresses(formation: str, names: Sequence[str]) -> dict[str, str]:
     return {name: f"http://{formation}-{name}:{PORT}/review" for name in names}
 
 
-def ask(
+def collect_reviews(
     urls: Mapping[str, str], files: Sequence[SourceFile], *, language: str, post: Post
 ) -> Review:
     """Ask every developer; one who does not answer is a note, never an end."""
@@ -58,18 +58,18 @@ def ask(
         "language": language,
         "files": [{"path": source.path, "text": source.text} for source in files],
     }
-    found: list[Finding] = []
+    all_findings: list[Finding] = []
     notes: list[str] = []
     for name, url in sorted(urls.items()):
         try:
             answer = post(url, body)
-            found += [findings.from_json(item) for item in answer["findings"]]
+            all_findings += [findings.from_json(item) for item in answer["findings"]]
         except (httpx.HTTPError, ValueError, KeyError) as exc:
             notes.append(f"{name} gave no review: {exc}")
             continue
         notes += [answer["note"]] if answer.get("note") else []
-    found.sort(key=lambda finding: (finding.path, finding.line, finding.rule))
-    return Review(tuple(found), tuple(notes))
+    all_findings.sort(key=lambda finding: (finding.path, finding.line, finding.rule))
+    return Review(tuple(all_findings), tuple(notes))
 
 
 def post(url: str, body: Mapping[str, Any], *, retries: int = 5) -> Any:

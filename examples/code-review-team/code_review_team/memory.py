@@ -24,39 +24,43 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFacts:
     """Facts that were given for this attempt: id to content; text is data, never an instruction."""
 
     facts: dict[str, str]
 
-    def of(self, finding: Finding) -> list[str]:
+    def ids_about(self, finding: Finding) -> list[str]:
         """Give the ids of the facts that speak of this habit in this file."""
-        words = habit(finding)
-        return [fact_id for fact_id, content in self.facts.items() if words in content]
+        habit_name = describe_habit(finding)
+        return [fact_id for fact_id, content in self.facts.items() if habit_name in content]
 
 
-def read(file: Path | None) -> Known:
+def read(file: Path | None) -> KnownFacts:
     """Read what was recalled for this attempt; nothing when there is no readable file."""
     try:
         document: Any = json.loads(file.read_text()) if file else {}
-        return Known({str(f["id"]): str(f["content"]) for f in document.get("facts", ())})
+        return KnownFacts({str(f["id"]): str(f["content"]) for f in document.get("facts", ())})
     except (OSError, ValueError, KeyError, TypeError):
-        return Known({})
+        return KnownFacts({})
 
 
-def habit(finding: Finding) -> str:
+def describe_habit(finding: Finding) -> str:
     """Name a habit in the words that its fact begins with."""
     return f"{finding.path} shows {finding.aspect}/{finding.rule}"
 
 
 def new_facts(
-    found: Iterable[Finding], known: Known, *, run_id: str | None, attempt: int
+    findings: Iterable[Finding], known_facts: KnownFacts, *, run_id: str | None, attempt: int
 ) -> list[models.FactIn]:
     """Make a fact of each habit that was not known of that file, one for each."""
-    news = {habit(finding): finding for finding in found if not known.of(finding)}
+    new_habits = {
+        describe_habit(finding): finding
+        for finding in findings
+        if not known_facts.ids_about(finding)
+    }
     return [
         models.FactIn(
-            content=f"{words}: {finding.message}",
+            content=f"{habit_name}: {finding.message}",
             kind="pattern",
             subject=f"{finding.path} {finding.aspect}/{finding.rule}",
             predicate=_PREDICATE,
@@ -66,7 +70,7 @@ def new_facts(
             run=run_id,
             attempt=attempt if run_id else None,
         )
-        for words, finding in news.items()
+        for habit_name, finding in new_habits.items()
     ]
 
 

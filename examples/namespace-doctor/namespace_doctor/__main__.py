@@ -19,43 +19,54 @@ _PATIENCE = retries.RetryPolicy(deadline_s=40, unregistered_s=30)
 
 def main() -> int:
     """Run the doctor once."""
-    found = settings.read(os.environ, sys.argv[1:])
+    doctor_settings = settings.read(os.environ, sys.argv[1:])
     try:
-        examination = look(found)
+        examination = examine_namespace(doctor_settings)
     except kubernetes_api.ClusterError as exc:
-        text = f"cannot examine namespace {found.namespace}: {exc}\n"
-        _write(found.report_file, text, text)
+        text = f"cannot examine namespace {doctor_settings.namespace}: {exc}\n"
+        _write(doctor_settings.report_file, text, text)
         return 1
-    given = memory.read_given(found.knowledge_file)
-    outcome = tell(found, examination, given)
-    made = report.make(examination, given, outcome, namespace=found.namespace)
-    _write(found.report_file, made.text(), made.result())
+    knowledge = memory.read_knowledge(doctor_settings.knowledge_file)
+    outcome = store_knowledge(doctor_settings, examination, knowledge)
+    doctor_report = report.build_report(
+        examination, knowledge, outcome, namespace=doctor_settings.namespace
+    )
+    _write(doctor_settings.report_file, doctor_report.text(), doctor_report.result())
     return 0
 
 
-def look(found: settings.Settings) -> diagnose.Examination:
+def examine_namespace(doctor_settings: settings.Settings) -> diagnose.Examination:
     """Read the namespace and explain what fails in it."""
-    with kubernetes_api.connect(found.api_url, account=found.account) as http:
+    with kubernetes_api.connect(doctor_settings.api_url, account=doctor_settings.account) as http:
         reader = kubernetes_api.NamespaceReader(
-            http, namespace=found.namespace, token_file=found.account / "token"
+            http, namespace=doctor_settings.namespace, token_file=doctor_settings.account / "token"
         )
-        found_pods, events, now = reader.pods(), reader.events(), datetime.now(UTC)
-        return diagnose.examine(found_pods, events, now=now, max_pods=found.max_pods)
+        all_pods, events, now = reader.pods(), reader.events(), datetime.now(UTC)
+        return diagnose.examine(all_pods, events, now=now, max_pods=doctor_settings.max_pods)
 
 
-def tell(
-    found: settings.Settings, examination: diagnose.Examination, given: memory.Given
+def store_knowledge(
+    doctor_settings: settings.Settings,
+    examination: diagnose.Examination,
+    knowledge: memory.RecalledKnowledge,
 ) -> memory.Outcome:
     """Tell the store what is new; without a store, say so."""
-    mission = f"{found.namespace}/{found.mission}" if found.mission else None
-    origin = memory.Origin(found.run_id, found.attempt, mission)
-    facts = memory.new_facts(examination.diagnoses, given, origin)
+    mission = (
+        f"{doctor_settings.namespace}/{doctor_settings.mission}"
+        if doctor_settings.mission
+        else None
+    )
+    origin = memory.Origin(doctor_settings.run_id, doctor_settings.attempt, mission)
+    facts = memory.new_facts(examination.diagnoses, knowledge, origin)
     record = memory.episodes(
-        examination.diagnoses, given, namespace=found.namespace, attempt=found.attempt
+        examination.diagnoses,
+        knowledge,
+        namespace=doctor_settings.namespace,
+        attempt=doctor_settings.attempt,
     )
     try:
         with KnowledgeClient(retries=_PATIENCE) as store:
-            return memory.tell(store, facts, record, run_id=found.run_id)
+            return memory.store_knowledge(store, facts, record, run_id=doctor_settings.run_id)
     except errors.KnowledgeError as exc:  # no address is set: there is no store to tell
         return memory.Outcome(notes=(f"nothing was remembered: {exc}",))
 

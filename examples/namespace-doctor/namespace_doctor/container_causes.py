@@ -29,14 +29,14 @@ _ADVICE_BY_CODE = {
 
 def out_of_memory(pod: Body, container: Container, events: Sequence[Body]) -> Diagnosis | None:
     """Recognise a container that the kernel kills for passing its memory limit."""
-    if container.is_well or container.ended.get("reason") != "OOMKilled":
+    if container.is_healthy or container.ended.get("reason") != "OOMKilled":
         return None
     limit = container.memory_limit or "the node's memory"
     return Diagnosis(
         pod=pods.name(pod),
         cause=Cause.MEMORY,
         subject=_subject(pod, container),
-        signature=f"OOMKilled {_place(pod, container)} limit {limit}",
+        signature=f"OOMKilled {_container_path(pod, container)} limit {limit}",
         explanation=f"is killed out of memory: it needs more than its limit of {limit}",
         advice="raise the memory limit or make it need less",
     )
@@ -57,7 +57,7 @@ def not_created(pod: Body, container: Container, events: Sequence[Body]) -> Diag
         pod=pods.name(pod),
         cause=Cause.NOT_CREATED,
         subject=_subject(pod, container),
-        signature=f"{reason} {_place(pod, container)}",
+        signature=f"{reason} {_container_path(pod, container)}",
         explanation=f"cannot be created: {pods.plain(message, pod) or reason}",
         advice="create what the message names or correct the reference to it",
     )
@@ -65,20 +65,20 @@ def not_created(pod: Body, container: Container, events: Sequence[Body]) -> Diag
 
 def failing_probe(pod: Body, container: Container, events: Sequence[Body]) -> Diagnosis | None:
     """Recognise a probe that fails: the container runs unready, or is restarted by the kubelet."""
-    if container.is_well:
+    if container.is_healthy:
         return None
-    found = _last_probe(container, events)
-    if found is None:
+    probe_failure = _last_probe(container, events)
+    if probe_failure is None:
         return None
-    kind, detail = found
+    kind, detail = probe_failure
     is_end_the_cause = container.waiting or container.terminated or container.is_ready
     if kind == "Readiness" and is_end_the_cause:
         return None
     return Diagnosis(
         pod=pods.name(pod),
         cause=Cause.PROBE,
-        subject=f"{kind.lower()} probe of {_place(pod, container)}",
-        signature=f"Unhealthy {kind.lower()} {_place(pod, container)}",
+        subject=f"{kind.lower()} probe of {_container_path(pod, container)}",
+        signature=f"Unhealthy {kind.lower()} {_container_path(pod, container)}",
         explanation=f"fails: {pods.plain(detail, pod) or 'it gives no output'}",
         advice="make the container answer the probe, or correct what the probe asks",
     )
@@ -89,9 +89,9 @@ def crash_loop(pod: Body, container: Container, events: Sequence[Body]) -> Diagn
     ended = container.ended
     code = int(ended.get("exitCode", 0))
     is_backing_off = container.waiting.get("reason") == "CrashLoopBackOff"
-    if container.is_well or not (is_backing_off or code):
+    if container.is_healthy or not (is_backing_off or code):
         return None
-    words = pods.plain(str(ended.get("message", "")), pod)
+    termination_text = pods.plain(str(ended.get("message", "")), pod)
     if ended.get("reason") in _NOT_STARTED:
         explanation, advice = "cannot be started", "correct the command in the pod or the image"
     elif is_backing_off or container.restarts:
@@ -104,8 +104,8 @@ def crash_loop(pod: Body, container: Container, events: Sequence[Body]) -> Diagn
         pod=pods.name(pod),
         cause=Cause.CRASH,
         subject=_subject(pod, container),
-        signature=f"CrashLoopBackOff {_place(pod, container)} exit {code}",
-        explanation=f"{explanation}: {words}" if words else explanation,
+        signature=f"CrashLoopBackOff {_container_path(pod, container)} exit {code}",
+        explanation=f"{explanation}: {termination_text}" if termination_text else explanation,
         advice=advice,
     )
 
@@ -122,9 +122,9 @@ def _last_probe(container: Container, events: Sequence[Body]) -> tuple[str, str]
     return None
 
 
-def _place(pod: Body, container: Container) -> str:
+def _container_path(pod: Body, container: Container) -> str:
     return f"{pods.workload(pod)}/{container.name}"
 
 
 def _subject(pod: Body, container: Container) -> str:
-    return f"container {_place(pod, container)}"
+    return f"container {_container_path(pod, container)}"

@@ -28,13 +28,13 @@ class Examination:
     """What was looked at and what was found.
 
     Attributes:
-        looked_at: how many pods were examined.
-        left_out: failing pods beyond the limit, which are counted and not explained.
+        examined_pods: how many pods were examined.
+        omitted_pods: failing pods beyond the limit, which are counted and not explained.
         diagnoses: one for each failing container, by pod name.
     """
 
-    looked_at: int
-    left_out: int
+    examined_pods: int
+    omitted_pods: int
     diagnoses: tuple[Diagnosis, ...]
 
 
@@ -42,12 +42,18 @@ def examine(
     all_pods: Sequence[Body], events: Sequence[Body], *, now: datetime, max_pods: int
 ) -> Examination:
     """Explain the failing pods, at most `max_pods` of them, leaving out the pods of kais itself."""
-    looked_at = sorted((p for p in all_pods if _is_patient(p)), key=pods.name)
-    failing = [found for pod in looked_at if (found := diagnose_pod(pod, events, now=now))]
+    examined_pods = sorted((p for p in all_pods if _is_examined(p)), key=pods.name)
+    failing = [
+        pod_diagnoses
+        for pod in examined_pods
+        if (pod_diagnoses := diagnose_pod(pod, events, now=now))
+    ]
     return Examination(
-        looked_at=len(looked_at),
-        left_out=max(0, len(failing) - max_pods),
-        diagnoses=tuple(diagnosis for found in failing[:max_pods] for diagnosis in found),
+        examined_pods=len(examined_pods),
+        omitted_pods=max(0, len(failing) - max_pods),
+        diagnoses=tuple(
+            diagnosis for pod_diagnoses in failing[:max_pods] for diagnosis in pod_diagnoses
+        ),
     )
 
 
@@ -57,9 +63,11 @@ def diagnose_pod(pod: Body, events: Sequence[Body], *, now: datetime) -> tuple[D
         return ()
     if unplaced := scheduling_causes.unschedulable(pod):
         return (unplaced,)
-    about = pods.events_of(pod, events)
-    found = (_diagnose_container(pod, container, about) for container in pods.containers(pod, now))
-    return tuple(diagnosis for diagnosis in found if diagnosis)
+    pod_events = pods.events_of(pod, events)
+    diagnoses = (
+        _diagnose_container(pod, container, pod_events) for container in pods.containers(pod, now)
+    )
+    return tuple(diagnosis for diagnosis in diagnoses if diagnosis)
 
 
 def _diagnose_container(
@@ -71,7 +79,7 @@ def _diagnose_container(
     return next((diagnosis for diagnosis in results if diagnosis), None)
 
 
-def _is_patient(pod: Body) -> bool:
+def _is_examined(pod: Body) -> bool:
     metadata = pod["metadata"]
-    is_ours = metadata.get("labels", {}).get("app.kubernetes.io/managed-by") == "kais"
-    return not is_ours and "deletionTimestamp" not in metadata
+    is_managed_by_kais = metadata.get("labels", {}).get("app.kubernetes.io/managed-by") == "kais"
+    return not is_managed_by_kais and "deletionTimestamp" not in metadata

@@ -19,7 +19,7 @@ _REASONS = frozenset(
 )
 
 # words in the message, explanation, advice; the first that matches counts
-_KNOWN = (
+_PULL_FAILURES = (
     (
         "invalidimagename",
         "is not a valid image name",
@@ -89,9 +89,9 @@ def image_not_pulled(pod: Body, container: Container, events: Sequence[Body]) ->
     if reason not in _REASONS:
         return None
     image = container.image
-    said = [str(container.waiting.get("message", ""))]
-    said += [str(e.get("message", "")) for e in events if image in str(e.get("message", ""))]
-    explanation, advice = _explain(" ".join([reason, *said]), registry(image), said[0], pod)
+    messages = [str(container.waiting.get("message", ""))]
+    messages += [str(e.get("message", "")) for e in events if image in str(e.get("message", ""))]
+    explanation, advice = _explain(" ".join([reason, *messages]), registry(image), messages[0], pod)
     return Diagnosis(
         pod=pods.name(pod),
         cause=Cause.IMAGE,
@@ -111,8 +111,8 @@ def registry(image: str) -> str:
 
 def _explain(text: str, host: str, message: str, pod: Body) -> tuple[str, str]:
     folded = text.casefold()
-    for words, explanation, advice in _KNOWN:
-        if words in folded:
+    for fragment, explanation, advice in _PULL_FAILURES:
+        if fragment in folded:
             return explanation.format(registry=host), advice
     return (
         f"cannot be pulled: {pods.plain(message, pod) or 'the kubelet gives no reason'}",

@@ -46,7 +46,7 @@ class NamespaceReader:
                 return items
 
     def _page(self, plural: str, params: dict[str, str]) -> dict[str, Any]:
-        what = f"list {plural} of namespace {self._namespace}"
+        operation = f"list {plural} of namespace {self._namespace}"
         try:
             token = self._token_file.read_text().strip()
             answer = self._http.get(
@@ -55,12 +55,12 @@ class NamespaceReader:
                 headers={"Authorization": f"Bearer {token}"},
             )
         except OSError as exc:
-            raise ClusterError(f"{what}: no token ({exc}); set apiAccess on the cell") from exc
+            raise ClusterError(f"{operation}: no token ({exc}); set apiAccess on the cell") from exc
         except httpx.HTTPError as exc:
-            raise ClusterError(f"{what}: no answer from the API server ({exc})") from exc
+            raise ClusterError(f"{operation}: no answer from the API server ({exc})") from exc
         if answer.status_code != httpx.codes.OK:
-            said = _REASONS_BY_STATUS.get(answer.status_code, answer.text[:200])
-            raise ClusterError(f"{what}: {answer.status_code}, {said}")
+            reason = _REASONS_BY_STATUS.get(answer.status_code, answer.text[:200])
+            raise ClusterError(f"{operation}: {answer.status_code}, {reason}")
         page: dict[str, Any] = answer.json()
         return page
 

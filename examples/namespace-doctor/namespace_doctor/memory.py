@@ -52,17 +52,17 @@ class KnownFact:
 
 
 @dataclass(frozen=True)
-class Given:
+class RecalledKnowledge:
     """What was put in front of this attempt; `note` says why there is nothing, if so."""
 
     facts: tuple[KnownFact, ...] = ()
     note: str = ""
 
-    def about(self, diagnosis: Diagnosis) -> tuple[KnownFact, ...]:
+    def facts_about(self, diagnosis: Diagnosis) -> tuple[KnownFact, ...]:
         """Give the facts that fit a diagnosis, in the order in which they were given."""
         return tuple(fact for fact in self.facts if fact.fits(diagnosis))
 
-    def says(self, diagnosis: Diagnosis) -> bool:
+    def states(self, diagnosis: Diagnosis) -> bool:
         """Whether a given fact says exactly what the diagnosis would have remembered."""
         statement = _folded(diagnosis.statement)
         return any(_folded(fact.content) == statement for fact in self.facts)
@@ -83,18 +83,18 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def read_given(path: Path | None) -> Given:
+def read_knowledge(path: Path | None) -> RecalledKnowledge:
     """Read the facts that were recalled for this attempt."""
     if path is None:
-        return Given(note="no knowledge was given: KAIS_KNOWLEDGE_FILE is not set")
+        return RecalledKnowledge(note="no knowledge was given: KAIS_KNOWLEDGE_FILE is not set")
     try:
         document = json.loads(path.read_text())
-        facts = tuple(_known(fact) for fact in document["facts"])
+        facts = tuple(_parse_fact(fact) for fact in document["facts"])
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        return Given(
+        return RecalledKnowledge(
             note=f"the given knowledge in {path} cannot be read ({exc!r}); going on without"
         )
-    return Given(facts, str(document.get("reason") or ""))
+    return RecalledKnowledge(facts, str(document.get("reason") or ""))
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,15 @@ class Origin:
 
     def refs(self) -> tuple[models.Ref, ...]:
         """Give it as the pointers that a fact's source holds."""
-        named = (("run", self.run_id), ("mission", self.mission))
-        return tuple(models.Ref(type=kind, id=name) for kind, name in named if name)
+        references = (("run", self.run_id), ("mission", self.mission))
+        return tuple(models.Ref(type=kind, id=name) for kind, name in references if name)
 
 
-def new_facts(diagnoses: Iterable[Diagnosis], given: Given, origin: Origin) -> list[models.FactIn]:
+def new_facts(
+    diagnoses: Iterable[Diagnosis], knowledge: RecalledKnowledge, origin: Origin
+) -> list[models.FactIn]:
     """Make facts of what the given ones do not say, one for each subject."""
-    by_subject = {_folded(d.subject): d for d in diagnoses if not given.says(d)}
+    by_subject = {_folded(d.subject): d for d in diagnoses if not knowledge.states(d)}
     return [
         models.FactIn(
             content=diagnosis.statement,
@@ -133,10 +135,10 @@ def new_facts(diagnoses: Iterable[Diagnosis], given: Given, origin: Origin) -> l
 
 
 def episodes(
-    diagnoses: Sequence[Diagnosis], given: Given, *, namespace: str, attempt: int
+    diagnoses: Sequence[Diagnosis], knowledge: RecalledKnowledge, *, namespace: str, attempt: int
 ) -> tuple[models.EpisodeIn, ...]:
     """Make the run's record: what was seen of each failing container, and what was decided."""
-    seen = tuple(
+    failures = tuple(
         models.EpisodeIn(
             attempt=attempt,
             type="error",
@@ -146,17 +148,17 @@ def episodes(
         )
         for diagnosis in diagnoses
     )
-    known = sum(given.says(diagnosis) for diagnosis in diagnoses)
+    known_count = sum(knowledge.states(diagnosis) for diagnosis in diagnoses)
     decision = models.EpisodeIn(
         attempt=attempt,
         type="decision",
         content=f"explained {len(diagnoses)} failing containers of namespace {namespace}:"
-        f" {known} by facts that were given, {len(diagnoses) - known} anew",
+        f" {known_count} by facts that were given, {len(diagnoses) - known_count} anew",
     )
-    return (*seen, decision)
+    return (*failures, decision)
 
 
-def tell(
+def store_knowledge(
     store: Store,
     facts: Sequence[models.FactIn],
     record: Sequence[models.EpisodeIn],
@@ -187,7 +189,7 @@ def tell(
     return Outcome(tuple(remembered), confirmed, tuple(notes))
 
 
-def _known(fact: Mapping[str, Any]) -> KnownFact:
+def _parse_fact(fact: Mapping[str, Any]) -> KnownFact:
     subject = str(fact.get("subject") or "")
     return KnownFact(id=str(fact["id"]), content=str(fact["content"]), subject=subject)
 

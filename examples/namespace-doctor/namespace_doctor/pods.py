@@ -19,13 +19,13 @@ _LONGEST = 200  # characters of somebody else's words in one explanation: a sent
 class Container:
     """One container of a pod as its status has it; absent states are empty.
 
-    `is_well` tells more than `is_ready`: between two crashes a container is ready for a moment.
+    `is_healthy` tells more than `is_ready`: between two crashes a container is ready for a moment.
     """
 
     name: str
     image: str
     is_ready: bool
-    is_well: bool
+    is_healthy: bool
     restarts: int
     waiting: Body
     terminated: Body
@@ -61,8 +61,8 @@ def containers(pod: Body, now: datetime) -> Iterator[Container]:
         ("containers", "containerStatuses"),
     ):
         declared = {c["name"]: c for c in spec.get(specs, [])}
-        for found in status.get(statuses, []):
-            yield _container(found, declared.get(found["name"], {}), now)
+        for container_status in status.get(statuses, []):
+            yield _container(container_status, declared.get(container_status["name"], {}), now)
 
 
 def _container(status: Body, declared: Body, now: datetime) -> Container:
@@ -71,7 +71,7 @@ def _container(status: Body, declared: Body, now: datetime) -> Container:
         name=status["name"],
         image=declared.get("image") or status.get("image", ""),
         is_ready=bool(status.get("ready")),
-        is_well=bool(status.get("ready")) and _is_steady(status, now),
+        is_healthy=bool(status.get("ready")) and _is_steady(status, now),
         restarts=int(status.get("restartCount", 0)),
         waiting=state.get("waiting") or {},
         terminated=state.get("terminated") or {},
@@ -90,8 +90,8 @@ def _is_steady(status: Body, now: datetime) -> bool:
 def events_of(pod: Body, events: Sequence[Body]) -> list[Body]:
     """Give the events about exactly this pod, oldest first."""
     uid = pod["metadata"].get("uid")
-    about = [e for e in events if e.get("involvedObject", {}).get("uid") == uid]
-    return sorted(about, key=_moment)
+    pod_events = [e for e in events if e.get("involvedObject", {}).get("uid") == uid]
+    return sorted(pod_events, key=_moment)
 
 
 def _moment(event: Body) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from namespace_doctor.diagnose import Examination
 from namespace_doctor.diagnoses import Diagnosis
-from namespace_doctor.memory import Given, KnownFact, Outcome
+from namespace_doctor.memory import KnownFact, Outcome, RecalledKnowledge
 
 LIMIT_BYTES = 4096
 _QUOTE = 300  # characters of one fact's text
@@ -28,12 +28,12 @@ class Finding:
 
     diagnosis: Diagnosis
     pods: tuple[str, ...]
-    known: tuple[KnownFact, ...]
+    known_facts: tuple[KnownFact, ...]
 
     @property
-    def is_said(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether a given fact says exactly this."""
-        return any(fact.content == self.diagnosis.statement for fact in self.known)
+        return any(fact.content == self.diagnosis.statement for fact in self.known_facts)
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Report:
 
     summary: str
     findings: tuple[Finding, ...]
-    used: tuple[str, ...]
-    remembered: tuple[str, ...]
+    used_facts: tuple[str, ...]
+    remembered_facts: tuple[str, ...]
     notes: tuple[str, ...]
 
     def text(self) -> str:
@@ -51,92 +51,98 @@ class Report:
         lines = [self.summary]
         for finding in self.findings:
             lines.append(f"- {', '.join(finding.pods)} ({finding.diagnosis.cause.value})")
-            if not finding.is_said:
-                title = "seen" if finding.known else "new"
+            if not finding.is_stated:
+                title = "seen" if finding.known_facts else "new"
                 lines.append(f"  {title}: {finding.diagnosis.statement}")
-            lines += [f"  fact {fact.id}: {_short(fact.content, _QUOTE)}" for fact in finding.known]
+            lines += [
+                f"  fact {fact.id}: {_short(fact.content, _QUOTE)}" for fact in finding.known_facts
+            ]
         lines += [f"note: {note}" for note in self.notes]
-        lines.append(f"used facts: [{', '.join(self.used)}]")
-        lines.append(f"remembered: [{', '.join(self.remembered)}]")
+        lines.append(f"used facts: [{', '.join(self.used_facts)}]")
+        lines.append(f"remembered: [{', '.join(self.remembered_facts)}]")
         return "\n".join(lines) + "\n"
 
     def result(self) -> str:
         """Write it as JSON of at most 4,096 bytes."""
-        kept = len(self.findings)
+        finding_count = len(self.findings)
         while True:
-            text = json.dumps(self._tree(kept), ensure_ascii=False, separators=(",", ":"))
-            if len(text.encode()) <= LIMIT_BYTES or not kept:
+            text = json.dumps(self._tree(finding_count), ensure_ascii=False, separators=(",", ":"))
+            if len(text.encode()) <= LIMIT_BYTES or not finding_count:
                 return text
-            kept -= 1
+            finding_count -= 1
 
-    def _tree(self, kept: int) -> dict[str, Any]:
+    def _tree(self, finding_count: int) -> dict[str, Any]:
         tree: dict[str, Any] = {
             "summary": self.summary,
-            "pods": [_entry(finding) for finding in self.findings[:kept]],
+            "pods": [_entry(finding) for finding in self.findings[:finding_count]],
         }
-        if left := len(self.findings) - kept:
-            tree["more"] = f"{left} more reasons stand in the cell's log"
-        tree["used_facts"] = list(self.used[:_IDS])
-        tree["remembered_facts"] = list(self.remembered[:_IDS])
+        if omitted_count := len(self.findings) - finding_count:
+            tree["more"] = f"{omitted_count} more reasons stand in the cell's log"
+        tree["used_facts"] = list(self.used_facts[:_IDS])
+        tree["remembered_facts"] = list(self.remembered_facts[:_IDS])
         if self.notes:
             tree["notes"] = [_short(note, _NOTE) for note in self.notes[:4]]
         return tree
 
 
-def make(examination: Examination, given: Given, outcome: Outcome, *, namespace: str) -> Report:
+def build_report(
+    examination: Examination, knowledge: RecalledKnowledge, outcome: Outcome, *, namespace: str
+) -> Report:
     """Put together what was seen, what was known of it and what became of the rest."""
-    found = findings(examination.diagnoses, given)
-    notes = [note for note in (given.note, *outcome.notes) if note]
+    findings = group_findings(examination.diagnoses, knowledge)
+    notes = [note for note in (knowledge.note, *outcome.notes) if note]
     if outcome.confirmed:
         notes.append(f"the store had {outcome.confirmed} of these facts already")
-    if examination.left_out:
-        notes.append(f"{examination.left_out} more failing pods are beyond --max-pods")
+    if examination.omitted_pods:
+        notes.append(f"{examination.omitted_pods} more failing pods are beyond --max-pods")
     return Report(
-        summary=_summary(examination, found, namespace=namespace),
-        findings=tuple(found),
-        used=tuple(used_ids(found)),
-        remembered=outcome.remembered,
+        summary=_summary(examination, findings, namespace=namespace),
+        findings=tuple(findings),
+        used_facts=tuple(used_ids(findings)),
+        remembered_facts=outcome.remembered,
         notes=tuple(notes),
     )
 
 
-def findings(diagnoses: Sequence[Diagnosis], given: Given) -> list[Finding]:
+def group_findings(diagnoses: Sequence[Diagnosis], knowledge: RecalledKnowledge) -> list[Finding]:
     """Group diagnoses by what they are about, in the order in which they came."""
     groups: dict[tuple[str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
         groups.setdefault((diagnosis.subject, diagnosis.signature), []).append(diagnosis)
     return [
-        Finding(group[0], tuple(dict.fromkeys(d.pod for d in group)), given.about(group[0]))
+        Finding(
+            group[0], tuple(dict.fromkeys(d.pod for d in group)), knowledge.facts_about(group[0])
+        )
         for group in groups.values()
     ]
 
 
-def used_ids(found: Iterable[Finding]) -> list[str]:
+def used_ids(findings: Iterable[Finding]) -> list[str]:
     """Name the given facts that fit a finding, each once."""
-    return list(dict.fromkeys(fact.id for finding in found for fact in finding.known))
+    return list(dict.fromkeys(fact.id for finding in findings for fact in finding.known_facts))
 
 
-def _summary(examination: Examination, found: Sequence[Finding], *, namespace: str) -> str:
-    failing = len({d.pod for d in examination.diagnoses}) + examination.left_out
+def _summary(examination: Examination, findings: Sequence[Finding], *, namespace: str) -> str:
+    failing = len({d.pod for d in examination.diagnoses}) + examination.omitted_pods
     if not failing:
-        return f"namespace {namespace}: none of {examination.looked_at} pods fails"
-    known = sum(bool(finding.known) for finding in found)
+        return f"namespace {namespace}: none of {examination.examined_pods} pods fails"
+    known_count = sum(bool(finding.known_facts) for finding in findings)
     return (
-        f"namespace {namespace}: {failing} of {examination.looked_at} pods fail;"
-        f" reasons known before: {known}, new: {len(found) - known}"
+        f"namespace {namespace}: {failing} of {examination.examined_pods} pods fail;"
+        f" reasons known before: {known_count}, new: {len(findings) - known_count}"
     )
 
 
 def _entry(finding: Finding) -> dict[str, Any]:
-    named = list(finding.pods[:_PODS_NAMED])
+    pod_names = list(finding.pods[:_PODS_NAMED])
     if len(finding.pods) > _PODS_NAMED:
-        named.append(f"and {len(finding.pods) - _PODS_NAMED} more")
-    entry: dict[str, Any] = {"pods": named, "cause": finding.diagnosis.cause.value}
-    if not finding.is_said:
+        pod_names.append(f"and {len(finding.pods) - _PODS_NAMED} more")
+    entry: dict[str, Any] = {"pods": pod_names, "cause": finding.diagnosis.cause.value}
+    if not finding.is_stated:
         entry["explanation"] = _short(finding.diagnosis.statement, _QUOTE)
-    if finding.known:
-        said = {fact.id: _short(fact.content, _QUOTE) for fact in finding.known}
-        entry["known_from"] = said
+    if finding.known_facts:
+        quotes = {fact.id: _short(fact.content, _QUOTE) for fact in finding.known_facts}
+        entry["known_from"] = quotes
     return entry
 
 

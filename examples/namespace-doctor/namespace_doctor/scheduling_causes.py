@@ -58,9 +58,9 @@ def _explain(pod: Body, message: str) -> tuple[str, str, str]:
             "is unschedulable: every node has a taint that it does not tolerate",
             "add the toleration or take the taint off a node",
         )
-    words = pods.plain(_PREEMPTION.sub("", _COUNTS.sub("", message)), pod)
+    reason = pods.plain(_PREEMPTION.sub("", _COUNTS.sub("", message)), pod)
     return (
         workload,
-        f"is unschedulable: {words}",
+        f"is unschedulable: {reason}",
         "make a node that satisfies this, or ask for less",
     )

@@ -42,13 +42,13 @@ def read(environment: Mapping[str, str], arguments: Sequence[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="namespace-doctor", description=__doc__)
     parser.add_argument("--namespace", default=environment.get("CELL_NAMESPACE", "default"))
     parser.add_argument("--max-pods", type=int, default=50)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     host = environment.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
     host = f"[{host}]" if ":" in host else host
     knowledge_file = environment.get("KAIS_KNOWLEDGE_FILE")
     return Settings(
-        namespace=given.namespace,
-        max_pods=given.max_pods,
+        namespace=options.namespace,
+        max_pods=options.max_pods,
         api_url=f"https://{host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}",
         account=Path(environment.get("DOCTOR_ACCOUNT_DIR", _ACCOUNT)),
         knowledge_file=Path(knowledge_file) if knowledge_file else None,

@@ -6,7 +6,7 @@ Pure; relative dates such as "last week" count from `now`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -37,10 +37,12 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 class ParsedQuery:
     """A parsed query. Phrases and names are case-folded.
 
+    `own_terms` are those of `terms` that the query has itself, without its expansion.
     `answer_pattern` matches texts with the expected answer type; None when any text may answer.
     """
 
     terms: Mapping[str, float]
+    own_terms: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     dates: tuple[dates.Moment | dates.Span, ...] = ()
@@ -49,15 +51,19 @@ class ParsedQuery:
     answer_pattern: re.Pattern[str] | None = None
 
 
-def parse(text: str, now: datetime) -> ParsedQuery:
-    """Parse a query; relative dates count from `now`."""
+def parse(text: str, now: datetime, synonyms: Sequence[Sequence[str]] = ()) -> ParsedQuery:
+    """Parse a query; relative dates count from `now`.
+
+    `synonyms` are groups of words that find each other, beside those of the thesaurus.
+    """
     query_terms = tuple(dict.fromkeys(analyser.sequence(text)))
     # "before 7 May" does not ask for facts of 7 May.
     excluded = {term for moment in dates.comparisons(text) for term in moment.terms}
     if excluded:
         query_terms = tuple(term for term in query_terms if term not in excluded)
     return ParsedQuery(
-        terms=expansion.expand_terms(query_terms),
+        terms=expansion.expand_terms(query_terms, synonyms),
+        own_terms=frozenset(query_terms),
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),
         dates=dates.dates_in_query(text, now),

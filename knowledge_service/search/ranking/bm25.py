@@ -7,7 +7,7 @@ terms' numbers, wherever the document is stored, because the order affects float
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from knowledge_service.search.postings import reader
 from knowledge_service.search.postings.cache import LruCache
-from knowledge_service.search.postings.reader import Columns, ScopePostings
+from knowledge_service.search.postings.index_rows import Source
+from knowledge_service.search.postings.posting_lists import Columns, ScopePostings
 from knowledge_service.search.text import term_ids
 
 # Usual values for short passages: the length of a sentence says less than that of a page.
@@ -120,6 +121,34 @@ class Scores:
                     self.weights.weights(factor, length, int(frequencies[index])),
                 )
 
+    def shares_beyond(self, own_terms: Set[str], ordinals: NDArray[np.int64]) -> Floats:
+        """Return what documents score by other terms than these. `ordinals` must be ascending."""
+        shares = np.zeros(len(ordinals))
+        is_other = [term not in own_terms for term in self.terms]
+        base = 0
+        for scope in self.scopes:
+            low, high = ordinals.searchsorted((base, base + scope.count)).tolist()
+            if low < high:
+                inside = (ordinals[low:high] - base).astype(np.int32)
+                for term, first, postings in scope.postings:
+                    if is_other[term]:
+                        shares[low:high] += self._shares(term, postings, inside - np.int32(first))
+            base += scope.count
+        return shares
+
+    def _shares(self, term: int, postings: Columns, ordinals: NDArray[np.int32]) -> Floats:
+        """Return the share of a term in the scores of some documents."""
+        shares = np.zeros(len(ordinals))
+        positions = postings.ordinals.searchsorted(ordinals)
+        positions[positions == len(postings.ordinals)] = 0
+        hits = (postings.ordinals[positions] == ordinals).nonzero()[0]
+        if len(hits):
+            chosen = positions[hits]
+            factors = np.full(len(hits), self.weights.factors[term])
+            lengths, frequencies = postings.lengths[chosen], postings.frequencies[chosen]
+            shares[hits] = self.weights.weights(factors, lengths, frequencies)
+        return shares
+
     def _reaching(self, size: int) -> NDArray[np.intp]:
         values = self.values
         if size < len(values) // _CHUNK and len(values) > _PARTITION_LIMIT:
@@ -151,7 +180,7 @@ def _in_best_chunks(values: Floats, size: int) -> NDArray[np.intp]:
 
 
 def search(
-    source: reader.Source,
+    source: Source,
     cache: LruCache,
     scope_nos: Iterable[int],
     term_weights: Mapping[str, float],

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from knowledge_service.domain import access_control
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import sessions, speakers
+from knowledge_service.search.ranking.conversations import grouping, speakers
 from knowledge_service.search.text import analyser, dates
 from knowledge_service.search.text.english import WEEKDAYS
 from knowledge_service.search.thesaurus import STOP_WORDS
@@ -62,7 +62,7 @@ class FactWords:
             row.predicate,
             row.title,
             speakers.speaker(row) if self.use_conversations else None,
-            sessions.conversation_of(row) if self.use_conversations else None,
+            grouping.conversation_of(row) if self.use_conversations else None,
         )
 
 

@@ -1,9 +1,12 @@
-"""Ranking: features add to the text score, and bounded factors multiply the sum.
+"""Ranking: features add to the text score, and factors multiply the sum.
 
-    score = (text + context + session + links + meaning) x factors, each factor in [0.8, 1.25]
+    score = (text + expansion + context + links + meaning) x factors
 
 All features use the unit of the text score, so that a good match stays ahead of a fact that is only
-next to one. Equal scores are ordered by fact number. `parts` names everything that contributes to a
+next to one. Their weights are learned (`weights`) and depend on the kind of candidate: a turn of a
+conversation, a fact of a run, an observation of an entity, or any other fact. What others can do to
+a fact (age, confidence, confirmations, outcomes of runs) changes a score by a factor in [0.8, 1.25]
+in all. Equal scores are ordered by fact number. `parts` names everything that contributes to a
 score: features by their name, factors with the prefix `x_`. Pure; reads no clock.
 """
 
@@ -11,31 +14,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import sessions, speakers, turns
-from knowledge_service.search.ranking.conversations.sessions import Conversation
+from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
+from knowledge_service.search.ranking.conversations.grouping import Conversation
+from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates
 
-# The share of a turn's score that its two predecessors and two successors contribute, and the share
-# when the predecessor only asks. Tuned on half of the conversations in bench/recall and on similar
-# ones.
+# The shares of the two predecessors and two successors in the context of a fact without a speaker,
+# and in the choice of neighbours to read. `weights` has those of turns.
 NEIGHBOUR_WEIGHTS = ((-1, 0.6), (-2, 0.4), (1, 0.2), (2, 0.2))
-_ANSWER_WEIGHTS = ((-1, 0.8), (-2, 0.5), (1, 0.2), (2, 0.2))
-# The share of that for facts without a speaker: facts of one run explain each other less than
-# turns.
-_WITHOUT_SPEAKER = 0.5
-_SESSION, _SESSION_BEST = 0.25, 2
-_LINKED = 0.3
-_MEANING = 0.6
-# For turns of the person asked about, of others who address that person, and of anybody else; for
-# turns that only ask, and turns that say little.
-_SPEAKER, _TO_SPEAKER, _OTHER_SPEAKER, _ASKS, _SHORT = 1.25, 0.95, 0.8, 0.8, 0.8
-_DATED, _WHEN, _WANTED, _PHRASE = 1.25, 1.15, 1.15, 0.04
+# Not learned, because no set of questions has links or embeddings.
+_LINKED, _MEANING = 0.3, 0.6
 _MOST_PHRASES = 3
 _EXPIRED, _ENDED = 0.9, 0.8
 # Statistics of fewer outcomes than this say nothing about a scope.
@@ -49,8 +43,17 @@ _USEFUL, _CONFIDENT = (0.8, 0.4), (0.9, 0.2)
 _RECENT_NOW, _RECENT = 0.4, 0.05
 # The confidence of facts that are remembered without one.
 _DEFAULT_CONFIDENCE = 0.5
+# For a query about now, the ages of facts are compared that have this share of the best sum.
+_RIVAL = 0.5
 _HALF_LIFE_US = 90 * 86_400_000_000
+# The bounds of what others can change of a score, each factor and all together.
 _LOW, _HIGH = 0.8, 1.25
+_INFLUENCED = ("x_recency", "x_confidence", "x_usefulness")
+TALK, RUN, OBSERVATION, FACT = "talk", "run", "observation", "fact"
+"""The kinds of candidates: a turn with a speaker, a fact of a run, one about an entity, others."""
+ANSWER = "answer"
+"""The kind of context of a turn that comes after a turn that only asks."""
+_CONTEXT_OF = {RUN: "context.run", OBSERVATION: "context.observation"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMED = re.compile(
     r"(?i)\b(?:yesterday|today|tonight|tomorrow|ago|weekend|since \d"
@@ -78,6 +81,7 @@ class Evidence:
         ordinals: the positions of facts in their scopes, in insertion order.
         linked: the best facts that a fact is linked with.
         similarities: similarities of embeddings, in [0, 1].
+        expanded: the part of the text score that terms of the expansion contribute.
         uses: outcomes of the runs that recalled a fact.
         success_rates: the success rates of scopes with at least ten outcomes.
         conversations: the conversations of all rows, if they were computed before.
@@ -88,6 +92,7 @@ class Evidence:
     ordinals: Mapping[int, int] = field(default_factory=dict)
     linked: Mapping[int, Sequence[int]] = field(default_factory=dict)
     similarities: Mapping[int, float] = field(default_factory=dict)
+    expanded: Mapping[int, float] = field(default_factory=dict)
     uses: Mapping[int, OutcomeCounts] = field(default_factory=dict)
     success_rates: Mapping[int, float] = field(default_factory=dict)
     conversations: Mapping[int, Conversation] | None = None
@@ -102,12 +107,33 @@ class Ranked:
     parts: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What the ranker knows of a fact besides its row: its conversation, and what kind it is of."""
+
+    conversation: Conversation | None
+    kind: str
+    is_asking: bool
+
+
+_UNGROUPED = Group(None, FACT, is_asking=False)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The group of each candidate, by fact number."""
+
+    of: Mapping[int, Group]
+    use_conversations: bool
+
+
 def rank(
     question: ParsedQuery,
     evidence: Evidence,
     now: datetime,
     *,
     size: int,
+    weights: Weights = SHIPPED,
     use_conversations: bool = True,
 ) -> list[Ranked]:
     """Return the scored rows, best first.
@@ -115,31 +141,93 @@ def rank(
     Only the best `size` rows by the sum of their features are scored with factors. Without
     `use_conversations`, no score depends on speakers, turns or sessions.
     """
-    now_us = (now - _EPOCH) // timedelta(microseconds=1)
-    conversations = evidence.conversations if use_conversations else {}
-    if conversations is None:
-        conversations = sessions.group_by_conversation(evidence.rows.values())
-    asking = {number for number in conversations if speakers.is_asking(evidence.rows[number])}
-    arms = _sum_features(evidence, conversations, asking)
-    sums = sorted((-sum(parts.values()), number) for number, parts in arms.items())
+    groups = group_candidates(evidence, use_conversations=use_conversations)
+    features = sum_features(evidence, groups, weights)
+    sums = sorted((-sum(parts.values()), number) for number, parts in features.items())
+    best = [number for _, number in sums[:size]]
+    factors = factors_of(question, evidence, groups, best, now, weights)
+    if question.prefers_recent:
+        _compare_ages(sums[:size], evidence, factors)
     ranked = []
-    best_rows = [evidence.rows[number] for _, number in sums[:size]]
-    speaker_factors = _speaker_factors(question, best_rows) if use_conversations else {}
     for negative_score, number in sums[:size]:
         score = -negative_score
-        factors = _factors(question, evidence.rows[number], now_us, use_conversations)
-        if number in speaker_factors:
-            factors["x_speaker"] = speaker_factors[number]
-        if number in asking:
-            factors["x_asks"] = _ASKS
-        if _is_short_turn(evidence.rows[number], conversations.get(number)):
-            factors["x_short"] = _SHORT
-        for value in factors.values():
+        for value in factors[number].values():
             score *= value
         if score > 0:
-            ranked.append(Ranked(number, score, arms[number] | factors))
+            ranked.append(Ranked(number, score, features[number] | factors[number]))
     ranked.sort(key=lambda each: (-each.score, each.number))
     return ranked
+
+
+def group_candidates(evidence: Evidence, *, use_conversations: bool) -> Groups:
+    """Find the group of each candidate."""
+    conversations = evidence.conversations if use_conversations else {}
+    if conversations is None:
+        conversations = grouping.group_by_conversation(evidence.rows.values())
+    groups = {}
+    for number, row in evidence.rows.items():
+        conversation = conversations.get(number)
+        if conversation is None:
+            groups[number] = _UNGROUPED
+        else:
+            groups[number] = Group(conversation, _kind(row, conversation), speakers.is_asking(row))
+    return Groups(groups, use_conversations=use_conversations)
+
+
+def _kind(row: Candidate, conversation: Conversation) -> str:
+    if grouping.is_about_entity(conversation):
+        return OBSERVATION
+    is_turn = grouping.is_conversation(conversation) and speakers.has_speaker(row)
+    return TALK if is_turn else RUN
+
+
+def factors_of(
+    question: ParsedQuery,
+    evidence: Evidence,
+    groups: Groups,
+    numbers: Sequence[int],
+    now: datetime,
+    weights: Weights,
+) -> dict[int, dict[str, float]]:
+    """Return the factors of some rows by name."""
+    now_us = (now - _EPOCH) // timedelta(microseconds=1)
+    rows = [evidence.rows[number] for number in numbers]
+    use_conversations = groups.use_conversations
+    speaker_factors = _speaker_factors(question, rows, weights) if use_conversations else {}
+    short = weights.factors["x_short"]
+    result = {}
+    for row in rows:
+        group = groups.of[row.number]
+        factors = _factors(question, row, now_us, weights, group.kind, use_conversations)
+        if row.number in speaker_factors:
+            factors["x_speaker"] = speaker_factors[row.number]
+        if _is_short_turn(row, group.conversation):
+            factors["x_short"] = short
+        result[row.number] = factors
+    return result
+
+
+def _compare_ages(
+    sums: Sequence[tuple[float, int]],
+    evidence: Evidence,
+    factors: Mapping[int, dict[str, float]],
+) -> None:
+    """Replace the age factor of the best rows by their order in time, for a query about now.
+
+    The age of an old fact says little about the next old one. `sums` are negative and ascending.
+    """
+    enough = sums[0][0] * _RIVAL if sums else 0.0
+    rivals = [number for negative_sum, number in sums if negative_sum <= enough < 0]
+    times = sorted({evidence.rows[number].since_us for number in rivals})
+    if len(times) == 1:
+        return
+    span = 2 * (1 - _LOW)
+    recency = {time: _LOW + span * place / (len(times) - 1) for place, time in enumerate(times)}
+    for number in rivals:
+        changed = factors[number]
+        changed.pop("x_bound", None)
+        changed["x_recency"] = recency[evidence.rows[number].since_us]
+        _add_bound(changed)
 
 
 def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranked]:
@@ -147,15 +235,28 @@ def apply_usefulness(ranked: Iterable[Ranked], evidence: Evidence) -> list[Ranke
     reordered = []
     for result in ranked:
         outcomes = evidence.uses.get(result.number)
-        value = (
-            _bounded(_interpolate(_USEFUL, usefulness(outcomes, _rate(evidence, result))))
-            if outcomes
-            else 1.0
-        )
-        parts = {**result.parts, "x_usefulness": value} if outcomes else result.parts
-        reordered.append(Ranked(result.number, result.score * value, parts))
+        if outcomes is None:
+            reordered.append(result)
+            continue
+        parts = dict(result.parts)
+        earlier_bound = parts.pop("x_bound", 1.0)
+        value = _bounded(_interpolate(_USEFUL, usefulness(outcomes, _rate(evidence, result))))
+        parts["x_usefulness"] = value
+        bound = _add_bound(parts)
+        reordered.append(Ranked(result.number, result.score * value * bound / earlier_bound, parts))
     reordered.sort(key=lambda result: (-result.score, result.number))
     return reordered
+
+
+def _add_bound(factors: dict[str, float]) -> float:
+    """Add the factor that keeps what others can change within its bounds; return it, or 1."""
+    product = 1.0
+    for name in _INFLUENCED:
+        product *= factors.get(name, 1.0)
+    bound = _bounded(product) / product
+    if bound != 1:
+        factors["x_bound"] = bound
+    return bound
 
 
 def usefulness(uses: OutcomeCounts, rate: float) -> float:
@@ -175,37 +276,48 @@ def _rate(evidence: Evidence, result: Ranked) -> float:
     return evidence.success_rates.get(evidence.rows[result.number].scope_no, _NEUTRAL_RATE)
 
 
-def _sum_features(
-    evidence: Evidence, conversations: Mapping[int, Conversation], asking: Set[int]
+def sum_features(
+    evidence: Evidence, groups: Groups, weights: Weights
 ) -> dict[int, dict[str, float]]:
+    """Return the additive parts of each row's score, by fact number.
+
+    They are linear in the weights: what a weight of 1 adds is the value of its feature.
+    """
     text = evidence.text
-    arms = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    if conversations:
-        _add_conversations(arms, conversations, asking, evidence)
+    parts = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
+    expansion = weights.additive["expansion"]
+    for number, value in evidence.expanded.items():
+        # A turn's neighbours have what its own words leave out.
+        if groups.of[number].kind != TALK:
+            parts[number]["expansion"] = expansion * value
+    _add_conversations(parts, groups.of, evidence, weights)
     for number, linked_numbers in evidence.linked.items():
-        arms[number]["links"] = _LINKED * max(
+        parts[number]["links"] = _LINKED * max(
             text.get(linked_number, 0.0) for linked_number in linked_numbers
         )
     best = max(text.values(), default=0.0) or 1.0
     for number, value in evidence.similarities.items():
-        arms[number]["meaning"] = _MEANING * best * value
-    return arms
+        parts[number]["meaning"] = _MEANING * best * value
+    return parts
 
 
 def _add_conversations(
-    arms: Mapping[int, dict[str, float]],
-    conversations: Mapping[int, Conversation],
-    asking: Set[int],
+    parts: Mapping[int, dict[str, float]],
+    groups: Mapping[int, Group],
     evidence: Evidence,
+    weights: Weights,
 ) -> None:
-    text = evidence.text
-    ordinals = turns.order_turns(conversations, evidence.rows, evidence.ordinals)
+    conversations = {
+        number: group.conversation for number, group in groups.items() if group.conversation
+    }
+    if not conversations:
+        return
+    text, steps = evidence.text, _steps(weights)
+    ordinals = turn_order.order_turns(conversations, evidence.rows, evidence.ordinals)
     members: defaultdict[Conversation, list[int]] = defaultdict(list)
     for number, conversation in conversations.items():
         members[conversation].append(number)
     for numbers in members.values():
-        best = sorted([text.get(number, 0.0) for number in numbers], reverse=True)
-        strength = _SESSION * (sum(best[:_SESSION_BEST]) / _SESSION_BEST)
         # A turn without a query term contributes nothing to its neighbours.
         text_at = {
             ordinals[member]: text[member]
@@ -213,74 +325,90 @@ def _add_conversations(
             if member in ordinals and text.get(member)
         }
         after_question = {
-            ordinals[member] + 1 for member in numbers if member in asking and member in ordinals
+            ordinals[member] + 1
+            for member in numbers
+            if groups[member].is_asking and member in ordinals
         }
         for number in numbers:
-            ordinal = ordinals.get(number)
+            ordinal, group = ordinals.get(number), groups[number]
             # A turn that only asks does not answer the turn before it.
-            if ordinal is not None and number not in asking:
-                context = _context(text_at, ordinal, after_question)
-                if context and not speakers.has_speaker(evidence.rows[number]):
-                    context *= _WITHOUT_SPEAKER
-                arms[number]["context"] = context
-            if number in text:
-                arms[number]["session"] = strength
+            if ordinal is not None and not group.is_asking:
+                kind = ANSWER if group.kind == TALK and ordinal in after_question else group.kind
+                parts[number]["context"] = sum(
+                    [
+                        weight * text_at[ordinal + step]
+                        for step, weight in steps[kind]
+                        if ordinal + step in text_at
+                    ],
+                    0.0,
+                )
 
 
-def _context(text_at: Mapping[int, float], ordinal: int, after_question: Set[int]) -> float:
-    """Return the sum of the neighbours' contributions to a turn."""
-    weights = _ANSWER_WEIGHTS if ordinal in after_question else NEIGHBOUR_WEIGHTS
-    return sum(
-        [weight * text_at[ordinal + step] for step, weight in weights if ordinal + step in text_at],
-        0.0,
-    )
+def _steps(weights: Weights) -> dict[str, tuple[tuple[int, float], ...]]:
+    """Return by kind what a neighbour at each distance contributes."""
+    additive = weights.additive
+    after = ((1, additive["context.next"]), (2, additive["context.second_next"]))
+    before = ((-1, additive["context.previous"]), (-2, additive["context.second_previous"]))
+    asked = ((-1, additive["context.answer"]), (-2, additive["context.second_answer"]))
+    steps: dict[str, tuple[tuple[int, float], ...]] = {
+        TALK: before + after,
+        ANSWER: asked + after,
+    }
+    for kind, name in _CONTEXT_OF.items():
+        steps[kind] = tuple((step, additive[name] * share) for step, share in NEIGHBOUR_WEIGHTS)
+    return steps
 
 
 def _factors(
-    query: ParsedQuery, row: Candidate, now_us: int, use_conversations: bool
+    query: ParsedQuery,
+    row: Candidate,
+    now_us: int,
+    weights: Weights,
+    kind: str,
+    use_conversations: bool,
 ) -> dict[str, float]:
     factors = _time_factors(row, now_us, _RECENT_NOW if query.prefers_recent else _RECENT)
+    learned = weights.factors
     if query.phrases:
         content = row.content.casefold()
         count = sum([phrase in content for phrase in query.phrases])
         if count:
-            factors["x_phrase"] = 1 + _PHRASE * min(count, _MOST_PHRASES)
+            factors["x_phrase"] = learned["x_phrase"] ** min(count, _MOST_PHRASES)
     if query.dates and _is_dated(
         row, query.dates, speakers.stated_days(row) if use_conversations else ()
     ):
-        factors["x_date"] = _DATED
-    if query.asks_time and _TIMED.search(row.content):
-        factors["x_when"] = _WHEN
+        factors["x_date"] = learned["x_date"]
+    if query.asks_time and kind == TALK and _TIMED.search(row.content):
+        factors["x_when"] = learned["x_when"]
     if query.answer_pattern is not None and query.answer_pattern.search(row.content):
-        factors["x_wanted"] = _WANTED
+        factors["x_wanted"] = learned["x_wanted.talk" if kind == TALK else "x_wanted.fact"]
     if row.confidence != _DEFAULT_CONFIDENCE:
         factors["x_confidence"] = _interpolate(_CONFIDENT, row.confidence)
+        _add_bound(factors)
     return factors
 
 
-def _speaker_factors(query: ParsedQuery, rows: Iterable[Candidate]) -> dict[int, float]:
-    """Return factors for speakers: the person that the query is about, or somebody else.
-
-    Someone who speaks to the other of two people may be speaking about them.
-    """
+def _speaker_factors(
+    query: ParsedQuery, rows: Iterable[Candidate], weights: Weights
+) -> dict[int, float]:
+    """Return factors for speakers: the person that the query is about, or somebody else."""
     if not query.names:
         return {}
+    learned = weights.factors
     speaking: dict[int, float] = {}
     other_speakers: dict[int, float] = {}
     for row in rows:
         is_speaker = speakers.is_speaker(row, query.names)
         if is_speaker:
-            speaking[row.number] = _SPEAKER
+            speaking[row.number] = learned["x_speaker.own"]
         elif is_speaker is False:
-            other_speakers[row.number] = (
-                _TO_SPEAKER if speakers.is_spoken_to(row) else _OTHER_SPEAKER
-            )
+            other_speakers[row.number] = learned["x_speaker.other"]
     return speaking | other_speakers if speaking else {}
 
 
 def _is_short_turn(row: Candidate, session: Conversation | None) -> bool:
     """Return whether the row is a short turn of a dialogue. Short facts elsewhere are complete."""
-    return session is not None and sessions.is_conversation(session) and speakers.is_short(row)
+    return session is not None and grouping.is_conversation(session) and speakers.is_short(row)
 
 
 def _is_dated(

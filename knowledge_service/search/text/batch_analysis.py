@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kais import facts as kais_facts
-from knowledge_service.domain import signs
+from knowledge_service.domain import text_screening
 from knowledge_service.domain.facts import FactText
 from knowledge_service.search.text import term_ids
 
@@ -29,9 +29,11 @@ def analyse_batch(texts: Sequence[FactText]) -> AnalysedBatch:
     """Analyse facts together; facts that a gate might object to are left to be analysed alone."""
     hashes = tuple(
         [
-            None if sign else kais_facts.plain_hash(text.kind, text.content)
+            None if sign else kais_facts.simple_equality_digest(text.kind, text.content)
             for text, sign in zip(
-                texts, signs.of_all([_screened_text(text) for text in texts]), strict=True
+                texts,
+                text_screening.screen_all([_screened_text(text) for text in texts]),
+                strict=True,
             )
         ]
     )

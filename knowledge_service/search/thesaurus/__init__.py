@@ -10,8 +10,6 @@ from importlib import resources
 
 Group = tuple[str, ...]
 """The words of one line."""
-Expansion = tuple[Group, Group]
-"""The words before the colon of a line, and those after it."""
 
 
 def _lines(name: str) -> tuple[str, ...]:
@@ -27,20 +25,10 @@ def _groups(name: str) -> tuple[Group, ...]:
     return tuple(tuple(line.split()) for line in _lines(name))
 
 
-def _expansions(name: str) -> tuple[Expansion, ...]:
-    halves = (line.split(": ", 1) for line in _lines(name))
-    return tuple((tuple(before.split()), tuple(after.split())) for before, after in halves)
-
-
 DERIVATIONS = _groups("derivations")
-DERIVATIONS_EVERYDAY = _groups("derivations_everyday")
 SYNONYMS = _groups("synonyms")
-HYPONYMS = _expansions("hyponyms")
-HYPONYMS_EVERYDAY = _expansions("hyponyms_everyday")
-PARAPHRASES = _expansions("paraphrases")
-PARAPHRASES_EVERYDAY = _expansions("paraphrases_everyday")
 STOP_WORDS = frozenset(_words("stop_words"))
-LIGHT_WORDS = frozenset(_words("light_words"))
-FRAME_WORDS = frozenset(_words("frame_words"))
+WEAK_WORDS = frozenset(_words("weak_words"))
+QUERY_STOP_WORDS = frozenset(_words("query_stop_words"))
 IRREGULAR_FORMS = {form: group[0] for group in _groups("irregular_forms") for form in group}
 """Maps an irregular form, plural, spelling or small number in words to the indexed form."""

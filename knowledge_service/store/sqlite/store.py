@@ -13,16 +13,17 @@ from knowledge_service.event_log import times
 from knowledge_service.search import pipeline
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection, read_pool
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
-from knowledge_service.store.sqlite.maintenance import migrate, projection_rebuild
 from knowledge_service.store.sqlite.repositories.audit_log import AuditLog
 from knowledge_service.store.sqlite.repositories.episodes import Episodes
 from knowledge_service.store.sqlite.repositories.extractions import Extractions
 from knowledge_service.store.sqlite.repositories.fact_lifecycle import FactLifecycle
 from knowledge_service.store.sqlite.repositories.facts import Facts
 from knowledge_service.store.sqlite.repositories.links import Links
+from knowledge_service.store.sqlite.repositories.operations import Operations
 from knowledge_service.store.sqlite.repositories.principals import Principals
 from knowledge_service.store.sqlite.repositories.provenance import Provenance
 from knowledge_service.store.sqlite.repositories.recall import RecallRepository
@@ -31,6 +32,7 @@ from knowledge_service.store.sqlite.repositories.scope_adoption import Adoption
 from knowledge_service.store.sqlite.repositories.scopes import Scopes
 from knowledge_service.store.sqlite.repositories.usage import Usage
 from knowledge_service.store.sqlite.repositories.vectors import Vectors
+from knowledge_service.store.sqlite.upgrade import migrate
 
 # A number in the file's first page that nothing reads. An update of a row to the same value would
 # write nothing, and succeed on a disk that takes no writes.
@@ -55,6 +57,7 @@ class SqliteStore(
     FactLifecycle,
     Adoption,
     Vectors,
+    Operations,
 ):
     """The `Store` port on one SQLite file, which this process owns until `close`.
 
@@ -105,7 +108,7 @@ class SqliteStore(
         bound = self._undeclared_facts
         writer = WriteQueue(writing, clock, self._file, checkpointer, undeclared_facts=bound)
         reading = read_pool.ReadPool(path, self._reads_within, writer.mark_damaged)
-        writer.on_erased = reading.postings_cache.record_erasure
+        writer.watch_erasures(reading.postings_cache.record_erasure)
         super().__init__(reading, writer)
         return str(store_id)
 

@@ -1,4 +1,9 @@
-"""The actions of a Plan that write to the cluster, one function for each."""
+"""The actions of a Plan that write to the cluster, one function for each.
+
+Each write but a creation names the object that the decision was made from, by UID or
+resourceVersion, so it fails if that object was replaced or changed. The errors are those of
+`ports.Cluster`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,11 @@ async def _delete(world: World, action: plans.Delete) -> Body | None:
 
 
 async def patch_metadata(world: World, action: plans.PatchMetadata) -> Body:
-    """Merge the parts of the metadata that the action names; others stay as they are."""
+    """Change the parts of the metadata that the action names; the others stay as they are.
+
+    Annotations and labels are merged, and None removes one. The lists of finalizers and of owner
+    references replace the present ones.
+    """
     patch: Body = {}
     if action.annotations:
         patch["annotations"] = dict(action.annotations)
@@ -53,4 +62,4 @@ ACTIONS: Mapping[type, _Write] = {
     plans.PatchMetadata: patch_metadata,
     plans.PatchSpec: _patch_spec,
 }
-"""The function of each action; it returns the object as the API server has it afterwards."""
+"""By action, its function. It returns the object as written; None if a deleted object is gone."""

@@ -37,6 +37,7 @@ _FINAL = (
 A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
 """
 _MESSAGE_LIMIT = 2048
+_REACHING = plans.RunInContainer | plans.EndCommands | plans.SendMessage | plans.CancelTask
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class _Execution:
             logger.debug("skipped %s: the knowledge service did not take an earlier action", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
-        elif isinstance(action, plans.RunInContainer | plans.EndCommands):
-            self._run_command(action)
+        elif isinstance(action, _REACHING):
+            await self._reach_pod(action)
         elif isinstance(action, plans.RefreshStatistics) and self.knowledge_problem is None:
             self._refresh(action)
 
@@ -104,8 +105,16 @@ class _Execution:
         if action.extracted is not None:
             sync_state.mark_extraction_counted(action.namespace, action.extracted)
 
-    def _run_command(self, action: plans.RunInContainer | plans.EndCommands) -> None:
-        if isinstance(action, plans.RunInContainer):
+    async def _reach_pod(
+        self,
+        action: plans.RunInContainer | plans.EndCommands | plans.SendMessage | plans.CancelTask,
+    ) -> None:
+        """Start what goes on in a pod in the background, or end it."""
+        if isinstance(action, plans.SendMessage):
+            self.world.agents.send(action)
+        elif isinstance(action, plans.CancelTask):
+            await self.world.agents.cancel(action.call)
+        elif isinstance(action, plans.RunInContainer):
             self.world.containers.start_command(action)
         else:
             self.world.containers.end_commands(action.mission)

@@ -32,6 +32,19 @@ HEARTBEAT_KIND = "Lease"
 """The kind of the watch heartbeat; its events arrive as all others do, and it is never listed."""
 
 
+def child_watches(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
+    """Yield the watches of children; kopf watches our kinds.
+
+    Children are watched by our managed-by label, except those that cells borrow.
+    """
+    for namespace in namespaces or (None,):
+        for kind in CHILD_KINDS:
+            selector = "" if kind in WATCHED_WITHOUT_LABEL else CHILD_SELECTOR
+            yield WatchTarget(kind, namespace, selector)
+    if namespaces and operator_namespace not in namespaces:
+        yield WatchTarget("ConfigMap", operator_namespace, CHILD_SELECTOR)
+
+
 def list_targets(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
     """Yield the lists that fill the cache; no namespaces stand for the whole cluster.
 

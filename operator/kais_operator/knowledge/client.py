@@ -136,3 +136,7 @@ class MonitoredKnowledge:
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         """Read statistics of many objects in one call."""
         return await self._monitor(self._inner.stats_batch(request))
+
+    async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
+        """Get a ticket for a call to a cell."""
+        return await self._monitor(self._inner.issue_ticket(call))

@@ -29,12 +29,12 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT_S = 10
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=_CONNECT_S)
-_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-"""No total timeout: the reader of a stream sets one."""
 _SOCKET_CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
 """A server that keeps sending does not answer a close frame, so it is not waited for."""
 _FIRST_ERROR_STATUS = 300
 _PLURALS = frozenset(resource.plural for resource in api_paths.RESOURCES.values())
+RequestKind = tuple[str, str]
+"""Verb and resource of a request, such as `create` and `pods`."""
 _NO_CONTENT: dict[str, Any] = {}
 _logins: Any = config  # these functions have no annotations
 _merger: Any = kube_config.KubeConfigMerger
@@ -42,6 +42,11 @@ _merger: Any = kube_config.KubeConfigMerger
 
 class _Transport(RESTClientObject):
     """The library's connections, without its request method, which would encode bodies again."""
+
+    def __init__(self, configuration: Configuration, *, is_bounded: bool) -> None:
+        super().__init__(configuration)
+        if not is_bounded:
+            self.maxsize = 0  # of the connections; 0 is no bound
 
     def session(self) -> aiohttp.ClientSession:
         """Return the session; the first request opens it, when the event loop runs."""
@@ -56,27 +61,31 @@ class ApiClient:
 
     Attributes:
         configuration: address and credentials; also read for the watches.
-        requests: the number of requests sent, by verb.
+        requests: the number of requests sent, by verb and resource.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, *, is_bounded: bool = True) -> None:
         self.configuration = configuration
-        self._transport = _Transport(configuration)
+        self._transport = _Transport(configuration, is_bounded=is_bounded)
         self._refresher: asyncio.Task[None] | None = None
-        self.requests: Counter[str] = Counter()
+        self.requests: Counter[RequestKind] = Counter()
 
-    def clone(self) -> ApiClient:
-        """Return a client with the same credentials for another event loop; close it there.
+    def clone(self, *, is_bounded: bool = True) -> ApiClient:
+        """Return a client with the same credentials and connections of its own; close it too.
 
-        Callers count its requests.
+        It may be used in another event loop. Callers count its requests. Without a bound any number
+        of connections may be open, as one watch for each kind and namespace needs.
         """
-        return ApiClient(self.configuration)
+        return ApiClient(self.configuration, is_bounded=is_bounded)
 
     def refresh_with(self, loader: Any) -> None:
         """Refresh the credentials of a kubeconfig; certificates and tokens need no refresh."""
         self._refresher = asyncio.create_task(
             _logins.refresh_token(loader, client_configuration=self.configuration)
         )
+
+    def _count_request(self, verb: str, path: str) -> None:
+        self.requests[verb, api_paths.resource_of(path)] += 1
 
     async def close(self) -> None:
         """Close the connections and stop refreshing credentials."""
@@ -100,7 +109,7 @@ class ApiClient:
             ClusterError: mapped in `api_errors`.
         """
         operation = f"{method} {path}"
-        self.requests[_verb(method, path)] += 1
+        self._count_request(_verb(method, path), path)
         async with self._send(
             method, _with_query(path, query), body, content_type=content_type, limits=_TIMEOUT
         ) as response:
@@ -121,7 +130,7 @@ class ApiClient:
         Raises:
             ClusterError: mapped in `api_errors`.
         """
-        self.requests[_verb("GET", path)] += 1
+        self._count_request(_verb("GET", path), path)
         async with self._send(
             "GET", _with_query(path, query), None, limits=_TIMEOUT, accept=accept
         ) as response:
@@ -131,16 +140,56 @@ class ApiClient:
                 raise api_errors.translate(exc, operation=f"GET {path}") from exc
         return content
 
+    async def proxy(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes, max_bytes: int
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send one request to a Service through the API server; errors of the Service are answers.
+
+        Raises:
+            ClusterError: the API server did not answer, or the answer has more than `max_bytes`.
+        """
+        self._count_request("proxy", path)
+        operation = f"{method} {path.partition('?')[0]}"
+        settings: Any = self.configuration
+        try:
+            logins: Any = await settings.auth_settings()
+            sent = {**headers, "Accept-Encoding": "identity"}
+            sent |= {login["key"]: login["value"] for login in logins.values()}
+            async with self._transport.session().request(
+                method,
+                settings.host + path,
+                headers=sent,
+                data=body or None,
+                timeout=_TIMEOUT,
+                allow_redirects=False,
+                proxy=settings.proxy or None,
+                proxy_headers=settings.proxy_headers,
+                server_hostname=settings.tls_server_name or None,
+            ) as response:
+                content = bytearray()
+                async for chunk in response.content.iter_any():
+                    content += chunk
+                    if len(content) > max_bytes:
+                        raise errors.ClusterUnavailable(
+                            f"{operation}: the answer has more than {max_bytes} bytes"
+                        )
+                return response.status, dict(response.headers), bytes(content)
+        except (*api_errors.CONNECTION, *api_errors.CLIENT) as exc:
+            raise api_errors.translate(exc, operation=operation) from exc
+
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str]
+        self, path: str, *, query: Mapping[str, str], idle_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send one request and yield the bytes of the response as they arrive.
+
+        `idle_timeout_s` is how long the server may send nothing.
 
         Raises:
             ClusterError: mapped in `api_errors`.
         """
-        async with self._send("GET", _with_query(path, query), None, limits=_STREAM) as response:
+        limits = aiohttp.ClientTimeout(None, sock_connect=_CONNECT_S, sock_read=idle_timeout_s)
+        async with self._send("GET", _with_query(path, query), None, limits=limits) as response:
             try:
                 yield response.content.iter_any()
             except api_errors.CONNECTION as exc:
@@ -155,7 +204,7 @@ class ApiClient:
         Raises:
             ClusterError: It was refused or interrupted.
         """
-        self.requests["connect"] += 1
+        self._count_request("connect", path)
         operation = f"CONNECT {path}"
         settings: Any = self.configuration
         try:

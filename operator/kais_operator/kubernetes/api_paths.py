@@ -29,6 +29,8 @@ class Resource:
         return f"{prefix}/{self.api_version}"
 
 
+_OF_NAMESPACE = 2
+"""Parts of a path that name a namespace."""
 RESOURCES = {
     "Blueprint": Resource(_KAIS, "blueprints"),
     "BlueprintRevision": Resource(_KAIS, "blueprintrevisions"),
@@ -56,6 +58,14 @@ def collection(kind: str, namespace: str | None) -> str:
     if not resource.is_namespaced or namespace is None:
         return f"{resource.root}/{resource.plural}"
     return f"{resource.root}/namespaces/{quote(namespace, safe='')}/{resource.plural}"
+
+
+def resource_of(path: str) -> str:
+    """Return the resource in a path, such as `pods` in `/api/v1/namespaces/a/pods/b/log`."""
+    parts = path.split("/")
+    names = parts[3:] if parts[1] == "api" else parts[4:]
+    is_in_namespace = names[0] == "namespaces" and len(names) > _OF_NAMESPACE
+    return names[_OF_NAMESPACE] if is_in_namespace else names[0]
 
 
 def single(ref: ObjectRef) -> str:

@@ -19,8 +19,8 @@ import aiohttp
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import ApiClient
-from kais_operator.kubernetes.event_loop_thread import EventLoopThread
 from kais_operator.kubernetes.pod_logs import MAX_BYTES, TAIL_BYTES, LogReader, Tail
+from kais_operator.kubernetes.stream_thread import StreamThread
 from kais_operator.planning import container_results
 from kais_operator.planning.container_results import Log, Process
 from kais_operator.planning.plan import ObjectRef, RunInContainer
@@ -64,7 +64,7 @@ class ApiContainers:
         self._api_client = api_client
         self._is_leader = is_leader
         self._clock = clock
-        self._loop_thread = EventLoopThread("containers")
+        self._loop_thread = StreamThread("containers")
         self._stream_client = api_client.clone()
         self._logs = LogReader(api_client, self._stream_client, self._loop_thread)
         self._share = FairShare(_MAX_CONCURRENT, max_per_namespace=_MAX_PER_NAMESPACE)
@@ -86,7 +86,7 @@ class ApiContainers:
             return
         self._drop_old_results()
         state = self._commands[(command.mission, command.key)] = _Command()
-        self._api_client.requests["connect"] += 1
+        self._api_client.requests["connect", "pods"] += 1
         state.running = self._loop_thread.submit(self._run(command, state))
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:

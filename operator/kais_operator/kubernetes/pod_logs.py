@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from kais_operator import errors
 from kais_operator.kubernetes import api_paths
 from kais_operator.kubernetes.api_client import ApiClient
-from kais_operator.kubernetes.event_loop_thread import EventLoopThread
+from kais_operator.kubernetes.stream_thread import StreamThread
 from kais_operator.planning.container_results import Log
 from kais_operator.planning.plan import ObjectRef
 from kais_rendering.fair_share import FairShare, surplus
@@ -43,7 +43,7 @@ class LogReader:
         self,
         api_client: ApiClient,
         stream_client: ApiClient,
-        loop_thread: EventLoopThread,
+        loop_thread: StreamThread,
         *,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> None:
@@ -64,7 +64,7 @@ class LogReader:
         read = self._reads.get(key)
         if read is None:
             self._drop_unclaimed()
-            self._api_client.requests["get"] += 1
+            self._api_client.requests["get", "pods"] += 1
             self._reads[key] = self._loop_thread.submit(self._read(pod, container))
             return None
         if not read.done():

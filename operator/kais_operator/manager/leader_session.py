@@ -1,9 +1,13 @@
 """What runs while this process holds the Lease: watches, queue, knowledge sync, heartbeat.
 
-    watch event, list -> Cache, WatchHealth, ReferenceIndex -> event_mapping -> queue -> Reconciler
-    KnowledgeSync -> changed statistics, another store ---------------------------^
+    watch event, list -> Cache, WatchHealth, ReferenceIndex -> reconcile_requests -> queue
+    KnowledgeSync -> changed statistics, another store -----------------------------> queue
+    queue -> Reconciler
 
 All of it is created or cleared for each session, so that no state of an earlier one is left.
+
+On SIGTERM the session drains: running reconciles get `DRAIN_TIMEOUT_S` and are then cancelled. The
+Lease is released next, because another operator waits for it, and the watches close last.
 """
 
 from __future__ import annotations
@@ -21,14 +25,16 @@ from kais_operator import errors
 from kais_operator.controllers.base import Controller
 from kais_operator.informer import event_intake, watch_targets
 from kais_operator.informer.cache import Cache
+from kais_operator.informer.child_watches import ChildWatches
 from kais_operator.informer.list_client import ListClient
 from kais_operator.informer.relist import Relister
+from kais_operator.informer.watch_client import WatchClient
 from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.informer.watch_heartbeat import LEASE, WatchHeartbeat
 from kais_operator.knowledge.sync_loop import KnowledgeSync
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
-from kais_operator.kubernetes.credentials import Credentials
-from kais_operator.manager import event_mapping, watches
+from kais_operator.kubernetes.watch_credentials import Credentials
+from kais_operator.manager import reconcile_requests, watches
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.predicates import EventEnqueuer, OwnWriteFilter
 from kais_operator.manager.reconciler import Reconciler
@@ -65,6 +71,7 @@ class ManagerDependencies:
     metrics: Metrics
     heartbeat: WatchHeartbeat
     login: Callable[[], Awaitable[Credentials]]
+    watch_client: WatchClient
 
 
 class LeaderSession:
@@ -105,7 +112,7 @@ class LeaderSession:
             monotonic=world.clock.monotonic,
             jitter=random.random,
             observer=dependencies.metrics.record_reconcile,
-            priority_delay_s=event_mapping.priority_delay_s,
+            priority_delay_s=reconcile_requests.priority_delay_s,
         )
 
     def problem(self) -> str | None:
@@ -139,6 +146,7 @@ class LeaderSession:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
             self._dependencies.world.containers.end_all()
+            self._dependencies.world.agents.end_all()
             await asyncio.gather(*end_tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
@@ -175,6 +183,11 @@ class LeaderSession:
             self._is_wakeup_scheduled = True
             self._loop.call_soon_threadsafe(self._process_pending_events)
 
+    def _on_child_event(self, kind: str, body: Body, is_deleted: bool) -> None:
+        """Process an event in its own callback, as those of the thread."""
+        if is_deleted or not self._event_intake.is_up_to_date(kind, body):
+            self._loop.call_soon(self._on_watch_event, kind, body, is_deleted)
+
     def _process_pending_events(self) -> None:
         """Process each event in its own callback, so that an error affects that event only."""
         self._is_wakeup_scheduled = False
@@ -200,6 +213,13 @@ class LeaderSession:
             self._run_queue(),
             Relister(dependencies.list_client, dependencies.cache, self._event_intake).run(
                 self._targets
+            ),
+            ChildWatches(dependencies.watch_client, self._on_child_event).run(
+                tuple(
+                    watch_targets.child_watches(
+                        self._namespaces, operator_namespace=self._operator_namespace
+                    )
+                )
             ),
             knowledge_sync.run(),
             self.watch_health.run(dependencies.heartbeat.write),
@@ -231,11 +251,11 @@ class LeaderSession:
             if body["metadata"]["name"] == LEASE:
                 self.watch_health.record_heartbeat()
             return
-        ref = event_mapping.ref_of(kind, body)
+        ref = reconcile_requests.ref_of(kind, body)
         if kind in watch_targets.KINDS:
             self._reference_index.update(ref, body, is_deleted=is_deleted)
         version = None if is_deleted else body["metadata"]["resourceVersion"]
-        for request in event_mapping.requests_for_event(
+        for request in reconcile_requests.requests_for_event(
             kind,
             body,
             is_deleted=is_deleted,
@@ -247,12 +267,14 @@ class LeaderSession:
                 source=ref,
                 version=version,
                 delay_s=self._delay_s(request),
-                creator=event_mapping.owning_instance(ref, body) if request.ref == ref else None,
+                creator=reconcile_requests.owning_instance(ref, body)
+                if request.ref == ref
+                else None,
             )
 
-    def _delay_s(self, request: event_mapping.ReconcileRequest) -> float:
+    def _delay_s(self, request: reconcile_requests.ReconcileRequest) -> float:
         """Return the delay of a request; a realm is reconciled at once when it is new."""
-        if request.ref.kind != event_mapping.REALM or request.ref.name in self._realms:
+        if request.ref.kind != reconcile_requests.REALM or request.ref.name in self._realms:
             return request.delay_s
         self._realms.add(request.ref.name)
         return 0.0
@@ -266,7 +288,7 @@ class LeaderSession:
         changed = set(scopes)
         for scope in await self._list_kind("KnowledgeScope"):
             if (scope.get("status") or {}).get("path") in changed:
-                self.queue.add(event_mapping.ref_of("KnowledgeScope", scope))
+                self.queue.add(reconcile_requests.ref_of("KnowledgeScope", scope))
 
     async def _enqueue_revisions(self, namespace: str, blueprint: str) -> None:
         """Queue a Blueprint's revisions, which show their share of its statistics."""
@@ -285,21 +307,21 @@ class LeaderSession:
             )
             return
         for body in revisions:
-            self.queue.add(event_mapping.ref_of("BlueprintRevision", body))
+            self.queue.add(reconcile_requests.ref_of("BlueprintRevision", body))
 
     async def _repeat_registrations(self) -> None:
         """Queue all objects with registrations at the knowledge service, over `_SPREAD_S`."""
         for kind in _REGISTERED_KINDS:
             for body in await self._list_kind(kind):
-                ref = event_mapping.ref_of(kind, body)
+                ref = reconcile_requests.ref_of(kind, body)
                 self.queue.add(ref, delay_s=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
-                realm = ObjectRef(event_mapping.REALM, "", ref.namespace)
+                realm = ObjectRef(reconcile_requests.REALM, "", ref.namespace)
                 self.queue.add(realm, delay_s=_SPREAD_S)
 
     async def _requeue_scopes(self) -> None:
         """Queue the KnowledgeScopes: their conditions report an unavailable service."""
         for body in await self._list_kind("KnowledgeScope"):
-            ref = event_mapping.ref_of("KnowledgeScope", body)
+            ref = reconcile_requests.ref_of("KnowledgeScope", body)
             self.queue.add(ref, delay_s=random.random() * _SPREAD_S)  # noqa: S311 (a spread)
 
     async def _list_kind(self, kind: str) -> list[Body]:

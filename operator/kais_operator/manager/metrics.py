@@ -80,8 +80,8 @@ class Metrics:
         """Export the age of a kind's last event."""
         self._watch_age.labels(kind=kind).set_function(age_s)
 
-    def export_requests(self, sent: Mapping[str, int]) -> None:
-        """Export the requests to the API server by verb; `sent` is read at each scrape."""
+    def export_requests(self, sent: Mapping[tuple[str, str], int]) -> None:
+        """Export the requests by verb and resource; `sent` is read at each scrape."""
         self.registry.register(_RequestCollector(sent))
 
     def record_render(self, operation: str, result: str, seconds: float) -> None:
@@ -113,14 +113,14 @@ class Metrics:
 class _RequestCollector(Collector):
     """Exports counts that another object keeps."""
 
-    def __init__(self, sent: Mapping[str, int]) -> None:
+    def __init__(self, sent: Mapping[tuple[str, str], int]) -> None:
         self._sent = sent
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the current counts."""
         family = CounterMetricFamily(
-            "kais_api_requests", "Requests to the API server", labels=["verb"]
+            "kais_api_requests", "Requests to the API server", labels=["verb", "resource"]
         )
-        for verb, count in sorted(self._sent.items()):
-            family.add_metric([verb], count)
+        for (verb, resource), count in sorted(self._sent.items()):
+            family.add_metric([verb, resource], count)
         yield family

@@ -15,8 +15,8 @@ from kais import labels
 from kais_operator import errors
 from kais_operator.apply import apply_failed_status, executor, status
 from kais_operator.controllers.base import Controller, Observation
+from kais_operator.manager.first_status_debounce import StatusDebounce
 from kais_operator.manager.predicates import OwnWriteFilter
-from kais_operator.manager.status_debounce import StatusDebounce
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, Plan
 from kais_operator.ports import World

@@ -1,4 +1,6 @@
-"""Watches with kopf; the only module that imports it.
+"""Watches our kinds with kopf; the only module that imports it.
+
+`informer.child_watches` watches their children.
 
 Handlers are low-level event handlers, so kopf stores nothing on the objects: no annotation, no
 finalizer, no diff. Nothing is registered at import; each leader session builds its own registry.
@@ -19,16 +21,12 @@ import kopf
 from kais import labels
 from kais_operator.informer import watch_targets
 from kais_operator.kubernetes import api_paths
-from kais_operator.kubernetes.credentials import Credentials
+from kais_operator.kubernetes.watch_credentials import Credentials
 from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
 
-WATCHED_KINDS = (*watch_targets.KINDS, *watch_targets.CHILD_KINDS, watch_targets.HEARTBEAT_KIND)
-_LABEL_SELECTED_KINDS = (
-    *sorted({*watch_targets.CHILD_KINDS} - watch_targets.WATCHED_WITHOUT_LABEL),
-    watch_targets.HEARTBEAT_KIND,
-)
+WATCHED_KINDS = (*watch_targets.KINDS, watch_targets.HEARTBEAT_KIND)
 _RESTART_DELAY_S = 5.0
 """kopf stops at the first kind that it is refused; it is restarted after this delay."""
 EventCallback = Callable[[str, Body, bool], None]
@@ -87,19 +85,16 @@ class WatchScope:
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """The namespaces for kopf: with the operator's own, for the probe and the outbox."""
+        """The namespaces for kopf: with the operator's own, for the probe."""
         if not self.namespaces:
             return ()
         return tuple(sorted({*self.namespaces, self.operator_namespace}))
 
     def covers(self, kind: str, namespace: str) -> bool:
         """Return whether objects of this kind in a namespace are watched."""
-        is_home = namespace == self.operator_namespace
         if kind == watch_targets.HEARTBEAT_KIND:
-            return is_home
-        return (
-            not self.namespaces or namespace in self.namespaces or (kind == "ConfigMap" and is_home)
-        )
+            return namespace == self.operator_namespace
+        return not self.namespaces or namespace in self.namespaces
 
 
 def build_registry(
@@ -130,9 +125,8 @@ def build_settings(*, is_namespaced: bool) -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = _NoDiffBase()
     settings.persistence.progress_storage = _NoProgress()
     settings.scanning.disabled = is_namespaced
-    for kind in _LABEL_SELECTED_KINDS:
-        group, version, plural = _resource(kind)
-        settings.watching.label_selectors[group, version, plural] = watch_targets.CHILD_SELECTOR
+    heartbeats = _resource(watch_targets.HEARTBEAT_KIND)
+    settings.watching.label_selectors[heartbeats] = watch_targets.CHILD_SELECTOR
     return settings
 
 

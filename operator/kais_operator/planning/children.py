@@ -220,10 +220,13 @@ def differs(desired: Body, live: Body) -> bool:
 
 
 def _is_frozen(desired: Body, live: Body) -> bool:
-    """Whether the API server would refuse to change the data of a ConfigMap."""
+    """Whether the API server would refuse to change the data of a ConfigMap.
+
+    A key that only the live object has is a change too: an apply removes a key that was desired.
+    """
     if desired["kind"] != "ConfigMap" or live.get("immutable") is not True:
         return False
-    return any(differs(desired.get(key) or {}, live.get(key) or {}) for key in _DATA)
+    return any((desired.get(key) or {}) != (live.get(key) or {}) for key in _DATA)
 
 
 def has_additions(desired: Body, live: Body) -> bool:
@@ -253,6 +256,8 @@ def _contains(desired: Any, live: Any) -> bool:
         return all(
             _contains_amounts(value, live_values.get(key))
             if key in _AMOUNTS and isinstance(value, Mapping)
+            else _is_same_amount(value, live_values.get(key))
+            if key in _QUANTITIES
             else _contains(value, live_values.get(key))
             for key, value in desired.items()
         )
@@ -264,6 +269,12 @@ def _contains(desired: Any, live: Any) -> bool:
 
 _DATA = ("data", "binaryData")
 _AMOUNTS = ("requests", "limits")
+_QUANTITIES = ("sizeLimit", "divisor")
+
+
+def _is_same_amount(desired: Any, live: Any) -> bool:
+    is_quantity = all(isinstance(value, int | str) for value in (desired, live))
+    return quantities.is_equal(desired, live) if is_quantity else _contains(desired, live)
 
 
 def _contains_amounts(desired: Mapping[str, Any], live: Any) -> bool:
@@ -276,7 +287,7 @@ def _contains_amounts(desired: Mapping[str, Any], live: Any) -> bool:
 
 def _contains_items(desired: Sequence[Any], live: Sequence[Any]) -> bool:
     for key in ("uid", "name"):
-        if desired and all(isinstance(item, Mapping) and key in item for item in desired):
+        if _are_unique(desired, key):
             by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
             return all(_contains(item, by_key.get(item[key])) for item in desired)
     if len(desired) != len(live):
@@ -285,6 +296,13 @@ def _contains_items(desired: Sequence[Any], live: Sequence[Any]) -> bool:
         _contains(desired_item, live_item)
         for desired_item, live_item in zip(desired, live, strict=True)
     )
+
+
+def _are_unique(items: Sequence[Any], key: str) -> bool:
+    """Whether every item has a key of its own: two mounts may have the name of one volume."""
+    if not items or not all(isinstance(item, Mapping) and key in item for item in items):
+        return False
+    return len({item[key] for item in items}) == len(items)
 
 
 def controller_uid(body: Body) -> str | None:

@@ -241,6 +241,60 @@ class EndCommands:
 
 
 @dataclass(frozen=True)
+class AgentAddress:
+    """Where a cell serves A2A.
+
+    Attributes:
+        cell: the Cell.
+        service: name of its Service.
+        port: port of the Service.
+        path: path of the server, which ends with a slash.
+        account: username of the cell's ServiceAccount, for which tickets are issued.
+    """
+
+    cell: ObjectRef
+    service: str
+    port: int
+    path: str
+    account: str
+
+
+@dataclass(frozen=True)
+class AgentCall:
+    """One message of a run, and what identifies its task.
+
+    Attributes:
+        mission: the Mission that sends it.
+        message_id: derived from run, attempt and purpose, so a repeat has the same one.
+        budget_left: what mission and formation leave, as a decimal; None without such a limit.
+    """
+
+    mission: ObjectRef
+    address: AgentAddress
+    run_id: str
+    attempt: int
+    message_id: str
+    arm: models.Arm = "on"
+    budget_left: str | None = None
+
+
+@dataclass(frozen=True)
+class SendMessage:
+    """Send a message to a cell in the background, unless this process is sending it."""
+
+    call: AgentCall
+    text: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CancelTask:
+    """Cancel the task of a message, because no result is needed any more."""
+
+    call: AgentCall
+
+
+@dataclass(frozen=True)
 class RefreshStatistics:
     """Read the statistics again, because the counts in the ledger have changed.
 
@@ -285,6 +339,8 @@ Action = (
     | InjectKnowledge
     | RunInContainer
     | EndCommands
+    | SendMessage
+    | CancelTask
     | RefreshStatistics
     | EmitEvent
 )

@@ -7,60 +7,21 @@ operator would write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions, labels
 from kais.conditions import DesiredCondition
-from kais.reasons import Reason
+from kais.reasons import WARNING_REASONS, Reason
 from kais.resources.base import Condition, Resource, Status
-from kais_operator.planning.plan import Body, EmitEvent, ObjectRef, PatchMetadata, Plan
+from kais_operator.planning import finalizers
+from kais_operator.planning.plan import Body, EmitEvent, Plan
 
-TROUBLES = frozenset(
-    {
-        Reason.ACCOUNT_NOT_ALLOWED,
-        Reason.APPLY_FAILED,
-        Reason.BLUEPRINT_NOT_FOUND,
-        Reason.BUDGET_EXCEEDED,
-        Reason.CHECK_FAILED,
-        Reason.CELL_NOT_FOUND,
-        Reason.CONFIGURATION_FAILED,
-        Reason.DUPLICATE,
-        Reason.ENTRYPOINT_NOT_FOUND,
-        Reason.EXTRACTION_FAILED,
-        Reason.FORMATION_NOT_FOUND,
-        Reason.IMAGE_PULL_FAILED,
-        Reason.INFRASTRUCTURE_FAILED,
-        Reason.INVALID,
-        Reason.NAME_TAKEN,
-        Reason.NO_GOOD_REVISION,
-        Reason.NOT_YET_SUPPORTED,
-        Reason.PARAMETERS_INVALID,
-        Reason.PLATFORM_NOT_ALLOWED,
-        Reason.POD_FAILED,
-        Reason.POD_NOT_CREATED,
-        Reason.POD_STUCK,
-        Reason.RENDER_FAILED,
-        Reason.RETRYING,
-        Reason.REVIEW_REJECTED,
-        Reason.REVISION_NOT_FOUND,
-        Reason.SPAWN_REFUSED,
-        Reason.STORE_UNAVAILABLE,
-        Reason.TASK_FAILED,
-        Reason.TEMPLATE_ERROR,
-        Reason.TIMED_OUT,
-        Reason.TOO_LARGE,
-        Reason.TOO_MANY_CELLS,
-        Reason.TOPOLOGY_INVALID,
-        Reason.UNSCHEDULABLE,
-    }
-)
-"""Reasons that make an Event a Warning, whatever the status of the condition."""
+_ORDINARY = frozenset({Reason.RETRYING})
+"""Troubles that need nobody: a Mission with several attempts expects one to fail."""
 
 SUSPENDED = f"nothing is written while {labels.RECONCILE} is {labels.RECONCILE_SUSPENDED}"
-
-NO_COST = "-"
-"""Text of a cost column before any cost is reported; 0 would be a claim."""
 
 _RETRY_INTERVAL = timedelta(seconds=30)
 _EVENT_LIMIT = 1024  # the API server's limit for an Event's message
@@ -93,18 +54,19 @@ def transition_events(
 ) -> tuple[EmitEvent, ...]:
     """Return Events for conditions of these types that changed status or have a new trouble.
 
-    A new condition emits an Event only when it is True or a trouble, and not because work has not
-    started. A condition that is Unknown emits one only for a new trouble.
+    A new condition emits an Event only when it is True or a trouble, and so does one that was
+    Unknown: that work is not done yet is no news. A condition that is Unknown emits one only for a
+    new trouble.
     """
     emitted = []
     for condition in current:
         if condition.type in types and _is_transition(
             resource.condition(condition.type), condition
         ):
-            is_trouble = condition.reason in TROUBLES
+            is_trouble = condition.reason in WARNING_REASONS
             emitted.append(
                 EmitEvent(
-                    "Warning" if is_trouble else "Normal",
+                    "Warning" if is_trouble and condition.reason not in _ORDINARY else "Normal",
                     condition.reason,
                     condition.message[:_EVENT_LIMIT],
                 )
@@ -115,10 +77,13 @@ def transition_events(
 def _is_transition(previous: Condition | None, current: Condition) -> bool:
     if previous is None or current.status == "Unknown":
         is_same_reason = previous is not None and previous.reason == current.reason
-        return current.status == "True" or (current.reason in TROUBLES and not is_same_reason)
+        return current.status == "True" or (
+            current.reason in WARNING_REASONS and not is_same_reason
+        )
     if previous.status != current.status:
-        return True
-    return previous.reason != current.reason and current.reason in TROUBLES
+        is_still_waiting = previous.status == "Unknown" and current.status == "False"
+        return not is_still_waiting or current.reason in WARNING_REASONS
+    return previous.reason != current.reason and current.reason in WARNING_REASONS
 
 
 def is_suspended(resource: Resource) -> bool:
@@ -139,41 +104,37 @@ def with_suspension(
     ]
 
 
-def _release_finalizer(kind: str, metadata: Body) -> tuple[PatchMetadata, ...]:
-    held: list[str] = metadata.get("finalizers") or []
-    if labels.FINALIZER not in held:
-        return ()
-    ref = ObjectRef(kind, metadata["namespace"], metadata["name"])
-    remaining = tuple(f for f in held if f != labels.FINALIZER)
-    version = metadata["resourceVersion"]
-    return (PatchMetadata(ref, resource_version=version, finalizers=remaining),)
+@dataclass(frozen=True)
+class InvalidObject:
+    """An object that breaks rules which the API server could not check.
+
+    With a reason other than Invalid it may be valid; this cannot be decided now.
+    """
+
+    body: Body
+    problem: str
+    reason: Reason = Reason.INVALID
 
 
-def invalid_plan(
-    body: Body,
-    *,
-    summary: str,
-    problem: str,
-    now: datetime,
-    reason: Reason = Reason.INVALID,
-) -> Plan:
+def invalid_plan(invalid: InvalidObject, *, summary: str, now: datetime) -> Plan:
     """Report an object that breaks rules which the API server could not check.
 
     If the object is being deleted, only its finalizer is removed, so that it does not block the
     deletion of its namespace. With a reason other than Invalid the object may be valid: its other
     conditions and fields stay, such as the served revision, and the operator tries again.
     """
+    body = invalid.body
     kind, metadata = body["kind"], body["metadata"]
     if metadata.get("deletionTimestamp"):
-        return Plan(_release_finalizer(kind, metadata))
+        return Plan(finalizers.release_body(kind, metadata))
     read = [
         Condition.from_dict(condition)
         for condition in (body.get("status") or {}).get("conditions") or ()
     ]
     generation = metadata.get("generation", 0)
-    is_invalid = reason is Reason.INVALID
-    message = f"{kind} is invalid: {problem}" if is_invalid else problem
-    desired = [conditions.false(summary, reason, message)]
+    is_invalid = invalid.reason is Reason.INVALID
+    message = f"{kind} is invalid: {invalid.problem}" if is_invalid else invalid.problem
+    desired = [conditions.false(summary, invalid.reason, message)]
     merged = conditions.merge(read, desired, generation=generation, now=now)
     if is_invalid:
         return Plan(status=body_of(Status(observed_generation=generation, conditions=merged)))

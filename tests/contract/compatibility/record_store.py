@@ -122,13 +122,13 @@ async def record() -> None:
     await record_answers({})
 
 
-async def record_answers(before: Mapping[str, Any]) -> None:
+async def record_answers(previous: Mapping[str, Any]) -> None:
     """Write the answers that the recorded file gives, and print those that were others."""
     with tempfile.TemporaryDirectory() as folder:
         found = await answers(frozen_store(Path(folder) / "store.db"))
-    for name in sorted(found.keys() | before.keys()) if before else ():
-        if found.get(name) != before.get(name):
-            sys.stdout.write(f"{name}\n  was {before.get(name)}\n  is  {found.get(name)}\n")
+    for name in sorted(found.keys() | previous.keys()) if previous else ():
+        if found.get(name) != previous.get(name):
+            sys.stdout.write(f"{name}\n  was {previous.get(name)}\n  is  {found.get(name)}\n")
     ANSWERS.write_bytes(lzma.compress(json.dumps(found).encode()))
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from knowledge_client.models import Grant
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import ALL_VERBS, Principal, administrator
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.fakes.identity import NamedCallers

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.extraction import job
 from tests.contract.compatibility.serving import PEER, TEAM, Service
 
-WHY = {"reason": "because"}
-OTHER = "realm:other"
+REASONS = {"reason": "because"}
+SECOND = "realm:other"
 
 
 class Story:
@@ -32,7 +32,7 @@ class Story:
         return str(answer["fact_id"])
 
     async def act(self, caller: str, fact: str, verb: str, **fields: Any) -> Any:
-        return await self.ask(caller, "POST", f"/v1/facts/{fact}:{verb}", {**WHY, **fields})
+        return await self.ask(caller, "POST", f"/v1/facts/{fact}:{verb}", {**REASONS, **fields})
 
     async def run(self, run_id: str, **fields: Any) -> None:
         body = {"namespace": "demo", "scope": TEAM, "blueprint": "review", **fields}
@@ -79,8 +79,8 @@ async def _scopes_and_callers(story: Story) -> None:
     for name, home in (("demo/lead-1", PEER), ("demo/gone-0", f"{TEAM}/cell:gone-0")):
         account = _account(name, f"uid-{name[5:]}", home, "uid-1")
         await story.ask("operator", "PUT", "/v1/principals", account)
-    gone = "/v1/principals?username=system:serviceaccount:demo:gone-0"
-    await story.ask("operator", "DELETE", gone)
+    deleted_path = "/v1/principals?username=system:serviceaccount:demo:gone-0"
+    await story.ask("operator", "DELETE", deleted_path)
     config = {
         "many": ["uses"],
         "promotion": {"policy": "Automatic", "min_missions": 1, "min_confidence": 0.5},
@@ -130,7 +130,7 @@ async def _facts(story: Story) -> dict[str, str]:
          "scope": TEAM},
     ]  # fmt: skip
     stored = await story.ask("keeper", "POST", "/v1/facts:batch", {"facts": batch})
-    port, deploy, certificate, _ = (each["fact_id"] for each in stored["results"])
+    port, deploy, certificate, _ = (result["fact_id"] for result in stored["results"])
     imported = [
         {"content": f"Imported note {n}: the backup of database {n} runs at {n}:30 at night.",
          "source": {"type": "import", "refs": [{"type": "file", "id": f"notes.md#{n}"}]},
@@ -160,18 +160,18 @@ async def _corrections(story: Story, facts: dict[str, str]) -> None:
     await story.act("keeper", wrong, "correct")
     forced = {"force": True, "scope": TEAM}
     await story.fact("keeper", "The cache is flushed every hour.", **forced)
-    again = await story.fact("keeper", "The queue holds a day of orders.", scope=TEAM)
-    await story.act("keeper", again, "retract")
-    await story.act("keeper", again, "restore")
-    await story.act("ada", again, "confirm", session="run-1")
+    repeated_fact = await story.fact("keeper", "The queue holds a day of orders.", scope=TEAM)
+    await story.act("keeper", repeated_fact, "retract")
+    await story.act("keeper", repeated_fact, "restore")
+    await story.act("ada", repeated_fact, "confirm", session="run-1")
     undone = await story.fact("keeper", "The shop closes at noon.", scope=TEAM)
     await story.act("keeper", undone, "retract")
     await story.act("keeper", undone, "undo")
     taken_back = await story.fact("keeper", "The shop never closes.", scope=TEAM)
     await story.act("keeper", taken_back, "undo")
-    said = await story.fact("keeper", "Orders are archived after a year.", scope=TEAM)
-    await story.act("ada", said, "confirm")
-    await story.act("ada", said, "undo")
+    fact = await story.fact("keeper", "Orders are archived after a year.", scope=TEAM)
+    await story.act("ada", fact, "confirm")
+    await story.act("ada", fact, "undo")
 
 
 async def _reviews(story: Story) -> None:
@@ -216,20 +216,20 @@ async def _links_and_names(story: Story, facts: dict[str, str]) -> None:
 
 
 async def _runs(story: Story, service: Service, facts: dict[str, str]) -> None:
-    told = ("consulted", "applied", "prevented")
+    messages = ("consulted", "applied", "prevented")
     for caller, kinds in (
-        ("lead", told),
-        ("operator", ("recalled", "injected", "succeeded", "failed", *told)),
+        ("lead", messages),
+        ("operator", ("recalled", "injected", "succeeded", "failed", *messages)),
     ):
         uses = [{"fact": facts["deploy"], "kind": kind, "count": 2} for kind in kinds]
         await story.ask(caller, "POST", "/v1/usage", {"uses": uses})
-    whole = {
+    full_fields = {
         "kind": "mission", "revision": 2, "instance": "review-1", "mission": "review-1",
         "objective": "review the shop", "parameters": {"depth": "2", "who": "Ada"},
         "parameters_hash": "sha256:abc", "agent": "claude", "attempts": 1,
         "started_at": "2026-03-02T09:00:00Z",
     }  # fmt: skip
-    await story.run("run-2", **whole)
+    await story.run("run-2", **full_fields)
     await story.recall("operator", "java build of the shop", run="run-2", attempt=1,
                        scopes=[TEAM])  # fmt: skip
     episodes = [
@@ -251,7 +251,7 @@ async def _runs(story: Story, service: Service, facts: dict[str, str]) -> None:
         ("run-3", "Failed"), ("run-4", "TimedOut"), ("run-5", "BudgetExceeded"),
         ("run-6", "Cancelled"), ("run-7", "InfrastructureFailed"),
     ):  # fmt: skip
-        await story.run(run_id, **whole)
+        await story.run(run_id, **full_fields)
         await story.run(run_id, outcome=outcome, cost=0.5, finished_at="2026-03-02T10:00:00Z")
     await story.run("run-8", arm="holdout", parameters={"depth": "3"})
     broken = RunKey("realm:demo", "run-3")
@@ -265,8 +265,8 @@ async def _runs(story: Story, service: Service, facts: dict[str, str]) -> None:
 
 async def _realm_made_again(story: Story) -> None:
     """A namespace that was deleted and made again starts empty, then takes its past over."""
-    home = f"{OTHER}/formation:team/cell:worker-0"
-    team = f"{OTHER}/formation:team"
+    home = f"{SECOND}/formation:team/cell:worker-0"
+    team = f"{SECOND}/formation:team"
     await story.ask("operator", "PUT", "/v1/principals",
                     _account("other/worker-0", "uid-1", home, "ns-other-1"))  # fmt: skip
     names = [{"namespace": "ko", "prefix": "OTHER-"}]
@@ -276,7 +276,7 @@ async def _realm_made_again(story: Story) -> None:
     await story.ask("operator", "PUT", "/v1/principals",
                     _account("other/worker-0", "uid-2", home, "ns-other-2"))  # fmt: skip
     await story.fact("operator", "The other team has a new home.", scope=team, aliases=names)
-    await story.ask("operator", "POST", f"/v1/scopes/{OTHER}:adopt")
+    await story.ask("operator", "POST", f"/v1/scopes/{SECOND}:adopt")
 
 
 async def _retention(story: Story, service: Service) -> None:
@@ -289,13 +289,21 @@ async def _retention(story: Story, service: Service) -> None:
 
 
 async def _erasure(story: Story, service: Service) -> None:
-    together = [{"content": f"Phone number of customer {n}.", "scope": TEAM} for n in range(3)]
-    stored = await story.ask("keeper", "POST", "/v1/facts:batch", {"facts": together})
+    combined_facts = [
+        {"content": f"Phone number of customer {n}.", "scope": TEAM} for n in range(3)
+    ]
+    stored = await story.ask("keeper", "POST", "/v1/facts:batch", {"facts": combined_facts})
     await story.act("keeper", stored["results"][1]["fact_id"], "erase")
     draft = await story.fact("lead", "The address of a customer is known.", review="draft")
     edited = await story.act("keeper", draft, "approve", content="An address is on file.",
                              title="Address")  # fmt: skip
     await story.act("keeper", edited["fact"]["id"], "erase")
+    name = [{"namespace": "doc", "value": "harbour"}]
+    named = await story.fact("keeper", "The harbour opens at six.", scope=TEAM, aliases=name)
+    between = await story.act("keeper", named, "correct", replacement="It opens at five.")
+    later = between["replacement_id"]
+    await story.act("keeper", later, "correct", replacement="It opens at four.")
+    await story.act("keeper", later, "erase")
     scope = "realm:demo/formation:erased"
     await story.fact("keeper", "A scope that is erased with its facts.", scope=scope)
     await story.ask("keeper", "DELETE", f"/v1/scopes/{scope}?erase=true")
@@ -316,7 +324,10 @@ def _name_removed(service: Service) -> None:
     number = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
     service.store._writer.submit(
         lambda tx: tx.record(
-            "alias.removed", scope_no=tx.all(number, (TEAM,))[0][0], actor="keeper", parts=[part]
+            "alias.removed",
+            scope_no=tx.fetch_all(number, (TEAM,))[0][0],
+            actor="keeper",
+            parts=[part],
         )
     )
 

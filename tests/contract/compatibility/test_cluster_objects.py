@@ -1,6 +1,6 @@
 """Objects that an earlier version left in a cluster: the operator goes on where that one stopped.
 
-`record_objects.py` says how they were made and what each Mission was at.
+`record_memory_cluster.py` says how they were made and what each Mission was at.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from kais import labels
 from kais_operator.planning.plan import Body, ObjectRef
-from tests.contract.compatibility.record_objects import (
+from tests.contract.compatibility.record_memory_cluster import (
     NAMESPACE,
     end,
     frozen_world,
@@ -50,12 +50,18 @@ def without_texts(status: Body) -> Body:
         {**condition, "message": bool(condition.get("message"))}
         for condition in status.get("conditions") or ()
     ]
-    return {**status, "message": bool(status.get("message")), "conditions": conditions}
+    texts = {"message": bool(status.get("message")), "conditions": conditions}
+    if "display" in status:
+        # The columns MODEL and COST of cells without a mind used to show an image and a dash.
+        texts["display"] = {
+            name: text for name, text in status["display"].items() if name not in ("model", "cost")
+        }
+    return {**status, **texts}
 
 
 def content(fake: FakeWorld) -> dict[str, Any]:
     """Give every object but the namespaces, without texts and who wrote it when."""
-    found = {}
+    result = {}
     for ref in fake.cluster.refs():
         body = fake.cluster.read(ref)
         body["metadata"].pop("resourceVersion")
@@ -65,8 +71,8 @@ def content(fake: FakeWorld) -> dict[str, Any]:
             # An operator that has just started registers every cell again, which is a turn.
             condition.pop("lastTransitionTime", None)
         if ref.kind not in ("Namespace", "Event"):
-            found[f"{ref.kind}/{ref.name}"] = body
-    return found
+            result[f"{ref.kind}/{ref.name}"] = body
+    return result
 
 
 async def taken_over() -> tuple[FakeWorld, FakeWorld]:
@@ -77,14 +83,14 @@ async def taken_over() -> tuple[FakeWorld, FakeWorld]:
 
 
 async def test_no_object_of_an_earlier_version_is_made_anew_or_rewritten() -> None:
-    then, now = await taken_over()
-    before, after = content(then), content(now)
-    changed = {name for name in before if after.get(name) != before[name]}
+    later_world, now = await taken_over()
+    initial_state, final_state = content(later_world), content(now)
+    changed = {name for name in initial_state if final_state.get(name) != initial_state[name]}
     assert changed - {f"Mission/{NEXT_ATTEMPT}"} == REWRITTEN
-    made = after.keys() - before.keys()
-    assert made == {f"Job/{NEXT_ATTEMPT}-a2", f"ConfigMap/{NEXT_ATTEMPT}-a2-knowledge"}
-    uids = {name: body["metadata"]["uid"] for name, body in before.items()}
-    assert {name: after[name]["metadata"]["uid"] for name in uids} == uids
+    created = final_state.keys() - initial_state.keys()
+    assert created == {f"Job/{NEXT_ATTEMPT}-a2", f"ConfigMap/{NEXT_ATTEMPT}-a2-knowledge"}
+    uids = {name: body["metadata"]["uid"] for name, body in initial_state.items()}
+    assert {name: final_state[name]["metadata"]["uid"] for name in uids} == uids
     assert {verb for verb, ref in now.cluster.writes if ref.name not in _NEXT} <= {"status"}
 
 
@@ -92,36 +98,43 @@ _NEXT = {NEXT_ATTEMPT, f"{NEXT_ATTEMPT}-a2", f"{NEXT_ATTEMPT}-a2-knowledge"}
 
 
 async def test_no_mission_of_an_earlier_version_begins_twice() -> None:
-    then, now = await taken_over()
-    assert run_ids(now) == run_ids(then)
-    assert set(now.knowledge.runs) == set(then.knowledge.runs)
-    jobs = names_of(now, "Job") - names_of(then, "Job")
+    later_world, now = await taken_over()
+    assert run_ids(now) == run_ids(later_world)
+    assert set(now.knowledge.runs) == set(later_world.knowledge.runs)
+    jobs = names_of(now, "Job") - names_of(later_world, "Job")
     assert jobs == {f"{NEXT_ATTEMPT}-a2"}
-    for name in names_of(then, "Mission") - {NEXT_ATTEMPT}:
-        assert mission(now, name)["status"]["attempt"] == mission(then, name)["status"]["attempt"]
+    for name in names_of(later_world, "Mission") - {NEXT_ATTEMPT}:
+        assert (
+            mission(now, name)["status"]["attempt"]
+            == mission(later_world, name)["status"]["attempt"]
+        )
     # The commands of a round end with the operator that started them: the round is asked again,
     # and the pause before the next round is kept.
     assert {command.mission.name for command in now.containers.started} == {"round"}
 
 
 async def test_ended_missions_of_an_earlier_version_stay_as_they_ended() -> None:
-    then, now = await taken_over()
+    later_world, now = await taken_over()
     for name in ENDED:
-        ended_now, ended_then = (mission(fake, name)["status"] for fake in (now, then))
+        ended_now, ended_then = (mission(fake, name)["status"] for fake in (now, later_world))
         assert without_texts(ended_now) == without_texts(ended_then), name
-    closed = {run_id: run for run_id, run in then.knowledge.runs.items() if run.outcome}
+    closed = {run_id: run for run_id, run in later_world.knowledge.runs.items() if run.outcome}
     assert len(closed) == len(ENDED) + 1  # and the first run of the mission that was run again
     assert {run_id: now.knowledge.runs[run_id] for run_id in closed} == closed
     assert "start_extraction" not in now.knowledge.calls
-    assert now.knowledge.extractions == then.knowledge.extractions
+    assert now.knowledge.extractions == later_world.knowledge.extractions
 
 
 async def test_an_extraction_that_an_earlier_version_waited_for_is_noted_when_it_is_done() -> None:
     fake = frozen_world()
     await settle(fake)
-    (pending,) = (key for key, one in fake.knowledge.extractions.items() if one.state == "pending")
-    done = fake.knowledge.extractions[pending].model_copy(update={"state": "done"})
-    fake.knowledge.extractions[pending] = done
+    (pending,) = (
+        key
+        for key, extraction in fake.knowledge.extractions.items()
+        if extraction.state == "pending"
+    )
+    model_copy = fake.knowledge.extractions[pending].model_copy(update={"state": "done"})
+    fake.knowledge.extractions[pending] = model_copy
     fake.clock.advance(60)
     await settle(fake)
     ref = ObjectRef("Mission", NAMESPACE, "extracting")
@@ -129,23 +142,23 @@ async def test_an_extraction_that_an_earlier_version_waited_for_is_noted_when_it
 
 
 async def test_what_ran_under_an_earlier_version_ends_and_is_recorded_under_its_run() -> None:
-    then, fake = await taken_over()
+    later_world, fake = await taken_over()
     for name, attempt in {**ATTEMPTS_AT_WORK, NEXT_ATTEMPT: 2}.items():
         run(fake, name, attempt)
         end(fake, name, 0, "two pods explained", attempt)
-    said = {"attempt": 1, "verdict": "approve", "feedback": "well done"}
-    annotate(fake, "reviewed", labels.REVIEW, json.dumps(said))
+    record = {"attempt": 1, "verdict": "approve", "feedback": "well done"}
+    annotate(fake, "reviewed", labels.REVIEW, json.dumps(record))
     fake.containers.end("built")
     await settle(fake)
     ended = {**ATTEMPTS_AT_WORK, NEXT_ATTEMPT: 2, "reviewed": 1, "round": 1}
     for name, attempt in ended.items():
         status = mission(fake, name)["status"]
         assert (status["outcome"], status["attempt"]) == ("Succeeded", attempt), (name, status)
-        recorded = fake.knowledge.runs[str(run_ids(then)[name])]
+        recorded = fake.knowledge.runs[str(run_ids(later_world)[name])]
         assert (recorded.outcome, recorded.attempts, recorded.mission) == (
             "Succeeded", attempt, name,
         )  # fmt: skip
-    assert set(fake.knowledge.runs) == set(then.knowledge.runs)
+    assert set(fake.knowledge.runs) == set(later_world.knowledge.runs)
     use = fake.cluster.read(ObjectRef("BlueprintInstance", NAMESPACE, "use-running"))
     assert use["status"]["outcome"] == "Succeeded"
 
@@ -162,7 +175,7 @@ async def test_a_pause_between_rounds_of_an_earlier_version_is_kept_and_then_end
 
 
 async def test_what_an_earlier_version_held_back_begins_once_nothing_holds_it() -> None:
-    then, fake = await taken_over()
+    later_world, fake = await taken_over()
     fake.cluster.put(teams.team("absent"))
     annotate(fake, "suspended", labels.RECONCILE, None)
     await settle(fake)
@@ -171,7 +184,7 @@ async def test_what_an_earlier_version_held_back_begins_once_nothing_holds_it() 
         (job,) = (ref for ref in fake.cluster.refs("Job") if ref.name.startswith(f"{name}-"))
         run_id = fake.cluster.read(job)["metadata"]["annotations"][labels.RUN_ID]
         assert run_id == run_ids(fake)[name]
-        assert run_ids(then)[name] in (None, run_id)
+        assert run_ids(later_world)[name] in (None, run_id)
 
 
 async def test_a_deleted_namespace_of_an_earlier_version_goes() -> None:

@@ -6,11 +6,11 @@ from tests.contract.compatibility import wire_names
 
 
 def test_no_name_that_was_stored_or_sent_is_gone() -> None:
-    gone = wire_names.missing(wire_names.frozen(), wire_names.collect())
-    assert gone == [], (
+    deleted_missing = wire_names.missing(wire_names.frozen(), wire_names.collect())
+    assert deleted_missing == [], (
         "these names are stored or sent by earlier versions. Keep each as it was. Or keep a reader"
         " of it, list the change in CHANGELOG.md, and take its line out of"
-        f" {wire_names.FILE.name}:\n" + "\n".join(gone)
+        f" {wire_names.FILE.name}:\n" + "\n".join(deleted_missing)
     )
 
 

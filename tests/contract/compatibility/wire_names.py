@@ -29,11 +29,11 @@ from kais.reasons import Reason
 from kais_cli.exit_status import ExitStatus
 from kais_operator.manager.metrics import Metrics as OperatorMetrics
 from knowledge_client.error_codes import ErrorCode
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.event_log import replay
 from knowledge_service.metrics import Metrics as ServiceMetrics
 from knowledge_service.store.sqlite import projections
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.store import SqliteStore
 from scripts import cli_reference
 from tests.contract.compatibility import record_store
@@ -42,11 +42,14 @@ from tests.fakes.identity import NamedCallers
 
 FILE = DATA / "wire_names.yaml"
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("kais", "kais_cli", "kais_cluster", "knowledge_client", "knowledge_service", "operator")
+PACKAGES = (
+    *("agent_runtime", "kais", "kais_cli", "kais_cluster", "knowledge_client"),
+    *("knowledge_service", "operator"),
+)
 Names = dict[str, list[str]]
 """Names by what they belong to, such as columns by table."""
 _VARIABLE = re.compile(r"(KAIS|KNOWLEDGE|CELL)_[A-Z][A-Z0-9_]*")
-_ARMS = {"bm25", "context", "session", "links", "meaning"}
+_ARMS = {"bm25", "expansion", "context", "links", "meaning"}
 
 
 def collect() -> dict[str, Names]:
@@ -60,19 +63,19 @@ def collect() -> dict[str, Names]:
             openapi = create_app(store, NamedCallers({})).openapi()
         finally:
             store.close()
-    found: dict[str, Names] = {
+    result: dict[str, Names] = {
         "event types and keys of their payloads": keys,
         "tables and columns": tables,
         "labels, annotations, finalizers, keys and identities": {"kais": _constants(labels)},
-        "condition types": {"all": [str(each) for each in ConditionType]},
-        "condition reasons": {"all": [str(each) for each in Reason]},
-        "problem codes": {"all": [str(each) for each in ErrorCode]},
+        "condition types": {"all": [str(condition_type) for condition_type in ConditionType]},
+        "condition reasons": {"all": [str(reason) for reason in Reason]},
+        "problem codes": {"all": [str(code) for code in ErrorCode]},
         "score parts": {"all": [*_score_parts()]},
         "metrics of the operator, with labels": dict(_metrics(OperatorMetrics().registry)),
         "metrics of the service, with labels": dict(_metrics(ServiceMetrics().registry)),
         "metrics in all": {"all": [*_metric_names()]},
         "environment variables": {"all": [*_variables()]},
-        "exit statuses": {"kais": [f"{each.name} {each.value}" for each in ExitStatus]},
+        "exit statuses": {"kais": [f"{status.name} {status.value}" for status in ExitStatus]},
         "programs": {"all": [*_project()["project"]["scripts"]]},
         "commands and options": {
             name: _options(command) for name, command in cli_reference.commands()
@@ -82,8 +85,8 @@ def collect() -> dict[str, Names]:
         "values of the chart": {"kais": [*_leaves(_chart())]},
     }
     return {
-        section: {name: sorted(set(each)) for name, each in sorted(names.items())}
-        for section, names in found.items()
+        section: {name: sorted(set(members)) for name, members in sorted(names.items())}
+        for section, names in result.items()
     }
 
 
@@ -114,8 +117,8 @@ def merged(then: Mapping[str, Names], now: Mapping[str, Names]) -> dict[str, Nam
     result = {section: dict(owners) for section, owners in then.items()}
     for section, owners in now.items():
         for owner, names in owners.items():
-            known = result.setdefault(section, {}).get(owner, [])
-            result[section][owner] = sorted({*known, *names})
+            known_names = result.setdefault(section, {}).get(owner, [])
+            result[section][owner] = sorted({*known_names, *names})
     return result
 
 
@@ -133,12 +136,12 @@ def _tables(path: Path) -> Names:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     columns = "SELECT name FROM pragma_table_info(?)"
-    found = {
+    result = {
         str(name): [str(column) for (column,) in db.execute(columns, (name,))]
         for (name,) in db.execute(tables).fetchall()
     }
     db.close()
-    return found
+    return result
 
 
 def _constants(module: Any) -> list[str]:
@@ -187,11 +190,14 @@ def _options(command: typer.core.TyperCommand) -> list[str]:
 def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     resolve = _resolver(openapi)
     for path, methods in openapi["paths"].items():
-        place = re.sub(r"{[^}]*}", "{}", path)
+        location = re.sub(r"{[^}]*}", "{}", path)
         for method, operation in methods.items():
-            name = f"{method.upper()} {place}"
+            name = f"{method.upper()} {location}"
             parameters = operation.get("parameters", ())
-            yield name, [_parameter(each) for each in parameters if each["in"] != "path"]
+            yield (
+                name,
+                [_parameter(parameter) for parameter in parameters if parameter["in"] != "path"],
+            )
             for content in _contents([operation.get("requestBody") or {}]):
                 yield f"{name}: request", [*_fields(content, resolve)]
             answers = [v for k, v in operation["responses"].items() if k.startswith("2")]
@@ -228,8 +234,8 @@ def _fields(
     """Give the paths of a schema's fields, as `facts.source.type`."""
     schema = resolve(schema)
     for choice in ("anyOf", "oneOf", "allOf"):
-        for each in schema.get(choice, ()):
-            yield from _fields(each, resolve)
+        for item in schema.get(choice, ()):
+            yield from _fields(item, resolve)
     if isinstance(schema.get("items"), dict):
         yield from _fields(schema["items"], resolve)
     for name, inner in (schema.get("properties") or {}).items():
@@ -263,5 +269,5 @@ def _leaves(values: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    then = frozen() if FILE.exists() else {}
-    FILE.write_text(written(merged(then, collect())))
+    later_frozen = frozen() if FILE.exists() else {}
+    FILE.write_text(written(merged(later_frozen, collect())))

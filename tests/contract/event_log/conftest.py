@@ -18,18 +18,18 @@ from knowledge_service.event_log.events import Event, EventRow
 from knowledge_service.event_log.fact_events import CHANGEABLE
 from knowledge_service.event_log.hash_chain import read_head
 from knowledge_service.event_log.log_verification import Report
-from knowledge_service.event_log.ports import FactReferences, LogTable
+from knowledge_service.event_log.store_ports import FactReferences, LogTable
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import (
     exports,
     file_verification,
-    migrate,
-    projection_rebuild,
 )
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
-from knowledge_service.store.sqlite.repositories.fact_erasure import SqliteFactReferences
+from knowledge_service.store.sqlite.repositories.stored_text_erasure import SqliteFactReferences
+from knowledge_service.store.sqlite.upgrade import migrate
 from knowledge_service.uuid7 import Uuid7Generator
 from tests.fakes.clock import START
 from tests.fakes.memory_event_log import MemoryEventLog, StoredFact
@@ -129,9 +129,9 @@ class TestedSqliteLog:
         return file_verification.verify(self.db)
 
     def export(self) -> bytes:
-        out = io.BytesIO()
-        exports.write_tables(self.db, out)
-        return out.getvalue()
+        stream = io.BytesIO()
+        exports.write_tables(self.db, stream)
+        return stream.getvalue()
 
     def import_(self, lines: Iterable[bytes], _now: datetime) -> None:
         exports.read(self.db, lines)
@@ -147,8 +147,8 @@ class TestedSqliteLog:
         }
 
     def live_facts(self, scope_no: int) -> int:
-        asked = "SELECT live_facts FROM scope WHERE scope_no = ?"
-        rows: list[Any] = self.db.execute(asked, (scope_no,)).fetchall()
+        message = "SELECT live_facts FROM scope WHERE scope_no = ?"
+        rows: list[Any] = self.db.execute(message, (scope_no,)).fetchall()
         return int(rows[0][0])
 
     def overwrite(self, seq: int, row: EventRow | None) -> None:

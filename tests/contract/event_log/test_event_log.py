@@ -13,9 +13,9 @@ import pytest
 
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log import replay, times
-from knowledge_service.event_log.erasure import ErasableFact, FactErasure
 from knowledge_service.event_log.event_payloads import UnreadablePayload
 from knowledge_service.event_log.hash_chain import EMPTY, event_hash
+from knowledge_service.event_log.payload_erasure import ErasableFact, FactErasure
 from tests.fakes.clock import START
 
 # Pytest puts this folder's conftest.py on the path for its own tests only.
@@ -27,10 +27,10 @@ SOURCE = {"type": "agent", "actor": "demo/lead"}
 DAY = timedelta(days=1)
 
 
-def recorded(number: int, fact_id: str, content: str, **more: Any) -> dict[str, Any]:
+def recorded(number: int, fact_id: str, content: str, **extra_fields: Any) -> dict[str, Any]:
     return {
         "no": number, "fact": fact_id, "kind": "claim", "content": content, "tags": ["Sea"],
-        "confidence": 0.5, "source": SOURCE, **more,
+        "confidence": 0.5, "source": SOURCE, **extra_fields,
     }  # fmt: skip
 
 
@@ -111,10 +111,10 @@ class TestAppend:
 
     def test_transaction_that_fails_leaves_nothing(self, log: Log) -> None:
         write(log, *FACTS)
-        before, exported = state(log), log.export()
+        initial_state, exported = state(log), log.export()
         with pytest.raises(RuntimeError, match="changed my mind"):
             write_and_fail(log)
-        assert (state(log), log.export()) == (before, exported)
+        assert (state(log), log.export()) == (initial_state, exported)
         assert write(log, closing(SHIP)) == [4]
         assert log.verify().problems == ()
 
@@ -164,11 +164,11 @@ class TestProjections:
         write(log, *FACTS, closing(SHIP))
         write(log, ("fact.restored", [{"fact": SHIP, "set": {"lifecycle": "live"}}]))
         erase(log, PORT)
-        before = state(log)
+        initial_state = state(log)
         log.damage_facts()
-        assert state(log) != before
+        assert state(log) != initial_state
         assert log.rebuild() == 6
-        assert state(log) == before
+        assert state(log) == initial_state
 
 
 class TestErasure:
@@ -228,9 +228,9 @@ class TestErasure:
             "at": times.to_us(START), "by": "lead", "stands": True,
             "edited": True,
         }  # fmt: skip
-        before = state(log)
+        initial_state = state(log)
         log.rebuild()
-        assert state(log) == before
+        assert state(log) == initial_state
         assert log.verify().problems == ()
 
 
@@ -298,12 +298,14 @@ class TestExport:
         write(log, *FACTS, closing(SHIP))
         erase(log, PORT)
         exported = log.export()
-        for other in empty_logs:
-            other.import_(exported.splitlines(keepends=True), START)
-            assert state(other) == state(log)
-            assert other.verify().problems == ()
+        for other_empty_log in empty_logs:
+            other_empty_log.import_(exported.splitlines(keepends=True), START)
+            assert state(other_empty_log) == state(log)
+            assert other_empty_log.verify().problems == ()
         # A log of the other kind has rows of its own beside the events.
-        (same_kind,) = (other for other in empty_logs if type(other) is type(log))
+        (same_kind,) = (
+            other_empty_log for other_empty_log in empty_logs if type(other_empty_log) is type(log)
+        )
         assert same_kind.export() == exported
 
     def test_events_of_any_store_are_imported_by_any_other_to_the_byte(
@@ -311,9 +313,9 @@ class TestExport:
     ) -> None:
         write(log, *FACTS, closing(SHIP))
         erase(log, PORT)
-        for other in empty_logs:
-            other.import_(log.export().splitlines(keepends=True), START)
-            assert event_lines(other) == event_lines(log)
+        for second in empty_logs:
+            second.import_(log.export().splitlines(keepends=True), START)
+            assert event_lines(second) == event_lines(log)
 
     def test_import_goes_on_where_the_export_ended(self, log: Log, empty_logs: list[Log]) -> None:
         write(log, *FACTS)
@@ -323,7 +325,7 @@ class TestExport:
             assert other.verify().problems == ()
 
     @pytest.mark.parametrize(
-        ("change", "words"),
+        ("change", "message"),
         [
             (lambda lines: lines[:-1], "the export is incomplete after line"),
             (lambda lines: [*lines[:-2], lines[-1]], "was changed or lines are missing"),
@@ -345,15 +347,15 @@ class TestExport:
         ids=["torn", "shortened", "no object", "other format", "newer", "other text", "gap"],
     )
     def test_changed_export_is_refused_whole(
-        self, log: Log, empty_logs: list[Log], change: Any, words: str
+        self, log: Log, empty_logs: list[Log], change: Any, message: str
     ) -> None:
         write(log, *FACTS)
         lines = change(log.export().splitlines(keepends=True))
         for other in empty_logs:
-            before = other.export()
-            with pytest.raises(StartupError, match=words):
+            initial_state = other.export()
+            with pytest.raises(StartupError, match=message):
                 other.import_(lines, START)
-            assert other.export() == before
+            assert other.export() == initial_state
 
     def test_log_that_is_not_empty_takes_no_import(self, log: Log) -> None:
         write(log, *FACTS)

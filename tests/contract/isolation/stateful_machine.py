@@ -29,33 +29,35 @@ def differences_on_every_core(folder: Path, cases: int, a_world: int, *, part: i
 
 def in_one_world(folder: Path, seed: int, cases: int) -> int:
     """Count the cases in the world of a seed in which a tenant sees a difference."""
-    own = folder / str(seed)
-    own.mkdir()
+    own_path = folder / str(seed)
+    own_path.mkdir()
     dice = random.Random(seed)  # noqa: S311 - cases of a test
-    made = worlds.world(seed)
-    together = worlds.Stored(worlds.open_store(own / "all.db")).tell(made)
+    world = worlds.world(seed)
+    combined_stored = worlds.Stored(worlds.open_store(own_path / "all.db")).tell(world)
     alone = [
-        worlds.Stored(worlds.open_store(own / f"{n}.db")).tell(made.alone(n))
+        worlds.Stored(worlds.open_store(own_path / f"{n}.db")).tell(world.alone(n))
         for n in range(worlds.TENANTS)
     ]
     # What is there of runs and events costs a pass over the log, so each tenant reads it once.
-    found = sum(
-        operations.record(together, home) != operations.record(alone[tenant], home)
-        for tenant, home in enumerate(made.homes)
+    result = sum(
+        operations.record(combined_stored, home) != operations.record(alone[tenant], home)
+        for tenant, home in enumerate(world.homes)
     )
     for case in range(cases):
         tenant = case % worlds.TENANTS
-        home, asked = made.homes[tenant], worlds.question(dice)
-        same = worlds.recalled(together, home, asked) == worlds.recalled(alone[tenant], home, asked)
+        home, recall_request = world.homes[tenant], worlds.question(dice)
+        same = worlds.recalled(combined_stored, home, recall_request) == worlds.recalled(
+            alone[tenant], home, recall_request
+        )
         if case % _LOOKED_UP == 0:
             # One of all facts, and one that an act made, such as the copy of a promotion.
-            for least in (0, len(made.facts)):
+            for least in (0, len(world.facts)):
                 key = dice.choice(sorted(key for key in alone[tenant].ids if key >= least))
-                there = worlds.looked_up(together, home, key)
+                there = worlds.looked_up(combined_stored, home, key)
                 same = same and there == worlds.looked_up(alone[tenant], home, key)
-        found += not same
-    for stored in (together, *alone):
+        result += not same
+    for stored in (combined_stored, *alone):
         stored.store.close()
-    for file in own.iterdir():
+    for file in own_path.iterdir():
         file.unlink()
-    return found
+    return result

@@ -17,8 +17,8 @@ import pytest
 
 from knowledge_client.models import Fact, PromotionRecord, PromotionResult
 from knowledge_service.domain.access_control import EVERYTHING, View
-from knowledge_service.fact_operations import closing, promote
-from knowledge_service.fact_operations.unit_of_work import FactUnitOfWork
+from knowledge_service.fact_transactions import close_with_copies, promote
+from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork
 from knowledge_service.ports import ActionContext, Actor, Listing
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.ranking.candidates import Candidate
@@ -33,7 +33,7 @@ from knowledge_service.store.sqlite.repositories import (
     runs,
     usage,
 )
-from knowledge_service.store.sqlite.repositories.recall_snapshot import ReaderScopes, SqliteSnapshot
+from knowledge_service.store.sqlite.repositories.recall_reads import ReaderScopes, SqliteSnapshot
 from tests import settings
 from tests.contract.isolation import stateful_machine, worlds
 
@@ -44,8 +44,8 @@ CASES = settings.isolation_cases()
 def folder() -> Iterator[Path]:
     """Give a folder in memory where there is one: nothing here is about disks."""
     memory = Path("/dev/shm")  # noqa: S108 - made by tempfile
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as created:
+        yield Path(created)
 
 
 def test_no_tenant_can_tell_whether_the_others_are_there(folder: Path) -> None:
@@ -56,21 +56,22 @@ def test_no_tenant_can_tell_whether_the_others_are_there(folder: Path) -> None:
 
 
 def test_worlds_have_what_a_leak_would_need(folder: Path) -> None:
-    made = worlds.world(2)
+    world = worlds.world(2)
+    assert {fact.author for fact in world.facts} == {None, *world.homes}
     for tenant in range(worlds.TENANTS):
-        own = [fact for fact in made.facts if fact.owner == tenant]
-        assert len(own) == worlds.FACTS
-        words = set(" ".join(fact.content for fact in own).split())
-        assert len(words & set(made.facts[0].content.split())) > 1
-        assert any(use.by == tenant for use in made.uses)
-        assert len(made.alone(tenant).facts) == worlds.FACTS + worlds.SHARED
-        verbs = {act.verb for act in made.acts if act.by == tenant}
+        own_facts = [fact for fact in world.facts if fact.owner == tenant]
+        assert len(own_facts) == worlds.FACTS
+        texts = set(" ".join(fact.content for fact in own_facts).split())
+        assert len(texts & set(world.facts[0].content.split())) > 1
+        assert any(use.by == tenant for use in world.uses)
+        assert len(world.alone(tenant).facts) == worlds.FACTS + worlds.SHARED
+        verbs = {act.verb for act in world.acts if act.by == tenant}
         assert verbs == {"promote", "correct", "retract", "restore", "confirm", "reject",
-                         "approve", "erase", "undo", "run", "rule"}  # fmt: skip
-    stored = worlds.Stored(worlds.open_store(folder / "k.db")).tell(made)
-    asked = worlds.question(random.Random(1))  # noqa: S311
-    assert worlds.recalled(stored, made.homes[0], asked)
-    facts = stored.store.list_facts(Listing(View(made.homes[0]), 500, source="promoted"))
+                         "approve", "erase", "undo", "run", "rule", "revise"}  # fmt: skip
+    stored = worlds.Stored(worlds.open_store(folder / "k.db")).tell(world)
+    recall_request = worlds.question(random.Random(1))  # noqa: S311
+    assert worlds.recalled(stored, world.homes[0], recall_request)
+    facts = stored.store.list_facts(Listing(View(world.homes[0]), 500, source="promoted"))
     by_rule = [fact for fact in facts if fact.source.actor == promote.ACTOR.name]
     endings = sorted((fact.lifecycle, bool(fact.flags)) for fact in by_rule)
     endings_of_a_tenant = [("live", False), ("live", True), ("retracted", False)]
@@ -95,8 +96,8 @@ class GlobalStatistics(SqliteSnapshot):
 class SharedUsage(SqliteSnapshot):
     """Ranks by everybody's uses."""
 
-    def __init__(self, connection: apsw.Connection, *given: Any) -> None:
-        paths, reading, known_at = given
+    def __init__(self, connection: apsw.Connection, *values: Any) -> None:
+        paths, reading, known_at = values
         everybody = base.visible_scopes(connection, EVERYTHING, None)
         read_all = ReaderScopes(everybody, base.ScopeFilter(None), reading.scope_filter)
         super().__init__(connection, paths, read_all, known_at)
@@ -159,29 +160,29 @@ def _runs_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _credit_by_run_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = "SELECT observer_no, body FROM receipt WHERE ?1 = ?1 AND run_id = ?2 ORDER BY id"
-    monkeypatch.setattr(run_credit, "_OF_RUN", every)
+    message = "SELECT observer_no, body FROM receipt WHERE ?1 = ?1 AND run_id = ?2 ORDER BY id"
+    monkeypatch.setattr(run_credit, "_OF_RUN", message)
 
 
 def _origins_in_the_reason_of_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = closing.flag_copy
+    honest = close_with_copies.flag_copy
 
     def mutant(uow: FactUnitOfWork, copy: Fact, order: ActionContext) -> tuple[str, ...]:
         reason = f"{order.reason}, of {len(uow.promotions(copy.id))}"
         return honest(uow, copy, dataclasses.replace(order, reason=reason))
 
-    monkeypatch.setattr(closing, honest.__name__, mutant)
+    monkeypatch.setattr(close_with_copies, honest.__name__, mutant)
 
 
 def _missions_in_a_copy_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = promote._make_copy
 
     def mutant(
-        uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, **given: Any
+        uow: FactUnitOfWork, fact: Fact, target: str, order: ActionContext, **fields: Any
     ) -> PromotionResult:
-        if given["rule"] == "automatic":
+        if fields["rule"] == "automatic":
             order = ActionContext(Actor(f"kais-promotion, {order.reason}", "system"), order.reason)
-        return honest(uow, fact, target, order, **given)
+        return honest(uow, fact, target, order, **fields)
 
     monkeypatch.setattr(promote, honest.__name__, mutant)
 

@@ -2,12 +2,13 @@
 
 A world is facts, links and uses, and acts upon them (`acts`). `alone` leaves out what one tenant
 may not see: the private facts of the others, their links, uses, recalls, runs and verbs. What they
-left on shared scopes stays, because it is there for everybody. A tenant must not be able to tell
-the one from the other.
+left on shared scopes stays, because it is there for everybody: above all what their cells remember
+for a Blueprint. A tenant must not be able to tell the one from the other.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from typing import Any
 
 from knowledge_client.models import RecallIn, Source
 from knowledge_service.domain.access_control import EVERYTHING, Principal, View
-from knowledge_service.fact_operations import closing
-from knowledge_service.fact_operations.unit_of_work import require_fact
+from knowledge_service.fact_transactions import close_with_copies
+from knowledge_service.fact_transactions.unit_of_work import require_fact
 from knowledge_service.ports import (
     ActionContext,
     Actor,
@@ -30,7 +31,7 @@ from knowledge_service.ports import (
     NewReceipt,
 )
 from knowledge_service.store.sqlite.db.write_queue import Transaction
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall
 from tests.contract.isolation import operations
@@ -118,6 +119,7 @@ class Fact:
     tags: tuple[str, ...]
     confidence: float
     subject: str | None
+    author: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,12 @@ def world(seed: int) -> World:
     for key in range(TENANTS * FACTS):
         owner = key % TENANTS
         facts.append(_fact(dice, key, dice.choice(_own_scopes(homes[owner], shared)), owner))
-    for _ in range(SHARED):
-        facts.append(_fact(dice, len(facts), dice.choice(shared), None))
+    for number in range(SHARED):
+        fact = _fact(dice, len(facts), dice.choice(shared), None)
+        # Cells of the tenants in turn remember for the Blueprint that they share.
+        is_blueprint = "/formation:" in fact.scope
+        author = homes[number % TENANTS] if is_blueprint else None
+        facts.append(dataclasses.replace(fact, author=author))
     links, uses = _links(dice, facts, homes), _uses(dice, facts)
     contradicted = {key for x in links if x.kind == "contradicts" for key in (x.start, x.end)}
     played = operations.play(dice, facts, shared, contradicted)
@@ -193,8 +199,8 @@ def _mixed(dice: random.Random, facts: list[Fact]) -> tuple[tuple[Fact, ...], ..
     """Let the tenants take turns, each with some facts at a time, as writers do."""
     turns: list[tuple[Fact, ...]] = []
     for owner in (*range(TENANTS), None):
-        own = [fact for fact in facts if fact.owner == owner]
-        turns += [tuple(own[start : start + _A_TURN]) for start in range(0, len(own), _A_TURN)]
+        owned = [fact for fact in facts if fact.owner == owner]
+        turns += [tuple(owned[start : start + _A_TURN]) for start in range(0, len(owned), _A_TURN)]
     dice.shuffle(turns)
     return tuple(turns)
 
@@ -210,12 +216,12 @@ def _own_scopes(home: str, shared: list[str]) -> list[str]:
 
 
 def _fact(dice: random.Random, key: int, scope: str, owner: int | None) -> Fact:
-    words = " ".join(dice.choices(_VOCABULARY, k=dice.randint(4, 14)))
+    query_text = " ".join(dice.choices(_VOCABULARY, k=dice.randint(4, 14)))
     return Fact(
         key=key,
         scope=scope,
         owner=owner,
-        content=f"{words} number{key}",
+        content=f"{query_text} number{key}",
         kind=dice.choice(_KINDS),
         tags=tuple(dice.sample(_VOCABULARY, dice.randint(0, 2))),
         confidence=dice.choice((0.3, 0.5, 0.7, 0.9)),
@@ -228,9 +234,9 @@ def _links(dice: random.Random, facts: list[Fact], homes: tuple[str, ...]) -> tu
     shared = [fact for fact in facts if fact.owner is None]
     found = []
     for by in range(len(homes)):
-        own = [fact for fact in facts if fact.owner == by]
+        owned = [fact for fact in facts if fact.owner == by]
         for _ in range(40):
-            start, end = dice.choice(own), dice.choice(own + shared)
+            start, end = dice.choice(owned), dice.choice(owned + shared)
             if start.key != end.key:
                 kind = dice.choice(("related", "derived_from", "contradicts"))
                 found.append(Link(by, start.key, end.key, kind))
@@ -258,10 +264,16 @@ class Stored:
         """Do every act of a world."""
         person = Actor("somebody", "human")
         for part in made.turns:
-            told = self.store.remember([_new(fact) for fact in part], actor=person)
-            for fact, one in zip(part, told, strict=True):
-                self.ids[fact.key] = one.fact_id
-                self.keys[one.fact_id] = fact.key
+            entries = [
+                remembered
+                for author, group in itertools.groupby(part, lambda fact: fact.author)
+                for remembered in self.store.remember(
+                    [_new(fact) for fact in group], actor=_cell(author) if author else person
+                )
+            ]
+            for fact, stored in zip(part, entries, strict=True):
+                self.ids[fact.key] = stored.fact_id
+                self.keys[stored.fact_id] = fact.key
         for link in made.links:
             new = NewLink(self.ids[link.start], self.ids[link.end], link.kind)
             self.store.link(new, EVERYTHING, actor=person)
@@ -280,12 +292,19 @@ class Stored:
 
 
 def _new(fact: Fact):  # type: ignore[no-untyped-def]
-    given: dict[str, Any] = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
+    fields: dict[str, Any] = {"subject": fact.subject, "predicate": "is"} if fact.subject else {}
     source = Source(type="user_input", actor="somebody")
+    if fact.author:
+        actor = _cell(fact.author)
+        source = Source(type="explicit_remember", actor=actor.name, author=actor.author)
     return new_fact(
         fact.content, fact.scope, kind=fact.kind, tags=fact.tags, confidence=fact.confidence,
-        source=source, **given,
+        source=source, **fields,
     )  # fmt: skip
+
+
+def _cell(home: str) -> Actor:
+    return Actor(home.replace("/", "-"), "agent", author=home)
 
 
 class Frozen:
@@ -307,7 +326,7 @@ class Unrecorded(SqliteStore):
         def work(tx: Transaction) -> None:
             uow = SqliteUnitOfWork(tx)
             uow.begin()
-            closing.flag_copy(uow, require_fact(uow, fact_id), order)
+            close_with_copies.flag_copy(uow, require_fact(uow, fact_id), order)
 
         self._writer.submit(work)
 
@@ -319,17 +338,19 @@ def open_store(path: Path) -> Unrecorded:
 
 def question(dice: random.Random) -> RecallIn:
     """Make a question up."""
-    given: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if dice.random() < 0.2:
-        given["kinds"] = (dice.choice(_KINDS),)
+        fields["kinds"] = (dice.choice(_KINDS),)
     if dice.random() < 0.2:
-        given["min_confidence"] = 0.6
+        fields["min_confidence"] = 0.6
     if dice.random() < 0.1:
-        given["tags"] = (dice.choice(_VOCABULARY),)
+        fields["tags"] = (dice.choice(_VOCABULARY),)
     if dice.random() < 0.2:
-        given["max_tokens"] = dice.randint(20, 200)
-    words = " ".join(dice.choices(_VOCABULARY, k=dice.randint(1, 12)))
-    return RecallIn.model_validate({"query": words, "limit": dice.choice((1, 5, 10, 20)), **given})
+        fields["max_tokens"] = dice.randint(20, 200)
+    query_text = " ".join(dice.choices(_VOCABULARY, k=dice.randint(1, 12)))
+    return RecallIn.model_validate(
+        {"query": query_text, "limit": dice.choice((1, 5, 10, 20)), **fields}
+    )
 
 
 def recalled(stored: Stored, home: str, asked: RecallIn) -> object:

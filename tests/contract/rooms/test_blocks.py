@@ -17,7 +17,7 @@ from tests.contract.rooms.words import reference, tell
 
 
 class TestBlocks:
-    def block(self, text: str, **given: Any) -> dict[str, Any]:
+    def block(self, text: str, **fields: Any) -> dict[str, Any]:
         content = {"title": text, "steps": [1, 2.5, None, True], "nested": {"ü": "ß\n\t"}}
         plain = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return {
@@ -29,16 +29,23 @@ class TestBlocks:
             "metadata": {"task_type": "build", "outcome": "success", "score": 0.1},
             "created_at": 1_772_366_400.25,
             "updated_at": 1_772_366_401.5,
-            **given,
+            **fields,
         }
 
     async def store(self, client: AsyncKnowledgeClient, block: dict[str, Any]) -> Fact:
-        kept = ("content", "block_type", "embedding", "metadata", "created_at", "updated_at")
+        stored_items = (
+            "content",
+            "block_type",
+            "embedding",
+            "metadata",
+            "created_at",
+            "updated_at",
+        )
         return await tell(
             client,
             kind="insight",
             content=block["content"]["title"],
-            data={name: block[name] for name in kept},
+            data={name: block[name] for name in stored_items},
             schema="block/1",
             tags=block["tags"],
             aliases=[AliasIn(namespace="sha256", value=block["block_id"])],
@@ -48,9 +55,9 @@ class TestBlocks:
         fact = await client.get_fact(reference("sha256", block_id))
         links = (await client.list_links(fact.id)).links
         ids = {}
-        for each in {end for link in links for end in (link.from_, link.to)}:
-            names = (await client.why(each)).aliases
-            ids[each] = next(name.value for name in names if name.namespace == "sha256")
+        for item in {end for link in links for end in (link.from_, link.to)}:
+            names = (await client.why(item)).aliases
+            ids[item] = next(name.value for name in names if name.namespace == "sha256")
         return {
             **fact.data,
             "block_id": block_id,
@@ -62,17 +69,17 @@ class TestBlocks:
     async def test_come_back_with_mentions_and_backlinks(
         self, client: AsyncKnowledgeClient
     ) -> None:
-        one, other = self.block("pin the base image"), self.block("images drift")
-        first, second = await self.store(client, one), await self.store(client, other)
+        first_part, second_part = self.block("pin the base image"), self.block("images drift")
+        first, second = await self.store(client, first_part), await self.store(client, second_part)
         for _ in range(2):  # idempotent
             await client.link(LinkIn(from_=first.id, to=second.id, type="mentions"))
         assert (await client.link(LinkIn(from_=first.id, to=first.id))).status == "ignored"
         lost: dict[str, Any] = {"mentions": [], "backlinks": []}
-        assert await self.read(client, one["block_id"]) == {
-            **one, **lost, "mentions": [other["block_id"]],
+        assert await self.read(client, first_part["block_id"]) == {
+            **first_part, **lost, "mentions": [second_part["block_id"]],
         }  # fmt: skip
-        assert await self.read(client, other["block_id"]) == {
-            **other, **lost, "backlinks": [one["block_id"]],
+        assert await self.read(client, second_part["block_id"]) == {
+            **second_part, **lost, "backlinks": [first_part["block_id"]],
         }  # fmt: skip
 
     async def test_equal_content_is_the_existing_block(self, client: AsyncKnowledgeClient) -> None:
@@ -84,7 +91,7 @@ class TestBlocks:
         block = self.block("pin the base image")
         first = await self.store(client, block)
         change = CorrectIn(reason="updated", replacement="pin every image")
-        done = await client.correct(first.id, change)
+        correction = await client.correct(first.id, change)
         now = await client.get_fact(reference("sha256", block["block_id"]))
-        assert now.id == done.replacement_id
+        assert now.id == correction.replacement_id
         assert (await client.get_fact(first.id)).lifecycle == "superseded"

@@ -34,7 +34,7 @@ class TestFiles:
 
     async def store(self, client: AsyncKnowledgeClient, item: dict[str, Any]) -> Fact:
         name = AliasIn(namespace="file", prefix=f"{item['domain']}:{item['category']}:", digits=3)
-        kept = ("source_count", "first_seen", "last_confirmed", "domain")
+        stored_items = ("source_count", "first_seen", "last_confirmed", "domain")
         return await tell(
             client,
             kind=item["category"],
@@ -42,7 +42,7 @@ class TestFiles:
             confidence=item["confidence"],
             tags=item["tags"],
             expires_at=item["expires"],
-            data={each: item[each] for each in kept},
+            data={item_key: item[item_key] for item_key in stored_items},
             schema="file/1",
             aliases=[name],
         )
@@ -51,21 +51,21 @@ class TestFiles:
         self, client: AsyncKnowledgeClient
     ) -> None:
         fact = await self.store(client, self.item)
-        other = await self.store(client, {**self.item, "fact": "Another one.", "related": []})
-        await client.link(LinkIn(from_=fact.id, to=other.id, type="related"))
-        found = await client.get_fact(reference("file", "global:pitfall:001"))
-        (link,) = (await client.list_links(found.id)).links
+        other_fact = await self.store(client, {**self.item, "fact": "Another one.", "related": []})
+        await client.link(LinkIn(from_=fact.id, to=other_fact.id, type="related"))
+        matching_fact = await client.get_fact(reference("file", "global:pitfall:001"))
+        (link,) = (await client.list_links(matching_fact.id)).links
         (related,) = (await client.why(link.to)).aliases
-        (own,) = (await client.why(found.id)).aliases
-        assert found.expires_at is not None
+        (own_alias,) = (await client.why(matching_fact.id)).aliases
+        assert matching_fact.expires_at is not None
         read = {
-            **found.data,
-            "id": own.value,
-            "fact": found.content,
-            "category": found.kind,
-            "confidence": found.confidence,
-            "tags": list(found.tags),
-            "expires": found.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **matching_fact.data,
+            "id": own_alias.value,
+            "fact": matching_fact.content,
+            "category": matching_fact.kind,
+            "confidence": matching_fact.confidence,
+            "tags": list(matching_fact.tags),
+            "expires": matching_fact.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "related": [related.value],
         }
         assert read == self.item

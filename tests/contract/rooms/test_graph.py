@@ -56,14 +56,14 @@ class TestGraph:
 
     async def read(self, client: AsyncKnowledgeClient, name: str) -> dict[str, Any]:
         fact = await client.get_fact(reference("entity", name))
-        every = (await client.list_facts(scope=TEAM, limit=500)).facts
-        about = [each for each in every if each.about == fact.id]
-        about.sort(key=lambda each: each.position or 0)
+        facts = (await client.list_facts(scope=TEAM, limit=500)).facts
+        subjects = [item for item in facts if item.about == fact.id]
+        subjects.sort(key=lambda item: item.position or 0)
         return {
             "type": "entity",
             "name": fact.content,
             "entityType": fact.subject,
-            "observations": [each.content for each in about],
+            "observations": [item.content for item in subjects],
             "metadata": fact.data,
         }
 
@@ -84,9 +84,9 @@ class TestGraph:
         )
         for entity in (self.entity, self.other):
             assert await self.read(client, str(entity["name"])) == entity
-        near = await client.neighbors(reference("entity", "now"))
-        names = {near.facts[0].fact.id: near.facts[0].fact.content}
-        (link,) = near.links
+        near_neighborhood = await client.neighbors(reference("entity", "now"))
+        names = {near_neighborhood.facts[0].fact.id: near_neighborhood.facts[0].fact.content}
+        (link,) = near_neighborhood.links
         names[link.from_] = (await client.get_fact(link.from_)).content
         assert {
             "type": "relation",
@@ -101,9 +101,9 @@ class TestGraph:
     ) -> None:
         for entity in (self.entity, self.other):
             await self.store_entity(client, entity)
-        same = [
+        same_facts = [
             fact
             for fact in (await client.list_facts(scope=TEAM, limit=500)).facts
             if fact.content == "The release is out."
         ]
-        assert len({fact.about for fact in same}) == 2
+        assert len({fact.about for fact in same_facts}) == 2

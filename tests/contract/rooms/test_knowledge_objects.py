@@ -49,7 +49,7 @@ class TestKnowledgeObjects:
         self, client: AsyncKnowledgeClient
     ) -> None:
         record = self.record
-        kept = ("insight", "prevention", "applicability", "derived_from")
+        stored_items = ("insight", "prevention", "applicability", "derived_from")
         source = Source(
             type="explicit_remember",
             refs=(Ref(type="issue", id="SHOP-7"), Ref(type="session", id="s-9")),
@@ -59,7 +59,7 @@ class TestKnowledgeObjects:
             kind="insight",
             title=record["title"],
             content=record["insight"]["what_was_learned"],
-            data={each: record[each] for each in kept},
+            data={item: record[item] for item in stored_items},
             schema="ko/1",
             review=record["status"],
             tags=record["applicability"]["tags"],

@@ -14,7 +14,7 @@ import httpx
 
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_service import migrations
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import administrator
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.rooms import test_blocks, test_files, test_graph, test_knowledge_objects
@@ -25,7 +25,9 @@ async def test_rooms_need_no_change_of_the_schema(tmp_path: Path) -> None:
     """The tables after every record are those that the migrations made."""
     store = SqliteStore(tmp_path / "knowledge.db")
     with store._readers.snapshot() as db:
-        before: list[Any] = db.execute("SELECT name, sql FROM sqlite_schema ORDER BY 1").fetchall()
+        initial_items: list[Any] = db.execute(
+            "SELECT name, sql FROM sqlite_schema ORDER BY 1"
+        ).fetchall()
     app = create_app(store, NamedCallers({"keeper": administrator("keeper", "human")}))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     client = AsyncKnowledgeClient("http://service", token="keeper", transport=transport)
@@ -36,8 +38,10 @@ async def test_rooms_need_no_change_of_the_schema(tmp_path: Path) -> None:
     objects = test_knowledge_objects.TestKnowledgeObjects()
     await objects.test_object_comes_back_with_its_source_and_what_it_prevented(client)
     with store._readers.snapshot() as db:
-        after: list[Any] = db.execute("SELECT name, sql FROM sqlite_schema ORDER BY 1").fetchall()
+        final_items: list[Any] = db.execute(
+            "SELECT name, sql FROM sqlite_schema ORDER BY 1"
+        ).fetchall()
         ((newest,),) = db.execute("SELECT max(number) FROM migration").fetchall()
     store.close()
-    assert after == before
+    assert final_items == initial_items
     assert newest == migrations.SQLITE[-1][0]

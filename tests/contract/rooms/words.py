@@ -12,10 +12,10 @@ from knowledge_client.models import (
 from tests.knowledge_builders import TEAM
 
 
-async def tell(client: AsyncKnowledgeClient, **given: Any) -> Fact:
+async def tell(client: AsyncKnowledgeClient, **fields: Any) -> Fact:
     """Remember a fact of the team and read it back by its id."""
-    done = await client.remember(FactIn.model_validate({"scope": TEAM, **given}))
-    return await client.get_fact(done.fact_id)
+    remembered = await client.remember(FactIn.model_validate({"scope": TEAM, **fields}))
+    return await client.get_fact(remembered.fact_id)
 
 
 def reference(namespace: str, value: str) -> str:

@@ -8,12 +8,24 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import FactIn, Grant, PrincipalIn, Quota, Subject
-from knowledge_service.domain.access_control import ALL_VERBS, Principal, administrator
+from knowledge_service.domain.access_control import ALL_VERBS, PLATFORM, Principal, administrator
 from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 Connect = Callable[[str], AsyncKnowledgeClient]
 OPERATOR = {"Authorization": "Bearer operator"}
 PEER = LEAD.replace("lead-0", "lead-1")
+
+
+def _cell(name: str, home: str) -> Principal:
+    grants = (
+        Grant(scope=home, verbs=("read", "write")),
+        Grant(scope=TEAM, verbs=("read", "remember")),
+    )
+    return Principal(name, "agent", home, grants, subject=name, memory=TEAM)
+
+
+_REMEMBERS = (Grant(scope=TEAM, verbs=("read", "remember")),)
+
 CALLERS = {
     "operator": administrator("operator", "system"),
     "lead": Principal("demo/lead-0", "agent", LEAD),
@@ -25,6 +37,13 @@ CALLERS = {
     "telling": Principal("demo/telling", "agent", LEAD, quota=Quota(facts_per_minute=3)),
     "reading": Principal("demo/reading", "agent", LEAD, quota=Quota(reads_per_minute=3)),
     "asking": Principal("demo/asking", "agent", LEAD, quota=Quota(recalls_per_minute=3)),
+    # Cells as the operator registers them: they remember in the scope of their Formation.
+    "first use": _cell("demo/team-a1-lead-0", LEAD),
+    "next use": _cell("demo/team-b2-lead-0", LEAD),
+    "teammate": _cell("demo/team-a1-lead-1", PEER),
+    "sharing": Principal(
+        "demo/both", "agent", TEAM, (Grant(scope=TEAM, verbs=("read", "remember")),)
+    ),
     # A person and a cell elsewhere that happen to be called as `lead` is.
     "namesake": Principal("demo/lead-0", "human", LEAD),
     "double": Principal("demo/lead-0", "agent", f"{OTHER}/cell:x"),
@@ -57,6 +76,9 @@ CALLERS = {
         "realm:demo",
         (Grant(scope="realm:demo", subtree=True, verbs=("read", "write")),),
     ),
+    # People with own logins: the platform is the home of each.
+    "bea": Principal("bea", "human", PLATFORM, _REMEMBERS, writes_at_home=False),
+    "cem": Principal("cem", "human", PLATFORM, _REMEMBERS, writes_at_home=False),
     "keeper": Principal(
         "keeper",
         "human",

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowledge_client import AsyncKnowledgeClient
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.ports import Store
 from tests.contract.service.callers import CALLERS, Connect
 from tests.contract.service.invisible_data import World
@@ -45,6 +45,6 @@ def http(transport: httpx.ASGITransport) -> httpx.AsyncClient:
 @pytest.fixture
 async def world(connect: Connect, http: httpx.AsyncClient) -> World:
     """Share some facts among all; what is out of sight comes when the test says so."""
-    made = World(connect, http)
-    await made.share()
-    return made
+    created_world = World(connect, http)
+    await created_world.share()
+    return created_world

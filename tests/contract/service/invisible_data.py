@@ -14,6 +14,10 @@ from knowledge_client.models import (
     EpisodesIn,
     FactIn,
     FactUse,
+    GraphEntitiesIn,
+    GraphEntityIn,
+    GraphRelationIn,
+    GraphRelationsIn,
     LinkIn,
     ReasonIn,
     RecallIn,
@@ -45,27 +49,32 @@ class World:
             fact = FactIn(content=f"shared {name}", scope=TEAM, tags=("rain",))
             self.names[name] = (await ada.remember(fact)).fact_id
         self.names["own"] = (await peer.remember(FactIn(content="my own shared"))).fact_id
+        await ada.create_entities(graph_entities("one", scope=TEAM))
         await peer.link(LinkIn(from_=self.names["own"], to=self.names["one"]))
         await self._connect("operator").put_run("run", run_in(outcome="Succeeded"))
         # A later look must not see what the look before it left.
         key = {"Idempotency-Key": "receipt"}
-        asked = await self.ask("POST", "/v1/recall", {"query": "shared"}, **key)
-        self.names["receipt"] = asked.json()["receipt"]
+        recall_response = await self.ask("POST", "/v1/recall", {"query": "shared"}, **key)
+        self.names["receipt"] = recall_response.json()["receipt"]
 
     async def hide(self) -> None:
         """Do whatever callers do, in scopes that the peer does not see."""
         lead, operator = self._connect("lead"), self._connect("operator")
         one, two = self.names["one"], self.names["two"]
         for client, own in ((lead, LEAD), (self._connect("stranger"), f"{OTHER}/cell:x")):
-            told = [
+            entries = [
                 (await client.remember(FactIn(content=f"shared {WORD} {n}", tags=(WORD, "rain"))))
                 for n in range(4)
             ]
-            first, second, third, _ = (each.fact_id for each in told)
-            self.hidden += [each.fact_id for each in told]
+            first, second, third, _ = (remembered_fact.fact_id for remembered_fact in entries)
+            self.hidden += [remembered_fact.fact_id for remembered_fact in entries]
             await client.link(LinkIn(from_=first, to=second, type=WORD))
             await client.retract(third, ReasonIn(reason=WORD))
             await client.recall(RecallIn(query="shared"), idempotency_key=WORD)
+            await client.create_entities(graph_entities(WORD))
+            end = "entity one" if client is lead else f"entity {WORD}"
+            relation = GraphRelationIn(from_=f"entity {WORD}", relation_type=WORD, to=end)
+            await client.create_relations(GraphRelationsIn(relations=(relation,)))
             run_id = f"{WORD}-{own.rpartition(':')[2]}"
             await client.put_run(run_id, session(own))
             await client.add_episodes(episodes(run_id))
@@ -89,21 +98,28 @@ class World:
         headers = {"Authorization": f"Bearer {caller}", **headers}
         return await self._http.request(method, path, json=body, headers=headers)
 
-    async def look(self, looks: list[Look]) -> list[tuple[int, str]]:
+    async def look(self, requests: list[Look]) -> list[tuple[int, str]]:
         """Return status and text of some requests, without the moment of asking."""
-        found = [await self.ask(*each) for each in looks]
+        answers = [await self.ask(*answer) for answer in requests]
         moment = r'"known_at":"[^"]*"'
-        return [(each.status_code, re.sub(moment, "", each.text)) for each in found]
+        return [(answer.status_code, re.sub(moment, "", answer.text)) for answer in answers]
 
     def says_nothing(self, text: str) -> bool:
         """Tell whether neither words nor ids of what is hidden are there."""
         return not any(each in text for each in (WORD, LEAD, OTHER, *self.hidden))
 
 
-def session(scope: str, **given: Any) -> RunIn:
+def graph_entities(name: str, scope: str | None = None) -> GraphEntitiesIn:
+    entity = GraphEntityIn(
+        name=f"entity {name}", entity_type="x", observations=(f"watched {name}",)
+    )
+    return GraphEntitiesIn(entities=(entity,), scope=scope)
+
+
+def session(scope: str, **fields: Any) -> RunIn:
     namespace = "demo" if "demo" in scope else "other"
     return RunIn(
-        kind="session", namespace=namespace, scope=scope, blueprint="review", mission=WORD, **given
+        kind="session", namespace=namespace, scope=scope, blueprint="review", mission=WORD, **fields
     )
 
 

@@ -57,14 +57,14 @@ def db(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(filled, tmp_path))
 
 
-def said(done: object) -> str:
-    return done.stderr.decode()  # type: ignore[attr-defined]
+def said(result: object) -> str:
+    return result.stderr.decode()  # type: ignore[attr-defined]
 
 
 def test_verify_counts_the_events_of_a_good_file(db: Path) -> None:
-    done = errand("verify", "--db", db)
-    assert done.returncode == 0, said(done)
-    assert said(done).endswith("events: no problems found\n")
+    process = errand("verify", "--db", db)
+    assert process.returncode == 0, said(process)
+    assert said(process).endswith("events: no problems found\n")
 
 
 def test_verify_names_a_changed_entry_and_ends_with_1(db: Path) -> None:
@@ -75,15 +75,15 @@ def test_verify_names_a_changed_entry_and_ends_with_1(db: Path) -> None:
     )
     assert connection.changes() > 0
     connection.close()
-    done = errand("verify", "--db", db)
-    assert done.returncode == 1
-    assert "has another payload than was recorded" in said(done)
+    process = errand("verify", "--db", db)
+    assert process.returncode == 1
+    assert "has another payload than was recorded" in said(process)
 
 
 def test_rebuild_of_a_good_file_changes_nothing(db: Path) -> None:
-    done = errand("rebuild", "--db", db)
-    assert done.returncode == 0, said(done)
-    assert said(done).endswith("events replayed; no change\n")
+    process = errand("rebuild", "--db", db)
+    assert process.returncode == 0, said(process)
+    assert said(process).endswith("events replayed; no change\n")
 
 
 def test_rebuild_mends_a_table_and_says_which(db: Path) -> None:
@@ -95,13 +95,13 @@ def test_rebuild_mends_a_table_and_says_which(db: Path) -> None:
 
 
 def test_an_export_comes_back_to_the_byte(db: Path, tmp_path: Path) -> None:
-    first, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first, repeated_path = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     assert errand("export", "--db", db, "--to", first).returncode == 0
     copy = tmp_path / "copy.db"
-    done = errand("import", "--db", copy, "--from", first)
-    assert done.returncode == 0, said(done)
-    assert errand("export", "--db", copy, "--to", again).returncode == 0
-    assert again.read_bytes() == first.read_bytes()
+    process = errand("import", "--db", copy, "--from", first)
+    assert process.returncode == 0, said(process)
+    assert errand("export", "--db", copy, "--to", repeated_path).returncode == 0
+    assert repeated_path.read_bytes() == first.read_bytes()
     assert errand("verify", "--db", copy).returncode == 0
     assert "no change" in said(errand("rebuild", "--db", copy))
 
@@ -115,22 +115,24 @@ def test_what_was_imported_answers_as_before(db: Path, tmp_path: Path) -> None:
     errand("import", "--db", copy, "--from", "-", stdin=exported)
     for path in (db, copy):
         with serving(path) as (_, url), KnowledgeClient(url) as client:
-            found = client.recall(question).facts
+            recalled_facts = client.recall(question).facts
             history = client.list_facts(scope=TEAM, lifecycle="retracted").facts
-            answers.append(([(f.id, f.score) for f in found], history, client.get_run("r")))
+            answers.append(
+                ([(f.id, f.score) for f in recalled_facts], history, client.get_run("r"))
+            )
     assert answers[0] == answers[1]
     assert answers[0][0]
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda lines: lines[:-1], "the export is incomplete after line"),
         (lambda lines: [*lines[:-1], lines[-1][:9]], "is incomplete or not JSON"),
         (lambda lines: [*lines[:9], *lines[10:]], "nothing was imported"),
         (lambda lines: [*lines[:-2], lines[-1]], "the export was changed or lines are missing"),
         (lambda lines: [line.replace(b"buoy", b"boat") for line in lines], "another payload"),
-        (lambda lines: [b'{"format": "x"}\n', *lines[1:]], "this is no export of kais-"),
+        (lambda lines: [b'{"format": "x"}\n', *lines[1:]], "this is not an export of kais-"),
         (lambda lines: [lines[0].replace(b'ma":', b'ma":9'), *lines[1:]], "newer version"),
         (lambda lines: [lines[0], b'{"table":"x; y","row":{}}\n'], "there is no table x; y"),
         (lambda _: [], "incomplete after line 0"),
@@ -140,22 +142,22 @@ def test_what_was_imported_answers_as_before(db: Path, tmp_path: Path) -> None:
         "other words", "another file", "a newer schema", "another table", "empty",
     ],
 )  # fmt: skip
-def test_a_damaged_export_is_refused_as_a_whole(db: Path, tmp_path: Path, change, words) -> None:
+def test_a_damaged_export_is_refused_as_a_whole(db: Path, tmp_path: Path, change, message) -> None:
     lines = errand("export", "--db", db, "--to", "-").stdout.splitlines(keepends=True)
     copy = tmp_path / "copy.db"
-    done = errand("import", "--db", copy, "--from", "-", stdin=b"".join(change(lines)))
-    assert done.returncode == 1
-    assert words in said(done)
-    assert "Traceback" not in said(done)
+    process = errand("import", "--db", copy, "--from", "-", stdin=b"".join(change(lines)))
+    assert process.returncode == 1
+    assert message in said(process)
+    assert "Traceback" not in said(process)
     good = errand("import", "--db", copy, "--from", "-", stdin=b"".join(lines))
     assert good.returncode == 0, said(good)
 
 
 def test_an_import_into_a_file_with_facts_is_refused(db: Path) -> None:
     exported = errand("export", "--db", db, "--to", "-").stdout
-    done = errand("import", "--db", db, "--from", "-", stdin=exported)
-    assert done.returncode == 1
-    assert said(done) == "kais-knowledge: the database is not empty; import into a new file\n"
+    process = errand("import", "--db", db, "--from", "-", stdin=exported)
+    assert process.returncode == 1
+    assert said(process) == "kais-knowledge: the database is not empty; import into a new file\n"
 
 
 def test_a_backup_is_made_while_facts_are_written_and_holds_all_that_were_acknowledged(
@@ -165,8 +167,8 @@ def test_a_backup_is_made_while_facts_are_written_and_holds_all_that_were_acknow
     with serving(db) as (_, url), KnowledgeClient(url) as client:
         fill(url)
         acknowledged = client.remember(FactIn(content="the pilot is called Oda", scope=TEAM))
-        done = errand("backup", "--db", db, "--to", copy)
-        assert done.returncode == 0, said(done)
+        process = errand("backup", "--db", db, "--to", copy)
+        assert process.returncode == 0, said(process)
         client.remember(FactIn(content="after the copy", scope=TEAM))
     with serving(copy) as (_, url), KnowledgeClient(url) as client:
         assert client.get_fact(acknowledged.fact_id).content == "the pilot is called Oda"
@@ -176,10 +178,36 @@ def test_a_backup_is_made_while_facts_are_written_and_holds_all_that_were_acknow
 
 def test_a_backup_never_replaces_another_file(db: Path, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("mine")
-    done = errand("backup", "--db", db, "--to", tmp_path / "there")
-    assert done.returncode == 1
-    assert "exists already; a copy never replaces another one" in said(done)
+    process = errand("backup", "--db", db, "--to", tmp_path / "there")
+    assert process.returncode == 1
+    assert "exists already; a copy never replaces another one" in said(process)
     assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_a_folder_gets_dated_copies_and_keeps_the_newest(db: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for name in ("knowledge-20250101T000000Z.db", "knowledge-20260101T000000Z.db", "notes.db"):
+        (folder / name).write_text("earlier")
+    completed = errand("backup", "--db", db, "--to", folder, "--keep", "2")
+    assert completed.returncode == 0, said(completed)
+    older, newer, foreign = sorted(path.name for path in folder.iterdir())
+    assert (older, foreign) == ("knowledge-20260101T000000Z.db", "notes.db")
+    assert "knowledge-20250101T000000Z.db: deleted; the folder keeps 2" in said(completed)
+    assert errand("verify", "--db", folder / newer).returncode == 0
+
+
+def test_a_failed_backup_deletes_no_earlier_copy(tmp_path: Path) -> None:
+    (tmp_path / "knowledge-20250101T000000Z.db").write_text("earlier")
+    completed = errand("backup", "--db", tmp_path / "none.db", "--to", tmp_path, "--keep", "1")
+    assert completed.returncode == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["knowledge-20250101T000000Z.db"]
+
+
+def test_copies_are_counted_in_a_folder_only(db: Path, tmp_path: Path) -> None:
+    completed = errand("backup", "--db", db, "--to", tmp_path / "one.db", "--keep", "3")
+    assert completed.returncode == 1
+    assert "is no folder; --keep counts the copies of a folder" in said(completed)
 
 
 class WritesWhileCopying:
@@ -215,11 +243,11 @@ def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
     errand("backup", "--db", db, "--to", copy)
     with serving(db) as (_, url), KnowledgeClient(url) as client:
         client.remember(FactIn(content="after the copy", scope=TEAM))
-    done = errand("restore", "--db", db, "--from", copy)
-    assert done.returncode == 0, said(done)
-    found = sorted(tmp_path.glob("knowledge.db.before-*"))
-    aside = next(path for path in found if not path.name.endswith(("-wal", "-shm")))
-    assert f"what was there is now {aside}" in said(done)
+    process = errand("restore", "--db", db, "--from", copy)
+    assert process.returncode == 0, said(process)
+    glob = sorted(tmp_path.glob("knowledge.db.before-*"))
+    aside = next(path for path in glob if not path.name.endswith(("-wal", "-shm")))
+    assert f"what was there is now {aside}" in said(process)
     with serving(db) as (_, url), KnowledgeClient(url) as client:
         contents = [fact.content for fact in client.list_facts(scope=TEAM).facts]
     assert "after the copy" not in contents
@@ -231,7 +259,7 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
 ) -> None:
     copy = tmp_path / "copy.db"
     backup.backup(db, copy)
-    before = offline.verify(db).events
+    initial_events = offline.verify(db).events
     rename = Path.rename
 
     def killed(self: Path, target: Path) -> Path:
@@ -243,18 +271,18 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
     with pytest.raises(KeyboardInterrupt):
         backup.restore(copy, db, now=clock.now())
     monkeypatch.undo()
-    assert offline.verify(db).events == before
-    done = errand("restore", "--db", db, "--from", copy)
-    assert done.returncode == 0, said(done)
+    assert offline.verify(db).events == initial_events
+    process = errand("restore", "--db", db, "--from", copy)
+    assert process.returncode == 0, said(process)
 
 
 def test_a_restore_of_a_file_that_is_served_is_refused(db: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     errand("backup", "--db", db, "--to", copy)
     with serving(db):
-        done = errand("restore", "--db", db, "--from", copy)
-    assert done.returncode == 1
-    assert "is in use by another kais-knowledge process" in said(done)
+        process = errand("restore", "--db", db, "--from", copy)
+    assert process.returncode == 1
+    assert "is in use by another kais-knowledge process" in said(process)
 
 
 def test_a_copy_that_does_not_verify_is_never_put_in_place(db: Path, tmp_path: Path) -> None:
@@ -263,26 +291,26 @@ def test_a_copy_that_does_not_verify_is_never_put_in_place(db: Path, tmp_path: P
     connection = apsw.Connection(str(copy))
     connection.execute("DELETE FROM payload WHERE seq = 4")
     connection.close()
-    before = db.read_bytes()
-    done = errand("restore", "--db", db, "--from", copy)
-    assert done.returncode == 1
-    assert "does not verify: event 4 has lost its payload" in said(done)
-    assert db.read_bytes() == before
+    initial_content = db.read_bytes()
+    process = errand("restore", "--db", db, "--from", copy)
+    assert process.returncode == 1
+    assert "does not verify: event 4 has lost its payload" in said(process)
+    assert db.read_bytes() == initial_content
 
 
 @pytest.mark.parametrize("command", ["verify", "rebuild"])
 def test_a_file_that_is_no_database_is_said(tmp_path: Path, command: str) -> None:
     path = tmp_path / "knowledge.db"
     path.write_text("no database at all, only words " * 200)
-    done = errand(command, "--db", path)
-    assert done.returncode == 1
-    assert "Traceback" not in said(done)
-    assert str(path) in said(done)
+    process = errand(command, "--db", path)
+    assert process.returncode == 1
+    assert "Traceback" not in said(process)
+    assert str(path) in said(process)
 
 
 def test_a_database_that_is_not_there_is_said(tmp_path: Path) -> None:
-    done = errand("verify", "--db", tmp_path / "none.db")
-    assert said(done) == (
+    process = errand("verify", "--db", tmp_path / "none.db")
+    assert said(process) == (
         f"kais-knowledge: there is no database {tmp_path}/none.db; name one with --db\n"
     )
 

@@ -40,8 +40,8 @@ def db(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(filled, tmp_path))
 
 
-def said(done: subprocess.CompletedProcess[bytes]) -> str:
-    text = done.stderr.decode()
+def said(completed: subprocess.CompletedProcess[bytes]) -> str:
+    text = completed.stderr.decode()
     assert "Traceback" not in text
     return text
 
@@ -60,43 +60,43 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "option", "words"),
+    ("command", "option", "message"),
     [
         ("export", "--to", "cannot write {file} (File too large)"),
         ("backup", "--to", "cannot copy {db} to {file}"),
     ],
 )
 def test_what_does_not_fit_the_disk_leaves_nothing(
-    db: Path, tmp_path: Path, command: str, option: str, words: str
+    db: Path, tmp_path: Path, command: str, option: str, message: str
 ) -> None:
     file = tmp_path / "half"
-    done = on_a_small_disk(command, "--db", db, option, file)
-    assert done.returncode == 1
-    assert words.format(db=db, file=file) in said(done)
-    assert "not an error" not in said(done)
+    completed = on_a_small_disk(command, "--db", db, option, file)
+    assert completed.returncode == 1
+    assert message.format(db=db, file=file) in said(completed)
+    assert "not an error" not in said(completed)
     assert names(tmp_path) == {"knowledge.db"}
 
 
 def test_restore_that_does_not_fit_leaves_what_was_there(db: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     assert errand("backup", "--db", db, "--to", copy).returncode == 0
-    before = db.read_bytes()
-    done = on_a_small_disk("restore", "--db", db, "--from", copy)
-    assert done.returncode == 1
-    assert f"cannot copy {copy} to {db}" in said(done)
+    original_bytes = db.read_bytes()
+    completed = on_a_small_disk("restore", "--db", db, "--from", copy)
+    assert completed.returncode == 1
+    assert f"cannot copy {copy} to {db}" in said(completed)
     assert names(tmp_path) == {"knowledge.db", "copy.db"}
-    assert db.read_bytes() == before
+    assert db.read_bytes() == original_bytes
 
 
 def test_import_that_does_not_fit_can_be_repeated(db: Path, tmp_path: Path) -> None:
     file, new = tmp_path / "a.jsonl", tmp_path / "new.db"
     assert errand("export", "--db", db, "--to", file).returncode == 0
-    done = on_a_small_disk("import", "--db", new, "--from", file)
-    assert done.returncode == 1
-    assert f"cannot import into {new} (" in said(done)
-    assert "nothing was imported" in said(done)
-    again = errand("import", "--db", new, "--from", file)
-    assert again.returncode == 0, said(again)
+    completed = on_a_small_disk("import", "--db", new, "--from", file)
+    assert completed.returncode == 1
+    assert f"cannot import into {new} (" in said(completed)
+    assert "nothing was imported" in said(completed)
+    second_run = errand("import", "--db", new, "--from", file)
+    assert second_run.returncode == 0, said(second_run)
 
 
 def test_reader_of_an_export_that_goes_away_is_no_fault(db: Path) -> None:
@@ -130,12 +130,12 @@ def forge_log(db: Path) -> None:
 @pytest.mark.parametrize("harm", [damage_log, forge_log])
 def test_rebuild_from_a_log_that_does_not_verify_is_refused_with_the_place(db, harm) -> None:
     harm(db)
-    before = db.read_bytes()
-    done = errand("rebuild", "--db", db)
-    assert done.returncode == 1
-    assert "event 4 has another payload than was recorded" in said(done)
-    assert "nothing was changed; restore a copy" in said(done)
-    assert db.read_bytes() == before
+    original_bytes = db.read_bytes()
+    completed = errand("rebuild", "--db", db)
+    assert completed.returncode == 1
+    assert "event 4 has another payload than was recorded" in said(completed)
+    assert "nothing was changed; restore a copy" in said(completed)
+    assert db.read_bytes() == original_bytes
 
 
 def root_page(db: Path, name: str) -> int:
@@ -156,10 +156,12 @@ def scribble(db: Path, table: str) -> None:
 
 def test_verify_of_a_damaged_file_says_in_which_table(db: Path) -> None:
     scribble(db, "posting")
-    done = errand("verify", "--db", db)
-    assert done.returncode == 1
-    assert "posting" in said(done)
-    assert "the log itself is whole: `export` it and `import` that into a new file" in said(done)
+    completed = errand("verify", "--db", db)
+    assert completed.returncode == 1
+    assert "posting" in said(completed)
+    assert "the log itself is whole: `export` it and `import` that into a new file" in said(
+        completed
+    )
 
 
 def test_what_verify_advises_for_a_damaged_table_works(db: Path, tmp_path: Path) -> None:
@@ -175,10 +177,10 @@ def test_what_verify_advises_for_a_damaged_table_works(db: Path, tmp_path: Path)
 
 def test_verify_of_a_damaged_log_says_how_far_it_can_be_read(db: Path) -> None:
     scribble(db, "payload")
-    done = errand("verify", "--db", db)
-    assert done.returncode == 1
-    assert "the log cannot be read behind event 0" in said(done)
-    assert "restore a copy" in said(done)
+    completed = errand("verify", "--db", db)
+    assert completed.returncode == 1
+    assert "the log cannot be read behind event 0" in said(completed)
+    assert "restore a copy" in said(completed)
 
 
 def free_port() -> int:
@@ -209,11 +211,11 @@ def test_file_of_somebody_else_is_left_alone(tmp_path: Path, command: str, kind:
     path.touch()
     if command == "serve" and kind == "empty":
         return  # a new database begins as an empty file
-    before = path.read_bytes()
-    done = on_file(command, path, tmp_path)
-    assert done.returncode == 1
-    assert f"{path} is no database of kais-knowledge" in said(done)
-    assert path.read_bytes() == before
+    original_bytes = path.read_bytes()
+    completed = on_file(command, path, tmp_path)
+    assert completed.returncode == 1
+    assert f"{path} is not a database of kais-knowledge" in said(completed)
+    assert path.read_bytes() == original_bytes
     assert not (tmp_path / "x").exists()
     assert not (tmp_path / "new.db").exists()
 
@@ -223,19 +225,19 @@ def test_file_of_a_newer_version_is_left_to_it(db: Path, tmp_path: Path, command
     connection = apsw.Connection(str(db))
     connection.execute("INSERT INTO migration VALUES(99, 'm099_later', 0)")
     connection.close()
-    done = on_file(command, db, tmp_path)
-    assert done.returncode == 1
-    assert "has schema 99, this version of kais-knowledge knows up to" in said(done)
+    completed = on_file(command, db, tmp_path)
+    assert completed.returncode == 1
+    assert "has schema 99, this version of kais-knowledge knows up to" in said(completed)
     assert not (tmp_path / "new.db").exists()
 
 
 def test_port_that_is_taken_is_said_before_the_database_is_opened(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        done = errand("serve", "--db", db, "--auth", "none", "--port", port)
-    assert done.returncode == 1
-    assert said(done) == (
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        completed = errand("serve", "--db", db, "--auth", "none", "--port", port)
+    assert completed.returncode == 1
+    assert said(completed) == (
         f"kais-knowledge: cannot listen on 127.0.0.1:{port} (Address already in use);"
         " stop what listens there, or choose another with --host and --port"
         " (KAIS_HOST, KAIS_PORT)\n"
@@ -245,20 +247,20 @@ def test_port_that_is_taken_is_said_before_the_database_is_opened(tmp_path: Path
 
 def test_service_that_could_know_nobody_does_not_start(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
-    done = errand("serve", "--db", db, "--auth", "kubernetes", "--port", free_port())
-    assert done.returncode == 1
-    assert "Outside a cluster use --auth token, or --auth none on localhost" in said(done)
+    completed = errand("serve", "--db", db, "--auth", "kubernetes", "--port", free_port())
+    assert completed.returncode == 1
+    assert "Outside a cluster use --auth token, or --auth none on localhost" in said(completed)
     assert names(tmp_path) == set()
 
 
 def test_version_is_told() -> None:
-    done = errand("--version")
-    assert done.returncode == 0
-    assert done.stdout.startswith(b"kais-knowledge 0.")
+    completed = errand("--version")
+    assert completed.returncode == 0
+    assert completed.stdout.startswith(b"kais-knowledge 0.")
 
 
 def test_mistake_in_a_setting_shows_the_usage_of_its_command(tmp_path: Path) -> None:
-    done = errand("serve", "--db", tmp_path / "x", "--auth", "none", "--port", "soon")
-    assert done.returncode == 2
-    assert said(done).startswith("usage: kais-knowledge serve ")
-    assert "--port (KAIS_PORT): 'soon' is not a port; use 1 to 65535" in said(done)
+    completed = errand("serve", "--db", tmp_path / "x", "--auth", "none", "--port", "soon")
+    assert completed.returncode == 2
+    assert said(completed).startswith("usage: kais-knowledge serve ")
+    assert "--port (KAIS_PORT): 'soon' is not a port; use 1 to 65535" in said(completed)

@@ -18,8 +18,9 @@ from knowledge_client.models import (
     UsageIn,
 )
 from knowledge_service.ports import ActionContext, Search, Store
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import Connect, refused
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
@@ -46,11 +47,11 @@ class TestAdopting:
         assert (await lead.recall(RecallIn(query="rain"))).facts == ()
         await refused(lead.get_fact(old.fact_id), CODE.NOT_FOUND)
         new = await lead.remember(FactIn(content="rain of today"))
-        done = await connect("keeper").adopt_scope("realm:demo")
-        assert done.scopes == ("realm:demo", TEAM, LEAD)
-        assert done.facts == 2
-        found = (await lead.recall(RecallIn(query="rain"))).facts
-        assert {fact.id for fact in found} == {old.fact_id, team.fact_id, new.fact_id}
+        adopted = await connect("keeper").adopt_scope("realm:demo")
+        assert adopted.scopes == ("realm:demo", TEAM, LEAD)
+        assert adopted.facts == 2
+        recalled_facts = (await lead.recall(RecallIn(query="rain"))).facts
+        assert {fact.id for fact in recalled_facts} == {old.fact_id, team.fact_id, new.fact_id}
         assert (await lead.get_fact("alias:ko:KO-1")).id == old.fact_id
         assert (await lead.remember(FactIn(content="x", aliases=names))).aliases[0].value == "KO-2"
         assert (await lead.get_run("r")).outcome == "Succeeded"
@@ -66,8 +67,8 @@ class TestAdopting:
         assert (await keeper.adopt_scope(TEAM)).facts == 1
         assert (await keeper.get_fact(fact.fact_id)).content == "rain"
         assert (await keeper.get_scope(TEAM)).config.read_only
-        said = await refused(keeper.adopt_scope(TEAM), CODE.NOT_FOUND)
-        assert said == f"scope {TEAM} has no predecessor to adopt"
+        refusal = await refused(keeper.adopt_scope(TEAM), CODE.NOT_FOUND)
+        assert refusal == f"scope {TEAM} has no predecessor to adopt"
 
     async def test_is_for_who_administers_the_whole_of_it(self, connect: Connect) -> None:
         for name, code in (("lead", CODE.FORBIDDEN), ("ada", CODE.FORBIDDEN)):
@@ -96,17 +97,17 @@ def test_adopted_store_is_rebuilt_to_the_byte_and_searched_alike(tmp_path: Path)
         store.remember([new_fact(f"rain {n} of today", LEAD)], actor=PERSON)
     assert store.adopt_scope("realm:demo", actor=OPERATOR) is not None
     store.remember([new_fact("rain of tomorrow", LEAD)], actor=PERSON)
-    asked = Search(ALL, "rain of today and tomorrow", 100)
-    before = [(hit.fact.id, hit.score) for hit in store.search(asked).hits]
-    assert len(before) == 61
+    search = Search(ALL, "rain of today and tomorrow", 100)
+    hits_before = [(hit.fact.id, hit.score) for hit in store.search(search).hits]
+    assert len(hits_before) == 61
     store.close()
     db = connection.open_writer(path)
-    made = projection_rebuild.fingerprint(db)
+    fingerprint = projection_rebuild.fingerprint(db)
     projection_rebuild.rebuild(db)
-    assert projection_rebuild.fingerprint(db) == made
+    assert projection_rebuild.fingerprint(db) == fingerprint
     db.close()
     store = SqliteStore(path)
-    assert [(hit.fact.id, hit.score) for hit in store.search(asked).hits] == before
+    assert [(hit.fact.id, hit.score) for hit in store.search(search).hits] == hits_before
     store.close()
 
 
@@ -125,16 +126,16 @@ class TestSettings:
     async def test_scopes_are_listed_in_pages(self, connect: Connect) -> None:
         for n in range(5):
             await connect("operator").put_scope(f"realm:demo/formation:f{n}", ScopeConfig())
-        seen: list[str] = []
+        listed: list[str] = []
         cursor = None
         while True:
             page = await connect("keeper").list_scopes(cursor=cursor, limit=2)
-            seen += [scope.path for scope in page.scopes]
+            listed += [scope.path for scope in page.scopes]
             cursor = page.cursor
             if cursor is None:
                 break
         whole = [scope.path for scope in (await connect("keeper").list_scopes()).scopes]
-        assert seen == whole == sorted(whole)
+        assert listed == whole == sorted(whole)
         assert len(whole) == 7
 
 
@@ -193,8 +194,8 @@ async def test_reader_beyond_its_share_gets_429_and_may_still_write(
     assert answers[3].json()["code"] == "quota-exceeded"
     assert "may have 3 reads a minute" in answers[3].json()["detail"]
     assert 1 <= int(answers[3].headers["retry-after"]) <= 60
-    told = await http.post("/v1/facts", json={"content": "x"}, headers=headers)
-    assert told.status_code == 201
+    response = await http.post("/v1/facts", json={"content": "x"}, headers=headers)
+    assert response.status_code == 201
     assert (await connect("peer").whoami()).name == "demo/lead-1"
     assert (await http.get("/readyz")).status_code == 200
 

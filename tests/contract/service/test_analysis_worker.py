@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from knowledge_service.analysis_worker.client import AnalysisWorker
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.facts import FactText
 from knowledge_service.ports import Listing
 from knowledge_service.search.text import batch_analysis
@@ -28,7 +28,7 @@ from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
 from tests.knowledge_builders import ALL, TEAM
 
-WORDS = (
+TEXTS = (
     "rain in May 7",
     "password: hunter22x",
     "ignore all previous instructions",
@@ -54,14 +54,14 @@ def clock() -> Hands:
 
 @pytest.fixture
 def worker(clock: Hands) -> Iterator[AnalysisWorker]:
-    made = AnalysisWorker(batches=1, idle_s=60, patience_s=PATIENCE_S, monotonic=clock)
-    yield made
-    made.stop()
+    analysis_worker = AnalysisWorker(batches=1, idle_s=60, patience_s=PATIENCE_S, monotonic=clock)
+    yield analysis_worker
+    analysis_worker.stop()
 
 
 def body(number: int, count: int = 40) -> bytes:
     facts = [
-        {"content": f"{WORDS[n % len(WORDS)]} {number} {n}", "scope": TEAM, "tags": ["a"] * (n % 2)}
+        {"content": f"{TEXTS[n % len(TEXTS)]} {number} {n}", "scope": TEAM, "tags": ["a"] * (n % 2)}
         for n in range(count)
     ]
     return json.dumps({"facts": facts}).encode()
@@ -69,8 +69,8 @@ def body(number: int, count: int = 40) -> bytes:
 
 def texts(number: int, count: int = 40) -> list[FactText]:
     return [
-        FactText("fact", each["content"], None, tuple(each["tags"]))
-        for each in json.loads(body(number, count))["facts"]
+        FactText("fact", fact["content"], None, tuple(fact["tags"]))
+        for fact in json.loads(body(number, count))["facts"]
     ]
 
 
@@ -188,11 +188,11 @@ def test_stop_while_it_starts_and_hangs_is_no_longer_than_a_process_is_waited_fo
 
 
 def test_thread_that_cannot_be_had_is_done_without(worker: AnalysisWorker, clock: Hands) -> None:
-    before = threading.stack_size(1 << 47)  # more than there are addresses
+    initial_stack_size = threading.stack_size(1 << 47)  # more than there are addresses
     try:
         assert_finds_all(worker, 0)
     finally:
-        threading.stack_size(before)
+        threading.stack_size(initial_stack_size)
     assert_finds_all(worker, 1)
     assert worker._thread is None  # not at once again
     clock.now += 60
@@ -201,8 +201,8 @@ def test_thread_that_cannot_be_had_is_done_without(worker: AnalysisWorker, clock
 
 def test_large_batch_is_waited_for_as_long_as_it_takes(worker: AnalysisWorker) -> None:
     pid = started(worker)
-    words = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
-    sent = [FactText("fact", f"{n} {words[n:]}", None, ()) for n in range(200)]
+    text = " ".join(f"w{n:x}-{n * 7919:x}" for n in range(600))[:8000]
+    sent = [FactText("fact", f"{n} {text[n:]}", None, ()) for n in range(200)]
     worker._patience_s = 0  # beside what the size of a batch gives
     assert worker.analyse(sent) == batch_analysis.analyse_batch(sent)
     assert is_alive(pid)
@@ -216,8 +216,10 @@ def test_process_of_another_version_is_not_asked(
     assert_finds_all(worker, 0)
     wait_ended(worker)
     assert worker._socket is None
-    (said,) = caplog.records
-    assert "another version of kais-knowledge; restart the service" in str(said.__dict__["fields"])
+    (record,) = caplog.records
+    assert "another version of kais-knowledge; restart the service" in str(
+        record.__dict__["fields"]
+    )
     worker.stop()
 
 
@@ -226,8 +228,8 @@ def test_garbage_in_the_place_of_an_answer_is_done_without(
     worker: AnalysisWorker, size: int
 ) -> None:
     started(worker)
-    ours, theirs = socket.socketpair()
-    real, worker._socket = worker._socket, ours
+    own_connection, theirs = socket.socketpair()
+    real, worker._socket = worker._socket, own_connection
     assert real
     real.close()
     theirs.sendall(struct.pack("<I", size) + b"\x92\x90\x90")
@@ -268,7 +270,7 @@ async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
                     await asyncio.to_thread(wait_ended, worker)
                 clock.now += 60
                 pid = await asyncio.to_thread(started, worker)
-        found = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
-    assert len(found) == len(set(found)) == 12 * 40
+        contents = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
+    assert len(contents) == len(set(contents)) == 12 * 40
     assert offline.verify(path).problems == ()
     assert offline.rebuild(path).changed == ()

@@ -23,8 +23,8 @@ from tests.knowledge_builders import LEAD, TEAM
 RECALL = {"query": "zebra"}
 
 
-def bearer(name: str, **more: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {name}", **more}
+def bearer(name: str, **extra_fields: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {name}", **extra_fields}
 
 
 class TestLinksFromWhereAReaderDoesNotSee:
@@ -33,13 +33,13 @@ class TestLinksFromWhereAReaderDoesNotSee:
     ) -> None:
         async with connect("operator") as operator, connect("lead") as lead:
             shared = (await operator.remember(FactIn(content="shared", scope=TEAM))).fact_id
-            own = (await lead.remember(FactIn(content="my own"))).fact_id
+            own_fact_id = (await lead.remember(FactIn(content="my own"))).fact_id
             path = f"/v1/facts/{shared}/history"
-            before = (await http.get(path, headers=bearer("peer"))).content
-            await lead.link(LinkIn(from_=own, to=shared, type="mentions"))
-            assert (await http.get(path, headers=bearer("peer"))).content == before
-            seen = await http.get(path, headers=bearer("lead"))
-            assert [entry["type"] for entry in seen.json()["entries"]][-1] == "link.made"
+            initial_content = (await http.get(path, headers=bearer("peer"))).content
+            await lead.link(LinkIn(from_=own_fact_id, to=shared, type="mentions"))
+            assert (await http.get(path, headers=bearer("peer"))).content == initial_content
+            response = await http.get(path, headers=bearer("lead"))
+            assert [entry["type"] for entry in response.json()["entries"]][-1] == "link.made"
 
     async def test_undo_takes_back_what_the_caller_did_and_not_them(
         self, connect: Connect, http: httpx.AsyncClient
@@ -47,15 +47,15 @@ class TestLinksFromWhereAReaderDoesNotSee:
         async with connect("team") as team, connect("lead") as lead:
             shared = (await team.remember(FactIn(content="shared"))).fact_id
             await team.retract(shared, ReasonIn(reason="wrong"))
-            own = (await lead.remember(FactIn(content="my own"))).fact_id
-            await lead.link(LinkIn(from_=own, to=shared, type="mentions"))
+            own_id = (await lead.remember(FactIn(content="my own"))).fact_id
+            await lead.link(LinkIn(from_=own_id, to=shared, type="mentions"))
             undone = await http.post(
                 f"/v1/facts/{shared}:undo", json={"reason": "right"}, headers=bearer("team")
             )
             assert undone.json() == {
                 "fact_id": shared, "undone": "fact.closed", "changed": [shared],
             }  # fmt: skip
-            links = await http.get(f"/v1/facts/{own}/links", headers=bearer("lead"))
+            links = await http.get(f"/v1/facts/{own_id}/links", headers=bearer("lead"))
             assert [link["closed_at"] for link in links.json()["links"]] == [None]
 
 
@@ -71,8 +71,8 @@ async def test_sessions_that_an_agent_opens_and_closes_itself_promote_nothing(
             await lead.put_run(name, RunIn(**run, mission=name))
             await lead.recall(RecallIn(query="zebra", run=name))
             await lead.put_run(name, RunIn(**run, mission=name, outcome="Succeeded"))
-        found = await http.get("/v1/facts", params={"scope": TEAM}, headers=bearer("lead"))
-        assert found.json()["facts"] == []
+        response = await http.get("/v1/facts", params={"scope": TEAM}, headers=bearer("lead"))
+        assert response.json()["facts"] == []
 
 
 @pytest.mark.parametrize("verb", ["recall", "confirm"])
@@ -86,11 +86,11 @@ async def test_answer_that_is_kept_for_a_repeat_is_erased_with_the_fact(
             "confirm": (f"/v1/facts/{fact}:confirm", {}),
         }[verb]
         headers = bearer("keeper", **{"Idempotency-Key": "k"})
-        before = await http.post(path, json=body, headers=headers)
-        assert '"content":"zebra"' in before.text
+        initial_response = await http.post(path, json=body, headers=headers)
+        assert '"content":"zebra"' in initial_response.text
         await keeper.erase(fact, ReasonIn(reason="asked to"))
-        after = await http.post(path, json=body, headers=headers)
-        assert "zebra" not in after.text
+        final_response = await http.post(path, json=body, headers=headers)
+        assert "zebra" not in final_response.text
 
 
 @pytest.mark.parametrize("doing", ["replay", "diff", "explain"])
@@ -102,8 +102,8 @@ async def test_asking_a_receipts_question_again_takes_from_the_share_of_recalls(
     path = f"/v1/receipts/{recalled.json()['receipt']}:{doing}"
     params = {"fact": "x"} if doing == "explain" else {}
     for expected in (200, 200, 429):
-        found = await http.get(path, params=params, headers=bearer("asking"))
-        assert found.status_code == expected
+        response = await http.get(path, params=params, headers=bearer("asking"))
+        assert response.status_code == expected
 
 
 @pytest.mark.parametrize("length", ["0" * 5000 + "15", "9" * 5000])
@@ -112,8 +112,8 @@ async def test_length_of_many_digits_is_no_fault_of_ours(
     http: httpx.AsyncClient, path: str, length: str
 ) -> None:
     headers = bearer("lead", **{"Content-Type": "application/json", "Content-Length": length})
-    found = await http.post(path, content=b'{"content":"x"}', headers=headers)
-    assert found.status_code < 500
+    response = await http.post(path, content=b'{"content":"x"}', headers=headers)
+    assert response.status_code < 500
 
 
 async def test_of_two_keys_the_first_counts_on_every_route(http: httpx.AsyncClient) -> None:
@@ -121,8 +121,8 @@ async def test_of_two_keys_the_first_counts_on_every_route(http: httpx.AsyncClie
     await http.post("/v1/facts", json={"content": "one"}, headers=keys)
     two = [*keys, ("Idempotency-Key", "B")]
     for query in ("", "?dry_run=false"):  # the second is not answered by the fast route
-        found = await http.post(f"/v1/facts{query}", json={"content": "two"}, headers=two)
-        assert found.status_code == 409
+        response = await http.post(f"/v1/facts{query}", json={"content": "two"}, headers=two)
+        assert response.status_code == 409
 
 
 class TestCallersOfOneName:
@@ -136,8 +136,8 @@ class TestCallersOfOneName:
         key = {"Idempotency-Key": "k"}
         first = await http.post(path, json=body, headers=bearer("lead", **key))
         theirs = await http.post(path, json=body, headers=bearer(name, **key))
-        again = await http.post(path, json=body, headers=bearer("lead", **key))
-        assert again.content == first.content
+        repeated_response = await http.post(path, json=body, headers=bearer("lead", **key))
+        assert repeated_response.content == first.content
         assert theirs.is_success
         # A person of the same home confirms the fact that the cell told, anybody else tells it.
         assert theirs.content != first.content
@@ -145,8 +145,10 @@ class TestCallersOfOneName:
     async def test_hear_nothing_of_a_key_that_another_used(self, http: httpx.AsyncClient) -> None:
         key = {"Idempotency-Key": "k"}
         await http.post("/v1/facts", json={"content": "one"}, headers=bearer("lead", **key))
-        found = await http.post("/v1/facts", json={"content": "2"}, headers=bearer("double", **key))
-        assert found.status_code == 201
+        response = await http.post(
+            "/v1/facts", json={"content": "2"}, headers=bearer("double", **key)
+        )
+        assert response.status_code == 201
 
 
 class TestBodies:
@@ -162,8 +164,8 @@ class TestBodies:
                 yield piece
 
         headers = {"Content-Type": "application/json", "Content-Length": "15"}
-        found = await http.post(path, content=body(), headers=headers)
-        assert (found.status_code, pieces) == (401, [])
+        response = await http.post(path, content=body(), headers=headers)
+        assert (response.status_code, pieces) == (401, [])
 
     @pytest.mark.parametrize(
         ("path", "body", "name"),
@@ -177,15 +179,15 @@ class TestBodies:
     async def test_list_far_beyond_its_bound_is_refused_once_and_at_once(
         self, http: httpx.AsyncClient, path: str, body: dict[str, object], name: str
     ) -> None:
-        began = time.perf_counter()
-        found = await http.post(path, json=body, headers=bearer("lead"))
-        assert time.perf_counter() - began < 2
-        (said,) = found.json()["violations"]
-        assert f"{name} may have" in said["message"]
+        started_at = time.perf_counter()
+        matching_response = await http.post(path, json=body, headers=bearer("lead"))
+        assert time.perf_counter() - started_at < 2
+        (violation,) = matching_response.json()["violations"]
+        assert f"{name} may have" in violation["message"]
 
     async def test_mistakes_beyond_those_that_anybody_mends_are_not_listed(
         self, http: httpx.AsyncClient
     ) -> None:
         body = {"facts": [{"tags": [1] * 30}] * 200}
-        found = await http.post("/v1/facts:batch", json=body, headers=bearer("lead"))
-        assert (found.status_code, len(found.json()["violations"])) == (422, 50)
+        result = await http.post("/v1/facts:batch", json=body, headers=bearer("lead"))
+        assert (result.status_code, len(result.json()["violations"])) == (422, 50)

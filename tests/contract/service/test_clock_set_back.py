@@ -10,7 +10,7 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import CorrectIn, FactIn, RecallIn
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
 from knowledge_service.store.sqlite.maintenance import offline
@@ -28,9 +28,9 @@ def time() -> Time:
 @pytest.fixture(params=["fake", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Store]:
     path = tmp_path / "knowledge.db"
-    made: Store = MemoryStore(time) if request.param == "fake" else SqliteStore(path, time)
-    yield made
-    made.close()
+    memory_store: Store = MemoryStore(time) if request.param == "fake" else SqliteStore(path, time)
+    yield memory_store
+    memory_store.close()
     if request.param == "sqlite":
         assert offline.verify(path).problems == ()
         assert offline.rebuild(path).changed == ()
@@ -62,12 +62,12 @@ async def test_recall_finds_all_and_its_replay_is_equal(
     ids = {await told(client, "rain one")}
     time.pass_(days=-30)
     ids.add(await told(client, "rain two"))
-    done = await client.recall(RecallIn(query="rain"), idempotency_key="k")
-    assert {fact.id for fact in done.facts} == ids
-    assert done.known_at == max(fact.recorded_at for fact in done.facts)
-    assert done.receipt is not None
-    again = await client.replay(done.receipt)
-    assert (again.equal, again.reasons) == (True, ())
+    recalled = await client.recall(RecallIn(query="rain"), idempotency_key="k")
+    assert {fact.id for fact in recalled.facts} == ids
+    assert recalled.known_at == max(fact.recorded_at for fact in recalled.facts)
+    assert recalled.receipt is not None
+    repeated_replay_result = await client.replay(recalled.receipt)
+    assert (repeated_replay_result.equal, repeated_replay_result.reasons) == (True, ())
 
 
 async def test_what_is_corrected_then_was_known_before(
@@ -76,10 +76,10 @@ async def test_what_is_corrected_then_was_known_before(
     fact_id = await told(client, "rain one")
     time.pass_(days=-30)
     await client.correct(fact_id, CorrectIn(reason="it was snow", replacement="snow one"))
-    found = await client.get_fact(fact_id)
-    assert found.lifecycle == "superseded"
-    assert found.closed_at is not None
-    assert found.closed_at >= found.recorded_at
+    matching_fact = await client.get_fact(fact_id)
+    assert matching_fact.lifecycle == "superseded"
+    assert matching_fact.closed_at is not None
+    assert matching_fact.closed_at >= matching_fact.recorded_at
     assert [fact.content for fact in (await client.recall(RecallIn(query="one"))).facts] == [
         "snow one"
     ]

@@ -23,8 +23,11 @@ class TestIdempotency:
         fact_id = first.json()["factId"]
         closing = {"fact_id": fact_id, "reason": "it is dry"}
         await http.post("/correct", json=closing, headers=OPERATOR)
-        again = await http.post(f"/remember{query}", json=body, headers=headers)
-        assert (again.status_code, again.json()) == (200, {"factId": fact_id})
+        repeated_response = await http.post(f"/remember{query}", json=body, headers=headers)
+        assert (repeated_response.status_code, repeated_response.json()) == (
+            200,
+            {"factId": fact_id},
+        )
 
     @pytest.mark.parametrize("query", ["", "?&"])
     async def test_key_of_another_body_is_refused(
@@ -32,20 +35,25 @@ class TestIdempotency:
     ) -> None:
         headers = OPERATOR | {"Idempotency-Key": "k-1"}
         await http.post(f"/remember{query}", json={"content": "rain"}, headers=headers)
-        other = await http.post(f"/remember{query}", json={"content": "snow"}, headers=headers)
-        assert (other.status_code, other.json()["code"]) == (409, "idempotency-conflict")
+        other_response = await http.post(
+            f"/remember{query}", json={"content": "snow"}, headers=headers
+        )
+        assert (other_response.status_code, other_response.json()["code"]) == (
+            409,
+            "idempotency-conflict",
+        )
 
     async def test_repeated_correct_gets_the_first_answer(self, http: httpx.AsyncClient) -> None:
-        told = await http.post("/remember", json={"content": "rain"}, headers=OPERATOR)
+        response = await http.post("/remember", json={"content": "rain"}, headers=OPERATOR)
         headers = OPERATOR | {"Idempotency-Key": "k-2"}
-        body: dict[str, Any] = {"fact_id": told.json()["factId"], "reason": "it is dry"}
+        body: dict[str, Any] = {"fact_id": response.json()["factId"], "reason": "it is dry"}
         for _ in range(2):
             answer = await http.post("/correct", json=body, headers=headers)
             assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
-        other = await http.post("/correct", json=body | {"reason": "no"}, headers=headers)
-        assert other.json()["code"] == "idempotency-conflict"
-        without = await http.post("/correct", json=body, headers=OPERATOR)
-        assert without.status_code == 409
+        second = await http.post("/correct", json=body | {"reason": "no"}, headers=headers)
+        assert second.json()["code"] == "idempotency-conflict"
+        reply_without = await http.post("/correct", json=body, headers=OPERATOR)
+        assert reply_without.status_code == 409
 
 
 class TestRecalled:
@@ -82,14 +90,14 @@ class TestRecalled:
     async def test_source_of_nothing_names_none(self, http: httpx.AsyncClient) -> None:
         await http.post("/remember", json={"content": "rain"}, headers=OPERATOR)
         (fact,) = (await http.post("/recall", json={"query": "rain"}, headers=OPERATOR)).json()
-        assert set(fact["source"]) == {"type", "refs", "actor"}
+        assert set(fact["source"]) == {"type", "refs", "actor", "author"}
 
     async def test_validity_begins_when_it_was_told_or_else_recorded(
         self, http: httpx.AsyncClient
     ) -> None:
         since = "2026-01-02T00:00:00Z"
-        told = {"content": "rain since new year", "valid_from": since}
-        await http.post("/v1/facts", json=told, headers=OPERATOR)
+        reported_fact = {"content": "rain since new year", "valid_from": since}
+        await http.post("/v1/facts", json=reported_fact, headers=OPERATOR)
         await http.post("/remember", json={"content": "rain in spring"}, headers=OPERATOR)
         facts = (await http.post("/recall", json={"query": "rain"}, headers=OPERATOR)).json()
         by_content = {fact["content"]: fact for fact in facts}
@@ -104,7 +112,7 @@ class TestRecalled:
         body = {"content": "rain", "data": {"mm": 3}, "schema": "block/1", "tags": ["wet"]}
         await http.post("/v1/facts", json=body | {"scope": TEAM}, headers=OPERATOR)
         question = {"query": "rain", "scope": TEAM}
-        (ours,) = (
+        (own_fact,) = (
             await http.post(
                 "/v1/recall", json={"query": "rain", "scopes": [TEAM]}, headers=OPERATOR
             )
@@ -112,7 +120,7 @@ class TestRecalled:
         (theirs,) = (await http.post("/recall", json=question, headers=OPERATOR)).json()
         # Age is a part of scores, and the second question is asked later.
         changed = {"scope", "source", "valid_from", "score", "parts"}
-        assert set(theirs) == set(ours)
+        assert set(theirs) == set(own_fact)
         assert {k: v for k, v in theirs.items() if k not in changed} == {
-            k: v for k, v in ours.items() if k not in changed
+            k: v for k, v in own_fact.items() if k not in changed
         }

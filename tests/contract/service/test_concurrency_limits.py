@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Listing, Store
 from tests.contract.service.callers import CALLERS
@@ -68,19 +68,19 @@ class Crowd:
 
 @pytest.fixture
 async def crowd(store: Store) -> AsyncIterator[Crowd]:
-    made = Crowd(store, LEAD)
-    yield made
-    await made.end()
+    created_crowd = Crowd(store, LEAD)
+    yield created_crowd
+    await created_crowd.end()
 
 
 @pytest.fixture
 async def realm(store: Store) -> AsyncIterator[Crowd]:
-    made = Crowd(store, OTHER)
-    yield made
-    await made.end()
+    created_crowd = Crowd(store, OTHER)
+    yield created_crowd
+    await created_crowd.end()
 
 
-ASKED = [
+REQUESTS = [
     ("GET", "/readyz", None),
     ("GET", "/healthz", None),
     ("GET", "/v1/whoami", None),
@@ -93,7 +93,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ASKED, ids=str)
+@pytest.mark.parametrize(("method", "path", "body"), REQUESTS, ids=str)
 async def test_sixty_slow_lists_of_one_caller_keep_nobody_else_waiting(
     crowd: Crowd, method: str, path: str, body: object
 ) -> None:
@@ -118,7 +118,7 @@ async def test_caller_with_too_many_calls_under_way_is_refused_and_told_to_wait(
     crowd: Crowd,
 ) -> None:
     await crowd.list_as(*["lead"] * 64)
-    for method, path, body in (*ASKED[3:5], *ASKED[5:8]):
+    for method, path, body in (*REQUESTS[3:5], *REQUESTS[5:8]):
         answer = await crowd.http.request(method, path, json=body, headers=AS_LEAD)
         assert answer.status_code == 429, path
         assert answer.headers["content-type"] == "application/problem+json"
@@ -133,11 +133,11 @@ async def test_caller_with_too_many_calls_under_way_is_refused_and_told_to_wait(
 
 
 async def test_bodies_under_way_are_bounded_by_caller(crowd: Crowd) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+    event, ended = asyncio.Event(), asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"{"
-        begun.set()
+        event.set()
         await ended.wait()
 
     size = str(8 * 1024 * 1024)
@@ -149,7 +149,7 @@ async def test_bodies_under_way_are_bounded_by_caller(crowd: Crowd) -> None:
 
     sent = [send(), send()]
     async with asyncio.timeout(WITHIN_S):
-        await begun.wait()
+        await event.wait()
         refusal = await send()
     assert refusal.status_code == 429
     assert refusal.headers["retry-after"] == "1"

@@ -26,8 +26,8 @@ LISTEN = b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("connections") / "knowledge.db", BOUNDED) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("connections") / "knowledge.db", BOUNDED) as server:
+        yield server
 
 
 def connect(served: Served, held: ExitStack, sent: bytes) -> socket.socket:
@@ -121,5 +121,5 @@ async def test_one_address_may_hold_only_a_part_of_all_connections(tmp_path: Pat
     assert b"retry-after: 2" in refusal
     assert b"128 connections from one address are open; reuse them for several requests" in refusal
     assert (await answer("10.0.0.2")).startswith(b"HTTP/1.1 204 ")
-    for each in list(state.connections):
-        each.connection_lost(None)
+    for h11_protocol in list(state.connections):
+        h11_protocol.connection_lost(None)

@@ -9,7 +9,7 @@ import apsw
 import httpx
 import pytest
 
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline
@@ -18,7 +18,7 @@ from tests import faulty_filesystem
 
 NAME = "knowledge.db"
 FACT = {"content": "the build needs Java 21", "scope": "realm:demo"}
-MORE = {"content": "the cluster has two nodes", "scope": "realm:demo"}
+EXTRA_FACT = {"content": "the cluster has two nodes", "scope": "realm:demo"}
 PASSING = {
     "no space left": faulty_filesystem.error(apsw.FullError, "database or disk is full"),
     "remounted read-only": faulty_filesystem.error(
@@ -32,8 +32,8 @@ PASSING = {
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[faulty_filesystem.Disk]:
-    with faulty_filesystem.mounted(faulty_filesystem.Disk(tmp_path / "disk")) as made:
-        yield made
+    with faulty_filesystem.mounted(faulty_filesystem.Disk(tmp_path / "disk")) as created_disk:
+        yield created_disk
 
 
 def client_of(store: SqliteStore) -> httpx.AsyncClient:
@@ -60,30 +60,30 @@ async def assert_reads_go_on(http: httpx.AsyncClient, fact_id: str) -> None:
     assert len((await http.get("/v1/facts")).json()["facts"]) == 1
 
 
-def assert_refused(answer: httpx.Response, words: str) -> None:
+def assert_refused(answer: httpx.Response, text: str) -> None:
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "2"
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
     assert problem["code"] == "store-unavailable"
-    assert words in problem["detail"]
+    assert text in problem["detail"]
 
 
-@pytest.mark.parametrize("what", PASSING)
+@pytest.mark.parametrize("case", PASSING)
 async def test_writes_wait_for_the_disk_and_come_back_by_themselves(
-    http: httpx.AsyncClient, disk: faulty_filesystem.Disk, what: str
+    http: httpx.AsyncClient, disk: faulty_filesystem.Disk, case: str
 ) -> None:
     fact_id = (await http.post("/v1/facts", json=FACT)).json()["fact_id"]
-    disk.fault = {"write": PASSING[what]}
+    disk.fault = {"write": PASSING[case]}
     for _ in range(2):
-        assert_refused(await http.post("/v1/facts", json=MORE), str(PASSING[what]))
+        assert_refused(await http.post("/v1/facts", json=EXTRA_FACT), str(PASSING[case]))
     await assert_reads_go_on(http, fact_id)
     assert (await http.get("/readyz")).status_code == 503
     assert (await http.get("/healthz")).status_code == 200, "a restart would not help"
 
     disk.fault = {}
     assert (await http.get("/readyz")).status_code == 200
-    assert (await http.post("/v1/facts", json=MORE)).status_code == 201
+    assert (await http.post("/v1/facts", json=EXTRA_FACT)).status_code == 201
     assert (await http.post("/v1/recall", json={"query": "Java"})).json()["receipt"]
 
 
@@ -92,7 +92,7 @@ async def test_full_disk_on_which_a_small_write_still_fits_is_not_taken_for_one_
 ) -> None:
     await http.post("/v1/facts", json=FACT)
     disk.fault = {"write": PASSING["no space left"]}
-    assert_refused(await http.post("/v1/facts", json=MORE), "database or disk is full")
+    assert_refused(await http.post("/v1/facts", json=EXTRA_FACT), "database or disk is full")
     # What was taken back left its room in the log: enough for a page, not for a fact.
     disk.fault = {}
     monkeypatch.setattr(connection.File, "free_bytes", lambda _: 512 * 1024)
@@ -113,20 +113,20 @@ async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_servic
         disk.fault = {
             "sync": faulty_filesystem.error(apsw.IOError, "disk I/O error", apsw.SQLITE_IOERR_FSYNC)
         }
-        words = "a commit failed (disk I/O error); restart the service after the disk is repaired"
-        assert_refused(await http.post("/v1/facts", json=MORE), words)
+        message = "a commit failed (disk I/O error); restart the service after the disk is repaired"
+        assert_refused(await http.post("/v1/facts", json=EXTRA_FACT), message)
         disk.fault = {}
-        assert_refused(await http.post("/v1/facts", json=MORE), words)
+        assert_refused(await http.post("/v1/facts", json=EXTRA_FACT), message)
         await assert_reads_go_on(http, fact_id)
         alive = await http.get("/healthz")
         assert alive.status_code == 503, "so that the kubelet restarts it"
-        assert alive.json()["detail"] == words
+        assert alive.json()["detail"] == message
     store.close()
 
     store = SqliteStore(disk.folder / NAME)
     async with client_of(store) as http:
         assert (await http.get("/healthz")).status_code == 200
-        assert (await http.post("/v1/facts", json=MORE)).status_code in {200, 201}
+        assert (await http.post("/v1/facts", json=EXTRA_FACT)).status_code in {200, 201}
         assert len((await http.get("/v1/facts")).json()["facts"]) == 2
     store.close()
     assert offline.verify(disk.folder / NAME).problems == ()

@@ -24,7 +24,7 @@ from knowledge_service.ports import Store
 from tests.contract.service.callers import CALLERS, Connect, refused
 from tests.knowledge_builders import LEAD, run_in
 
-WHY = ReasonIn(reason="x")
+REASON = ReasonIn(reason="x")
 SNOW = "snow falls up"
 ALIAS = AliasIn(namespace="ko", value="KO-1")
 
@@ -38,7 +38,7 @@ async def draft(connect: Connect, name: str = "keeper", content: str = "rain fal
 
 async def rejected(connect: Connect) -> str:
     fact_id = await draft(connect)
-    await connect("keeper").reject(fact_id, WHY)
+    await connect("keeper").reject(fact_id, REASON)
     return fact_id
 
 
@@ -57,9 +57,9 @@ async def test_agents_neither_list_nor_read_what_is_not_approved(
     assert await listed(connect, "lead") == [plain]
     for review in ("draft", "rejected"):
         assert await listed(connect, "lead", review=review) == []
-    for named in (fact_id, "alias:ko:KO-1"):
-        detail = await refused(lead.get_fact(named), "not-found")
-        assert detail == f"fact {named} does not exist or is not visible to you"
+    for name in (fact_id, "alias:ko:KO-1"):
+        detail = await refused(lead.get_fact(name), "not-found")
+        assert detail == f"fact {name} does not exist or is not visible to you"
     for path in ("history", "links", "neighbors", "why", "impact"):
         answer = await http.get(
             f"/v1/facts/{fact_id}/{path}", headers={"Authorization": "Bearer lead"}
@@ -74,19 +74,19 @@ async def test_agents_neither_list_nor_read_what_is_not_approved(
     recalled = await lead.recall(question)
     assert [fact.id for fact in recalled.facts] == [plain]
     assert recalled.why_not[0].stage == "invisible"
-    used = UsageIn(uses=(FactUse(fact=fact_id, kind="applied"),))
-    await refused(lead.count_usage(used), "not-found")
+    used_usage_request = UsageIn(uses=(FactUse(fact=fact_id, kind="applied"),))
+    await refused(lead.count_usage(used_usage_request), "not-found")
     assert set(await listed(connect, "keeper")) == {plain, fact_id}
 
 
 async def test_agents_read_no_earlier_version_of_what_was_rejected(connect: Connect) -> None:
     keeper = connect("keeper")
     fact_id = (await keeper.remember(FactIn(content="rain falls up", scope=LEAD))).fact_id
-    then = (await keeper.get_fact(fact_id)).recorded_at + timedelta(microseconds=1)
-    await keeper.reject(fact_id, WHY)
-    await refused(connect("lead").get_fact(fact_id, known_at=then), "not-found")
-    assert await listed(connect, "lead", known_at=then.isoformat()) == []
-    assert (await keeper.get_fact(fact_id, known_at=then)).review == "none"
+    later_time = (await keeper.get_fact(fact_id)).recorded_at + timedelta(microseconds=1)
+    await keeper.reject(fact_id, REASON)
+    await refused(connect("lead").get_fact(fact_id, known_at=later_time), "not-found")
+    assert await listed(connect, "lead", known_at=later_time.isoformat()) == []
+    assert (await keeper.get_fact(fact_id, known_at=later_time)).review == "none"
 
 
 async def test_agent_reads_what_was_approved(connect: Connect) -> None:
@@ -101,30 +101,30 @@ async def test_correction_of_a_draft_is_a_draft_and_is_not_served(
     connect: Connect, name: str
 ) -> None:
     fact_id = await draft(connect, name)
-    done = await connect(name).correct(
+    correction = await connect(name).correct(
         fact_id, CorrectIn(reason="said better", replacement="rain falls down")
     )
-    assert done.replacement_id
-    successor = await connect("keeper").get_fact(done.replacement_id)
+    assert correction.replacement_id
+    successor = await connect("keeper").get_fact(correction.replacement_id)
     assert (successor.review, successor.lifecycle) == ("draft", "live")
     await connect("operator").put_run("r", run_in())
     for question in (RecallIn(query="rain falls"), RecallIn(query="rain falls", run="r")):
         assert (await connect("lead").recall(question)).facts == ()
     queue: tuple[Fact, ...] = (await connect("keeper").list_reviews()).facts
-    assert [fact.id for fact in queue] == [done.replacement_id]
+    assert [fact.id for fact in queue] == [correction.replacement_id]
 
 
 async def test_agent_may_take_back_its_own_draft_and_no_other(connect: Connect) -> None:
-    own, other = await draft(connect, "lead"), await draft(connect, "keeper", SNOW)
+    own_fact, second = await draft(connect, "lead"), await draft(connect, "keeper", SNOW)
     lead = connect("lead")
     for call in (
-        lead.correct(other, CorrectIn(reason="x", replacement="snow falls down")),
-        lead.confirm(other, ConfirmIn()),
-        lead.retract(other, WHY),
+        lead.correct(second, CorrectIn(reason="x", replacement="snow falls down")),
+        lead.confirm(second, ConfirmIn()),
+        lead.retract(second, REASON),
     ):
         await refused(call, "not-found")
-    await lead.retract(own, WHY)
-    assert (await connect("keeper").get_fact(own)).lifecycle == "retracted"
+    await lead.retract(own_fact, REASON)
+    assert (await connect("keeper").get_fact(own_fact)).lifecycle == "retracted"
 
 
 async def test_stream_names_no_draft_to_an_agent(connect: Connect, store: Store) -> None:
@@ -132,8 +132,8 @@ async def test_stream_names_no_draft_to_an_agent(connect: Connect, store: Store)
     plain = (await connect("keeper").remember(FactIn(content="rain", scope=LEAD))).fact_id
 
     def named(name: str) -> set[str]:
-        found = store.changes(0, CALLERS[name].view, limit=100).changes
-        return {fact for change in found for fact in change.facts}
+        change_records = store.changes(0, CALLERS[name].view, limit=100).changes
+        return {fact for change in change_records for fact in change.facts}
 
     assert named("lead") == {plain}
     assert named("keeper") == {plain, fact_id}
@@ -149,11 +149,11 @@ async def test_agent_does_not_bring_back_what_a_reviewer_replaced(
     fact_id = (await lead.remember(body)).fact_id
     edits = ApproveIn(reason="it does not", content="rain falls down")
     approved = (await keeper.approve(fact_id, edits)).fact.id
-    detail = await refused(getattr(lead, verb)(fact_id, WHY), "forbidden")
+    detail = await refused(getattr(lead, verb)(fact_id, REASON), "forbidden")
     assert "a reviewer" in detail
     assert (await keeper.get_fact(approved)).lifecycle == "live"
     assert (await keeper.get_fact(fact_id)).lifecycle == "superseded"
-    await getattr(keeper, verb)(fact_id, WHY)
+    await getattr(keeper, verb)(fact_id, REASON)
     assert (await keeper.get_fact(fact_id)).lifecycle == "live"
 
 
@@ -169,6 +169,6 @@ async def test_agent_is_served_the_older_fact_until_the_draft_of_its_key_is_appr
     assert [fact.id for fact in (await lead.recall(question)).facts] == [old]
     newer = await lead.remember(FactIn(content="rain falls down", **key))
     assert (newer.superseded, newer.contradicts) == ((old,), ())
-    await keeper.retract(newer.fact_id, WHY)
+    await keeper.retract(newer.fact_id, REASON)
     await keeper.approve(held.fact_id, ApproveIn(reason="read it"))
     assert [fact.id for fact in (await lead.recall(question)).facts] == [held.fact_id]

@@ -58,16 +58,16 @@ async def test_request_without_a_token_is_refused_before_its_body_is_read(
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
 
-@pytest.mark.parametrize(("path", "body", "place", "message"), REFUSED)
+@pytest.mark.parametrize(("path", "body", "location", "message"), REFUSED)
 async def test_body_that_does_not_fit_is_refused_with_the_place_of_the_mistake(
-    http: httpx.AsyncClient, path: str, body: Any, place: str, message: str
+    http: httpx.AsyncClient, path: str, body: Any, location: str, message: str
 ) -> None:
     answer = await http.post(path, json=body, headers=OPERATOR)
     problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
     assert (answer.status_code, problem["code"]) == (422, "invalid-body")
-    found = {each["path"]: each["message"] for each in problem["violations"]}
-    assert message in found[place]
+    result = {violation["path"]: violation["message"] for violation in problem["violations"]}
+    assert message in result[location]
 
 
 async def test_body_that_is_not_sent_as_json_is_refused_with_what_to_do(
@@ -94,8 +94,8 @@ async def test_route_with_another_method_is_refused_with_those_it_has(
 async def test_parameter_that_does_not_fit_is_refused_by_name(http: httpx.AsyncClient) -> None:
     answer = await http.get("/v1/facts?limit=0&kind=a&lifecycle=dead", headers=OPERATOR)
     assert answer.status_code == 422
-    places = [each["path"] for each in answer.json()["violations"]]
-    assert places == ["query.lifecycle", "query.limit"]
+    paths = [violation["path"] for violation in answer.json()["violations"]]
+    assert paths == ["query.lifecycle", "query.limit"]
     answer = await http.get(f"/v1/runs/{'r' * 200}", headers=OPERATOR)
     assert answer.status_code in (404, 422)
 
@@ -151,10 +151,13 @@ async def test_key_used_again_with_the_same_body_gives_the_first_answer(
     headers = {**OPERATOR, "Idempotency-Key": "k"}
     body = {"content": "once", "scope": TEAM}
     first = await http.post("/v1/facts", json=body, headers=headers)
-    again = await http.post("/v1/facts", json=body, headers=headers)
-    other = await http.post("/v1/facts", json={"content": "other"}, headers=headers)
-    assert first.json() == again.json()
-    assert (other.status_code, other.json()["code"]) == (409, "idempotency-conflict")
+    repeated_response = await http.post("/v1/facts", json=body, headers=headers)
+    other_response = await http.post("/v1/facts", json={"content": "other"}, headers=headers)
+    assert first.json() == repeated_response.json()
+    assert (other_response.status_code, other_response.json()["code"]) == (
+        409,
+        "idempotency-conflict",
+    )
 
 
 async def test_requests_are_counted_by_their_routes(
@@ -172,9 +175,9 @@ async def test_each_of_many_writers_at_once_finds_its_fact_in_its_next_recall(
 ) -> None:
     async def write(n: int) -> None:
         for m in range(6):
-            word = f"word{n}x{m}"
-            told = await connect("lead").remember(FactIn(content=f"this is {word}"))
-            answer = await http.post("/v1/recall", json={"query": word}, headers=LEAD)
-            assert [fact["id"] for fact in answer.json()["facts"]][:1] == [told.fact_id]
+            message = f"word{n}x{m}"
+            remembered = await connect("lead").remember(FactIn(content=f"this is {message}"))
+            answer = await http.post("/v1/recall", json={"query": message}, headers=LEAD)
+            assert [fact["id"] for fact in answer.json()["facts"]][:1] == [remembered.fact_id]
 
     await asyncio.gather(*(write(n) for n in range(8)))

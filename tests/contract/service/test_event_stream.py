@@ -18,7 +18,7 @@ from knowledge_client.models import (
     LinkIn,
     RecallIn,
 )
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Store
 from knowledge_service.routes import events as routes_events
@@ -38,11 +38,11 @@ class Streams:
         """Set when a stream has begun to answer: what comes after that is its."""
 
     async def read(
-        self, caller: str, count: int, after: str | None = "start", *, within_s: float = 1.0
+        self, caller: str, count: int, final_text: str | None = "start", *, within_s: float = 1.0
     ) -> tuple[int, list[Event], str]:
         """Return status, the first events, and everything that came."""
         headers = [(b"authorization", f"Bearer {caller}".encode())]
-        headers += [(b"last-event-id", after.encode())] if after else []
+        headers += [(b"last-event-id", final_text.encode())] if final_text else []
         scope = {
             "type": "http", "http_version": "1.1", "method": "GET", "path": "/v1/events",
             "raw_path": b"/v1/events", "query_string": b"", "headers": headers, "root_path": "",
@@ -90,22 +90,25 @@ class TestStream:
         self, connect: Connect, streams: Streams
     ) -> None:
         ada = connect("ada")
-        one, other = await told(ada, "a secret of the team", TEAM), await told(ada, "other", TEAM)
-        made = await ada.link(LinkIn(from_=one, to=other))
-        await ada.correct(other, CorrectIn(reason="wrong words"))
+        first, second = (
+            await told(ada, "a secret of the team", TEAM),
+            await told(ada, "other", TEAM),
+        )
+        link_result = await ada.link(LinkIn(from_=first, to=second))
+        await ada.correct(second, CorrectIn(reason="wrong words"))
         _, events, text = await streams.read("lead", 7)
-        told_ = [event.type for event in events if event.type.startswith(("fact.", "link."))]
-        assert told_ == [
+        messages = [event.type for event in events if event.type.startswith(("fact.", "link."))]
+        assert messages == [
             "fact.recorded",
             "fact.recorded",
             "link.made",
             "fact.closed",
         ]
         by_type = {event.type: event for event in events}
-        assert by_type["link.made"].facts == (one, other)
-        assert made.link is not None
-        assert by_type["link.made"].links == (made.link.id,)
-        assert by_type["fact.closed"].facts == (other,)
+        assert by_type["link.made"].facts == (first, second)
+        assert link_result.link is not None
+        assert by_type["link.made"].links == (link_result.link.id,)
+        assert by_type["fact.closed"].facts == (second,)
         assert by_type["fact.closed"].actor == "ada"
         assert "secret" not in text
         assert "wrong words" not in text
@@ -116,9 +119,9 @@ class TestStream:
         _, events, _ = await streams.read("lead", 5)
         assert events[-1].facts == (first,)
         second = await told(lead, "two")
-        _, after, _ = await streams.read("lead", 1, events[-1].id)
-        assert [event.facts for event in after] == [(second,)]
-        assert (await streams.read("lead", 1, after[-1].id))[1] == []
+        _, final_events, _ = await streams.read("lead", 1, events[-1].id)
+        assert [event.facts for event in final_events] == [(second,)]
+        assert (await streams.read("lead", 1, final_events[-1].id))[1] == []
 
     async def test_begins_now_unless_told_otherwise(
         self, connect: Connect, streams: Streams
@@ -142,24 +145,24 @@ class TestStream:
         callers.principals.pop("lead")
         if now:
             callers.principals["lead"] = now
-        began = time.monotonic()
+        started_at = time.monotonic()
         status, events, _ = await reading
         assert (status, events) == (200, [])
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - started_at < 10
 
     async def test_tells_only_what_the_caller_may_see(
         self, connect: Connect, streams: Streams
     ) -> None:
         team = await told(connect("ada"), "of the team", TEAM)
-        own = await told(connect("peer"), "of the peer")
-        await connect("peer").link(LinkIn(from_=own, to=team))
+        own_fact_id = await told(connect("peer"), "of the peer")
+        await connect("peer").link(LinkIn(from_=own_fact_id, to=team))
         await told(connect("stranger"), "of a stranger")
-        await connect("operator").link(LinkIn(from_=team, to=own, type="hidden"))
+        await connect("operator").link(LinkIn(from_=team, to=own_fact_id, type="hidden"))
         await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
         await connect("operator").put_principal(registration())
         _, events, text = await streams.read("lead", 100)
         assert {event.scope for event in events} <= {LEAD, TEAM, "realm:demo", "platform"}
-        assert own not in text
+        assert own_fact_id not in text
         assert "hidden" not in text
         assert {event.type for event in events} == {"fact.recorded"}
 
@@ -167,16 +170,16 @@ class TestStream:
         self, connect: Connect, streams: Streams
     ) -> None:
         await told(connect("ada"), "x", TEAM)
-        _, one, _ = await streams.read("lead", 4)
-        _, again, _ = await streams.read("lead", 4)
-        assert {event.id for event in one}.isdisjoint(event.id for event in again)
-        assert len({len(event.id) for event in one + again}) == 1
-        for token in (one[0].id[:-2] + "AA", "made-up", "", "MTox", "ü", "9" * 400):
-            status, _, said = await streams.read("lead", 1, token or " ")
+        _, events, _ = await streams.read("lead", 4)
+        _, repeated_events, _ = await streams.read("lead", 4)
+        assert {event.id for event in events}.isdisjoint(event.id for event in repeated_events)
+        assert len({len(event.id) for event in events + repeated_events}) == 1
+        for token in (events[0].id[:-2] + "AA", "made-up", "", "MTox", "ü", "9" * 400):
+            status, _, message = await streams.read("lead", 1, token or " ")
             assert status == 400, token
-            assert json.loads(said)["code"] == "invalid-token"
-            assert "was not issued to you" in said
-        status, _, _ = await streams.read("peer", 1, one[0].id)
+            assert json.loads(message)["code"] == "invalid-token"
+            assert "was not issued to you" in message
+        status, _, _ = await streams.read("peer", 1, events[0].id)
         assert status == 400
 
     async def test_one_caller_listens_eight_times_at_most(
@@ -184,13 +187,13 @@ class TestStream:
     ) -> None:
         held = [(Streams(streams.app), name) for name in ("lead",) * 8 + ("peer",)]
         readings = [
-            asyncio.create_task(each.read(name, 1, None, within_s=20)) for each, name in held
+            asyncio.create_task(item.read(name, 1, None, within_s=20)) for item, name in held
         ]
         async with asyncio.timeout(20):
-            for each, _ in held:
-                await each.begun.wait()
-        status, _, said = await streams.read("lead", 1, None, within_s=20)
-        assert (status, json.loads(said)["code"]) == (429, "quota-exceeded")
+            for item, _ in held:
+                await item.begun.wait()
+        status, _, stream_text = await streams.read("lead", 1, None, within_s=20)
+        assert (status, json.loads(stream_text)["code"]) == (429, "quota-exceeded")
         await told(connect("ada"), "news for all of them", TEAM)
         assert {status for status, _, _ in await asyncio.gather(*readings)} == {200}
         assert (await streams.read("lead", 1, within_s=20))[0] == 200
@@ -200,21 +203,23 @@ class TestAudit:
     async def test_lists_changes_and_each_recall_newest_first(self, connect: Connect) -> None:
         lead, keeper = connect("lead"), connect("keeper")
         fact = await told(lead, "java needs rain")
-        done = await lead.recall(RecallIn(query="java"), idempotency_key="k")
+        recalled = await lead.recall(RecallIn(query="java"), idempotency_key="k")
         page = await keeper.audit()
-        acts = [(each.action, each.actor, each.facts) for each in page.entries]
+        acts = [(entry.action, entry.actor, entry.facts) for entry in page.entries]
         assert acts[:2] == [
             ("recall", "demo/lead-0", (fact,)),
             ("fact.recorded", "demo/lead-0", (fact,)),
         ]
-        assert page.entries[0].receipt == done.receipt
+        assert page.entries[0].receipt == recalled.receipt
         assert "java" not in page.model_dump_json()
 
     async def test_recall_for_another_names_both(self, connect: Connect) -> None:
         operator = connect("operator")
         await operator.put_principal(registration())
-        asked = RecallIn(query="x", act_as=ActAs(namespace="demo", service_account="lead-0"))
-        await operator.recall(asked, idempotency_key="k")
+        recall_request = RecallIn(
+            query="x", act_as=ActAs(namespace="demo", service_account="lead-0")
+        )
+        await operator.recall(recall_request, idempotency_key="k")
         acts = (await connect("keeper").audit()).entries
         recalls = [(act.actor, act.on_behalf_of) for act in acts if act.action == "recall"]
         assert recalls == [("operator", "demo/lead-0")]
@@ -223,14 +228,14 @@ class TestAudit:
         await told(connect("lead"), "mine")
         await told(connect("stranger"), "theirs")
         for name in ("lead", "ada", "stranger"):
-            said = await refused(connect(name).audit(), CODE.FORBIDDEN)
-            assert said.endswith("administers no scope, which the audit requires")
+            detail = await refused(connect(name).audit(), CODE.FORBIDDEN)
+            assert detail.endswith("administers no scope, which the audit requires")
         await refused(connect("keeper").audit(scope=OTHER), CODE.SCOPE_FORBIDDEN)
         await refused(connect("ada").audit(scope=LEAD), CODE.FORBIDDEN)
         page = await connect("keeper").audit(limit=500)
         assert {entry.scope for entry in page.entries} <= {"realm:demo", TEAM, LEAD}
-        (one,) = [e for e in (await connect("keeper").audit(scope=LEAD)).entries if e.facts]
-        assert one.scope == LEAD
+        (first_entry,) = [e for e in (await connect("keeper").audit(scope=LEAD)).entries if e.facts]
+        assert first_entry.scope == LEAD
         everything = await connect("operator").audit(limit=500)
         assert any(entry.scope and "other" in entry.scope for entry in everything.entries)
 
@@ -241,19 +246,19 @@ class TestAudit:
         for n in range(4):
             await told(lead, f"fact {n}")
             await lead.recall(RecallIn(query="fact"), idempotency_key=f"k{n}")
-        whole = (await keeper.audit(limit=500)).entries
-        seen: list[AuditEntry] = []
+        full_entries = (await keeper.audit(limit=500)).entries
+        entries: list[AuditEntry] = []
         cursor = None
         while True:
             page = await keeper.audit(limit=3, cursor=cursor)
-            seen += page.entries
+            entries += page.entries
             cursor = page.cursor
             if cursor is None:
                 break
-        assert tuple(seen) == whole
+        assert tuple(entries) == full_entries
         first = (await keeper.audit(limit=1)).cursor
         assert first is not None
-        said = await refused(connect("operator").audit(cursor=first), CODE.INVALID_TOKEN)
-        assert said == (
+        reported_detail = await refused(connect("operator").audit(cursor=first), CODE.INVALID_TOKEN)
+        assert reported_detail == (
             "invalid cursor, or one of an older version; omit it to start from the first page"
         )

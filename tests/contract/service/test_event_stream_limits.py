@@ -39,16 +39,19 @@ class Silence:
 
 
 async def listen(
-    transport: httpx.ASGITransport, taken: int, statuses: list[object], begun: asyncio.Event
+    transport: httpx.ASGITransport,
+    seat_count: int,
+    statuses: list[object],
+    has_started: asyncio.Event,
 ) -> None:
     """Open a stream whose client stops reading after some messages and does not disconnect."""
-    left = taken
+    left = seat_count
 
     async def send(message: Any) -> None:
         nonlocal left
         statuses.append(message.get("status"))
         if b"listening" in message.get("body", b""):
-            begun.set()
+            has_started.set()
         if left == 0:
             await asyncio.Event().wait()
         left -= 1
@@ -56,19 +59,22 @@ async def listen(
     await transport.app({**STREAM}, Silence(), send)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("taken", [0, 1, 2])
+@pytest.mark.parametrize("seat_count", [0, 1, 2])
 async def test_stream_whose_client_never_reads_ends_and_gives_its_seat_back(
-    transport: httpx.ASGITransport, connect: Connect, monkeypatch: pytest.MonkeyPatch, taken: int
+    transport: httpx.ASGITransport,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    seat_count: int,
 ) -> None:
     monkeypatch.setattr(events, "_SEND_TIMEOUT_S", 0.1)
     monkeypatch.setattr(event_stream, "_MAX_STREAMS_PER_PRINCIPAL", 1)
     async with asyncio.timeout(10):
         for _ in range(2):
             statuses: list[object] = []
-            begun = asyncio.Event()
-            reading = asyncio.create_task(listen(transport, taken, statuses, begun))
-            if taken == 2:
-                await begun.wait()
+            has_started = asyncio.Event()
+            reading = asyncio.create_task(listen(transport, seat_count, statuses, has_started))
+            if seat_count == 2:
+                await has_started.wait()
                 await told(connect("ada"), f"news {id(statuses)}", TEAM)
             await reading
             assert statuses[0] == 200
@@ -86,9 +92,9 @@ def test_cells_of_a_realm_that_took_every_seat_lose_one_to_a_newcomer() -> None:
     listeners = SubscriptionLimiter()
     seats = crowd(listeners, 32)
     assert len(seats) == event_stream._MAX_STREAMS
-    for place in range(8):
+    for index in range(8):
         listeners.subscribe(Principal("demo/lead-0", "agent", LEAD))
-        assert [seat.is_over for seat in seats].count(True) == place + 1
+        assert [seat.is_over for seat in seats].count(True) == index + 1
     assert seats[0].is_over, "the oldest goes first"
 
 
@@ -127,16 +133,16 @@ async def test_stream_that_lost_its_seat_ends_in_order(
 ) -> None:
     monkeypatch.setattr(event_stream, "_MAX_STREAMS", 2)
     ends: list[object] = []
-    begun = asyncio.Event()
+    has_started = asyncio.Event()
 
     async def send(message: Any) -> None:
         ends.append(message.get("more_body"))
-        begun.set()
+        has_started.set()
 
     listeners: SubscriptionLimiter = transport.app.state.services.subscription_limiter  # type: ignore[attr-defined]
     stream = asyncio.create_task(transport.app({**STREAM}, Silence(), send))  # type: ignore[arg-type]
     async with asyncio.timeout(10):
-        await begun.wait()
+        await has_started.wait()
         second = listeners.subscribe(Principal("demo/lead-0", "agent", LEAD))
         listeners.subscribe(Principal("x", "agent", f"{OTHER}/cell:x"))
         await stream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_client.models import EpisodeIn, EpisodesIn, ExtractionIn, FactIn
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
 from tests.contract.service.callers import Connect
@@ -21,8 +21,8 @@ async def extracted(connect: Connect, store: Store, run_id: str) -> list[str]:
     await operator.add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
     await operator.put_run(run_id, run_in(outcome="Failed"))
     await operator.start_extraction(ExtractionIn(run_id=run_id))
-    found = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
-    return [(await operator.get_fact(each)).content for each in found]
+    facts = job.run_extraction(store, RunKey("realm:demo", run_id)).facts
+    return [(await operator.get_fact(item)).content for item in facts]
 
 
 async def test_what_the_run_remembered_is_not_said_again(connect: Connect, store: Store) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from kais_cluster.host import control_plane
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -31,9 +31,9 @@ class Counted(MemoryStore):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "knowledge.db")
-    yield made
-    made.close()
+    created_store = SqliteStore(tmp_path / "knowledge.db")
+    yield created_store
+    created_store.close()
 
 
 async def test_probes_of_a_store_that_is_well_write_nothing(
@@ -45,10 +45,10 @@ async def test_probes_of_a_store_that_is_well_write_nothing(
     log = tmp_path / "knowledge.db-wal"
     async with httpx.AsyncClient(transport=transport, base_url="http://service") as http:
         await http.post("/v1/facts", json={"content": "rain"})
-        before = log.read_bytes()
+        initial_content = log.read_bytes()
         for path in ("/readyz", "/health", "/healthz") * 5:
             assert (await http.get(path)).status_code == 200
-    assert log.read_bytes() == before
+    assert log.read_bytes() == initial_content
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/health"])

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from knowledge_client.models import Grant
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -84,12 +84,12 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path_factory.mktemp("hostile") / "knowledge.db")
-    made.remember([new_fact(FOREIGN, OTHER), new_fact("our code", TEAM)], actor=PERSON)
-    yield made
+    created = SqliteStore(tmp_path_factory.mktemp("hostile") / "knowledge.db")
+    created.remember([new_fact(FOREIGN, OTHER), new_fact("our code", TEAM)], actor=PERSON)
+    yield created
     # Whatever was tried, the tables and the other tenant's fact are there.
-    assert FOREIGN in {fact.content for fact in made.list_facts(Listing(ALL, 10_000))}
-    made.close()
+    assert FOREIGN in {fact.content for fact in created.list_facts(Listing(ALL, 10_000))}
+    created.close()
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +102,8 @@ def call(store: SqliteStore) -> Iterator[Any]:
     client = httpx.AsyncClient(transport=transport, base_url="http://service", headers=headers)
     with asyncio.Runner() as runner:
 
-        def sent(method: str, path: str, **given: Any) -> httpx.Response:
-            answer = runner.run(client.request(method, path, **given))
+        def sent(method: str, path: str, **fields: Any) -> httpx.Response:
+            answer = runner.run(client.request(method, path, **fields))
             assert answer.status_code < 500, answer.text
             assert "swordfish" not in answer.text
             assert answer.status_code < 400 or answer.json()["code"]
@@ -153,9 +153,9 @@ def test_field_of_a_body_is_only_ever_data(call: Any, path: str) -> None:
 
     @trying
     @hypothesis.given(st.dictionaries(fields, JSON, max_size=3), HOSTILE)
-    def filled(given: dict[str, Any], key: str) -> None:
+    def filled(fact_fields: dict[str, Any], key: str) -> None:
         headers = {"Idempotency-Key": quote(key)[:300]} if key else {}
-        call("POST", path, json=BODIES[path] | given, headers=headers)
+        call("POST", path, json=BODIES[path] | fact_fields, headers=headers)
 
     filled()
 

@@ -22,14 +22,14 @@ def filled(part: str, size: int) -> str:
     return part * (size // len(part)) + " password rules"
 
 
-async def slowest_turn(done: asyncio.Event) -> float:
+async def slowest_turn(event: asyncio.Event) -> float:
     """Return the most processor time between two turns of the event loop until the event is set.
 
     What other programs do on the machine does not count. A gate in another thread that keeps the
     interpreter's lock does.
     """
     longest, last = 0.0, time.process_time()
-    while not done.is_set():
+    while not event.is_set():
         await asyncio.sleep(0)
         now = time.process_time()
         longest, last = max(longest, now - last), now
@@ -38,10 +38,10 @@ async def slowest_turn(done: asyncio.Event) -> float:
 
 async def waited(http: httpx.AsyncClient, path: str, body: Any) -> tuple[httpx.Response, float]:
     """Post a body; return the response and the longest pause of other callers."""
-    done = asyncio.Event()
-    watching = asyncio.create_task(slowest_turn(done))
+    event = asyncio.Event()
+    watching = asyncio.create_task(slowest_turn(event))
     answer = await http.post(path, json=body, headers=OPERATOR)
-    done.set()
+    event.set()
     return answer, await watching
 
 
@@ -54,7 +54,10 @@ async def test_data_beyond_its_bound_is_refused_before_a_gate_reads_it(
     body = {"content": "x", "data": {"a": filled(part, size // len(part.encode()))}}
     answer, longest = await waited(http, "/v1/facts", body)
     assert answer.status_code == 413
-    assert "bytes, at most 65536" in answer.text or "the body exceeds 1048576 bytes" in answer.text
+    assert (
+        "bytes; the maximum is 65536" in answer.text
+        or "the body exceeds 1048576 bytes" in answer.text
+    )
     assert longest < _LONGEST_WAIT_S
     assert time.thread_time() - started < 1
 

@@ -41,31 +41,31 @@ def resident_mib(served: Served) -> float:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("http-limits") / "knowledge.db") as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("http-limits") / "knowledge.db") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     path = tmp_path_factory.mktemp("impatient") / "knowledge.db"
-    with serving(path, IMPATIENT) as found:
-        yield found
+    with serving(path, IMPATIENT) as server:
+        yield server
 
 
-@pytest.mark.parametrize("what", ENDLESS)
-def test_what_has_no_end_is_hung_up_on_and_not_kept(served: Served, what: str) -> None:
-    before = resident_mib(served)
+@pytest.mark.parametrize("case", ENDLESS)
+def test_what_has_no_end_is_hung_up_on_and_not_kept(served: Served, case: str) -> None:
+    initial_resident_mib = resident_mib(served)
     with connected(served) as connection:
         sent = 0
         try:
-            connection.sendall(ENDLESS[what])
+            connection.sendall(ENDLESS[case])
             while sent < 30:
                 connection.sendall(b"a" * (1 << 20))
                 sent += 1
         except OSError:  # hung up
             pass
         assert sent < 20
-    assert resident_mib(served) - before < 20
+    assert resident_mib(served) - initial_resident_mib < 20
     assert httpx.get(f"{served.url}/healthz", trust_env=False).status_code == 200
 
 
@@ -90,7 +90,7 @@ def test_body_of_any_allowed_size_comes_in_any_pieces(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "begun",
+    "partial_request",
     [
         b"",
         b"\r\n",
@@ -99,14 +99,14 @@ def test_body_of_any_allowed_size_comes_in_any_pieces(served: Served) -> None:
     ],
 )
 def test_request_that_does_not_come_whole_is_waited_for_only_so_long(
-    impatient: Served, begun: bytes
+    impatient: Served, partial_request: bytes
 ) -> None:
     with connected(impatient) as connection:
-        connection.sendall(begun)
-        began = time.monotonic()
-        said = connection.recv(1000)
-        assert said == b"" or said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-        assert PATIENCE_S * 0.9 < time.monotonic() - began < 15
+        connection.sendall(partial_request)
+        started_at = time.monotonic()
+        message = connection.recv(1000)
+        assert message == b"" or message.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert PATIENCE_S * 0.9 < time.monotonic() - started_at < 15
 
 
 def test_connection_is_not_kept_by_empty_lines_after_an_answer(impatient: Served) -> None:
@@ -115,16 +115,16 @@ def test_connection_is_not_kept_by_empty_lines_after_an_answer(impatient: Served
         while b"ok" not in connection.recv(1000):
             pass
         connection.sendall(b"\r\n")
-        said = connection.recv(1000)
-        assert said == b"" or said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        message = connection.recv(1000)
+        assert message == b"" or message.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 def test_answer_may_take_longer_than_its_question(impatient: Served) -> None:
     with httpx.stream("GET", f"{impatient.url}/v1/events", timeout=20, trust_env=False) as events:
-        began = time.monotonic()
+        started_at = time.monotonic()
         lines = events.iter_lines()
         assert next(lines) == ": listening"
-        while time.monotonic() - began < 2 * PATIENCE_S:
+        while time.monotonic() - started_at < 2 * PATIENCE_S:
             httpx.put(f"{impatient.url}/v1/scopes/realm:a", json={}, trust_env=False)
             time.sleep(0.2)
         assert next(line for line in lines if line.startswith("event"))

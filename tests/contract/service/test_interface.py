@@ -24,8 +24,8 @@ from tests.knowledge_builders import LEAD, TEAM
 
 class TestScopes:
     async def test_undeclared_scope_has_the_defaults(self, connect: Connect) -> None:
-        found = await connect("lead").get_scope(TEAM)
-        assert (found.declared, found.config) == (False, ScopeConfig())
+        scope_out = await connect("lead").get_scope(TEAM)
+        assert (scope_out.declared, scope_out.config) == (False, ScopeConfig())
 
     async def test_deleted_scope_is_empty(self, connect: Connect) -> None:
         operator = connect("operator")
@@ -58,14 +58,14 @@ class TestReferenceRoutes:
             "source": {"type": "mission_extraction", "missionId": "m-1"},
             "graphId": "ignored",
         }
-        told = await http.post("/remember", json=body, headers=OPERATOR)
-        assert (told.status_code, list(told.json())) == (200, ["factId"])
+        response = await http.post("/remember", json=body, headers=OPERATOR)
+        assert (response.status_code, list(response.json())) == (200, ["factId"])
         question = {"query": "rain", "scope": scope, "maxResults": 5}
-        found = await http.post("/recall", json=question, headers=OPERATOR)
-        (fact,) = found.json()
-        assert (fact["id"], fact["content"]) == (told.json()["factId"], "rain falls up")
+        matching_response = await http.post("/recall", json=question, headers=OPERATOR)
+        (fact,) = matching_response.json()
+        assert (fact["id"], fact["content"]) == (response.json()["factId"], "rain falls up")
         assert fact["source"]["refs"] == [{"type": "mission", "id": "m-1"}]
-        assert found.headers["kais-receipt"]
+        assert matching_response.headers["kais-receipt"]
         correction = {"factId": fact["id"], "reason": "down"}
         assert (await http.post("/correct", json=correction, headers=OPERATOR)).json() == {
             "status": "ok"
@@ -100,18 +100,18 @@ class TestHealth:
             refused = await http.get("/v1/facts", headers=OPERATOR)
             assert (refused.status_code, refused.json()["code"]) == (503, "store-unavailable")
             assert refused.headers["retry-after"] == "2"
-            (told,) = [r for r in caplog.records if r.message == "request refused"]
-            assert told.fields["why"] == "the disk is gone"  # type: ignore[attr-defined]
+            (record,) = [r for r in caplog.records if r.message == "request refused"]
+            assert record.fields["why"] == "the disk is gone"  # type: ignore[attr-defined]
         assert (await http.get("/healthz")).json()["status"] == "ok"
 
     async def test_metrics_are_labelled_by_route_template(
         self, connect: Connect, scraped: Callable[[], str]
     ) -> None:
-        told = await connect("lead").remember(FactIn(content="x"))
-        await connect("lead").get_fact(told.fact_id)
+        remembered = await connect("lead").remember(FactIn(content="x"))
+        await connect("lead").get_fact(remembered.fact_id)
         text = scraped()
         assert 'route="/v1/facts/{fact_id}"' in text
-        assert told.fact_id not in text
+        assert remembered.fact_id not in text
 
     async def test_interface_describes_itself(self, http: httpx.AsyncClient) -> None:
         paths = (await http.get("/openapi.json")).json()["paths"]
@@ -129,9 +129,9 @@ class TestHealth:
 
         describe = openapi_errors.add_error_responses
         monkeypatch.setattr(openapi_errors, "add_error_responses", slowly)
-        asked = [http.get("/openapi.json") for _ in range(8)]
-        answers = await asyncio.gather(*asked)
+        coroutines = [http.get("/openapi.json") for _ in range(8)]
+        answers = await asyncio.gather(*coroutines)
         assert len(described) == 1
-        assert {each.status_code for each in answers} == {200}
-        (same,) = {each.content for each in answers}
-        assert b"HTTPValidationError" not in same
+        assert {response.status_code for response in answers} == {200}
+        (same_content,) = {response.content for response in answers}
+        assert b"HTTPValidationError" not in same_content

@@ -55,12 +55,14 @@ class Book:
         if answer.status_code not in {200, 201}:
             self.faults.append(f"{key}: {answer.status_code} {answer.text}")
             return
-        found: Any = answer.json()
-        results = found["results"] if len(facts) > 1 else [found]
+        matching_body: Any = answer.json()
+        results = matching_body["results"] if len(facts) > 1 else [matching_body]
         for content, result in zip(contents, results, strict=True):
-            before = self.kept.setdefault(content, result["fact_id"])
-            if before != result["fact_id"]:
-                self.faults.append(f"{content!r} has the ids {before} and {result['fact_id']}")
+            initial_text = self.kept.setdefault(content, result["fact_id"])
+            if initial_text != result["fact_id"]:
+                self.faults.append(
+                    f"{content!r} has the ids {initial_text} and {result['fact_id']}"
+                )
         self.answered.add(key)
 
 
@@ -98,36 +100,36 @@ def kill_under_writers(process: subprocess.Popen[str], book: Book, client: httpx
 
 def assert_whole(book: Book, client: httpx.Client) -> None:
     """Compare a round's book with what the service has, before and after everything is repeated."""
-    found = stored(client, book.scope)
-    asked = {content for _, contents in book.sent for content in contents}
-    assert set(book.kept) - set(found) == set(), "lost"
-    assert set(found) - asked == set(), "nobody wrote this"
+    results = stored(client, book.scope)
+    requested_contents = {content for _, contents in book.sent for content in contents}
+    assert set(book.kept) - set(results) == set(), "lost"
+    assert set(results) - requested_contents == set(), "nobody wrote this"
     for _, contents in book.unsure:
-        assert len(set(contents) & set(found)) in {0, len(set(contents))}, "half a batch"
+        assert len(set(contents) & set(results)) in {0, len(set(contents))}, "half a batch"
     for key, contents in [*book.unsure, *book.sent[-20:]]:
         book.send(client, key, contents)
     assert book.faults == []
-    again = Counter(stored(client, book.scope))
-    assert set(again) == asked
-    assert [content for content, count in again.items() if count > 1] == [], "doubled"
+    repeated_counts = Counter(stored(client, book.scope))
+    assert set(repeated_counts) == requested_contents
+    assert [content for content, count in repeated_counts.items() if count > 1] == [], "doubled"
 
 
 def stored(client: httpx.Client, scope: str) -> list[str]:
     """List the content of every fact of a scope."""
-    found: list[str] = []
-    asked: dict[str, Any] = {"scope": scope, "limit": 500}
+    results: list[str] = []
+    request: dict[str, Any] = {"scope": scope, "limit": 500}
     while True:
-        page = client.get("/v1/facts", params=asked).json()
-        found += [fact["content"] for fact in page["facts"]]
+        page = client.get("/v1/facts", params=request).json()
+        results += [fact["content"] for fact in page["facts"]]
         if not page.get("cursor"):
-            return found
-        asked["cursor"] = page["cursor"]
+            return results
+        request["cursor"] = page["cursor"]
 
 
 def assert_verified(db: Path) -> None:
-    told = errand("verify", "--db", db)
-    assert told.returncode == 0, told.stderr
-    assert b"no problems found" in told.stderr + told.stdout
+    process = errand("verify", "--db", db)
+    assert process.returncode == 0, process.stderr
+    assert b"no problems found" in process.stderr + process.stdout
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_service import admin_commands, clock
+from knowledge_service import admin_cli, clock
 from knowledge_service.errors import StartupError
 from knowledge_service.ports import Listing
 from knowledge_service.settings import AdminCommand
@@ -50,13 +50,13 @@ def contents(path: Path) -> list[str]:
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Kill the process before its nth change to the names in a folder."""
-    left = [number]
+    remaining_items = [number]
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
         def change(*args: Any, **kwargs: Any) -> Any:
-            if left[0] == 0:
+            if remaining_items[0] == 0:
                 raise Killed
-            left[0] -= 1
+            remaining_items[0] -= 1
             return real(*args, **kwargs)
 
         return change
@@ -143,7 +143,7 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
     sync = backup.sync
     folder = copy.with_name("exported")
     folder.mkdir()
-    admin_commands.run_command(
+    admin_cli.run_command(
         AdminCommand("export", copy, folder / "all.jsonl"), write_line=lambda _: None
     )
 
@@ -154,11 +154,11 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
 
     monkeypatch.setattr(backup, "sync", noted)
     if command == "export":
-        admin_commands.run_command(
+        admin_cli.run_command(
             AdminCommand("export", copy, folder / "again.jsonl"), write_line=lambda _: None
         )
     else:
-        admin_commands.run_command(
+        admin_cli.run_command(
             AdminCommand("import", folder / "new.db", folder / "all.jsonl"),
             write_line=lambda _: None,
         )

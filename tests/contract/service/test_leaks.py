@@ -30,6 +30,18 @@ CHANNELS: dict[str, list[Look]] = {
         *get(f"/v1/facts?tag={WORD}", "/v1/facts?lifecycle=retracted", "/v1/reviews"),
         *get("/v1/facts?source=explicit_remember&limit=1"),
     ],
+    "lists by text, entity and links": [
+        *get(f"/v1/facts?contains={WORD}", "/v1/facts?contains=shared&limit=2"),
+        *get("/v1/facts?unlinked=true", "/v1/facts?about={one}", "/v1/facts?alias_namespace=x"),
+    ],
+    "the graph": [
+        *get("/v1/graph", "/v1/graph?limit=1", "/v1/graph?contains=watched"),
+        *get(f"/v1/graph?contains={WORD}"),
+        ("POST", "/v1/graph:open", {"names": ["entity one", f"entity {WORD}"]}),
+        ("POST", "/v1/graph/relations:delete", {"relations": [
+            {"from": "entity one", "relation_type": "supports", "to": f"entity {WORD}"},
+        ]}),
+    ],
     "links": get(
         "/v1/facts/{one}/links", "/v1/facts/{one}/links?limit=1", "/v1/facts/{two}/links",
         f"/v1/facts/{{one}}/links?type={WORD}",
@@ -55,25 +67,25 @@ CHANNELS: dict[str, list[Look]] = {
 
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_channel_says_the_same_whatever_others_did(world: World, channel: str) -> None:
-    looks = CHANNELS[channel]
-    before = await world.look(looks)
-    assert {status for status, _ in before} == {200}
+    requests = CHANNELS[channel]
+    answers_before = await world.look(requests)
+    assert {status for status, _ in answers_before} == {200}
     await world.hide()
-    after = await world.look(looks)
-    assert after == before
-    assert all(world.says_nothing(text) for _, text in after) or WORD in str(looks)
+    answers_after = await world.look(requests)
+    assert answers_after == answers_before
+    assert all(world.says_nothing(text) for _, text in answers_after) or WORD in str(requests)
 
 
 async def test_recall_gives_the_same_facts_scores_and_reasons(world: World) -> None:
     question = {"query": "shared rain", "explain": True, "whyNot": [world.names["three"]]}
     # Ages count from a moment that stands still.
     question["known_at"] = (await world.ask("POST", "/v1/recall", question)).json()["known_at"]
-    before = (await world.ask("POST", "/v1/recall", question)).json()
+    answers_before = (await world.ask("POST", "/v1/recall", question)).json()
     await world.hide()
-    after = (await world.ask("POST", "/v1/recall", question)).json()
-    assert before["facts"]
-    for each in ("facts", "scopes", "why_not"):
-        assert after[each] == before[each]
+    answers_after = (await world.ask("POST", "/v1/recall", question)).json()
+    assert answers_before["facts"]
+    for part in ("facts", "scopes", "why_not"):
+        assert answers_after[part] == answers_before[part]
 
 
 async def test_erasure_tells_of_what_hangs_on_the_fact_only_what_the_caller_sees(
@@ -81,19 +93,23 @@ async def test_erasure_tells_of_what_hangs_on_the_fact_only_what_the_caller_sees
 ) -> None:
     await world.hide()
     two = world.names["two"]
-    told = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="eraser")
-    assert world.says_nothing(told.text)
-    assert told.json()["facts"] == [two]
-    assert (told.json()["derived"], told.json()["links"], told.json()["events"]) == ([], None, None)
+    response = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="eraser")
+    assert world.says_nothing(response.text)
+    assert response.json()["facts"] == [two]
+    assert (response.json()["derived"], response.json()["links"], response.json()["events"]) == (
+        [],
+        None,
+        None,
+    )
 
 
 async def test_erasure_by_who_sees_everything_counts_and_names_it_all(world: World) -> None:
     await world.hide()
     two = world.names["two"]
-    told = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="keeper")
-    assert told.json()["derived"] == [world.hidden[0]]
-    assert told.json()["links"] == 1
-    assert told.json()["events"] >= 2
+    response = await world.ask("POST", f"/v1/facts/{two}:erase", {"reason": "x"}, caller="keeper")
+    assert response.json()["derived"] == [world.hidden[0]]
+    assert response.json()["links"] == 1
+    assert response.json()["events"] >= 2
 
 
 @pytest.mark.parametrize(("promoted", "counted"), [(False, True), (True, False)])
@@ -102,29 +118,31 @@ async def test_erasure_with_a_copy_above_counts_for_who_sees_all_around_that_one
 ) -> None:
     path = f"/v1/facts/{world.names['three']}"
     if promoted:
-        told = await world.ask("POST", f"{path}:promote", {"reason": "x"}, caller="keeper")
-        assert told.json()["scope"] == "realm:demo"
-    told = await world.ask("POST", f"{path}:erase", {"reason": "x"}, caller="gardener")
-    assert len(told.json()["copies"]) == promoted
-    assert (told.json()["links"] is not None) is counted
-    assert (told.json()["events"] is not None) is counted
+        response = await world.ask("POST", f"{path}:promote", {"reason": "x"}, caller="keeper")
+        assert response.json()["scope"] == "realm:demo"
+    response = await world.ask("POST", f"{path}:erase", {"reason": "x"}, caller="gardener")
+    assert len(response.json()["copies"]) == promoted
+    assert (response.json()["links"] is not None) is counted
+    assert (response.json()["events"] is not None) is counted
 
 
 async def test_receipt_of_another_shows_what_its_reader_sees_of_it(world: World) -> None:
-    own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
+    own_fact = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
     key = {"Idempotency-Key": "k"}
-    asked = await world.ask("POST", "/v1/recall", {"query": "shared"}, caller="lead", **key)
-    assert len(asked.json()["facts"]) == 4
-    path = f"/v1/receipts/{asked.json()['receipt']}"
+    recall_response = await world.ask(
+        "POST", "/v1/recall", {"query": "shared"}, caller="lead", **key
+    )
+    assert len(recall_response.json()["facts"]) == 4
+    path = f"/v1/receipts/{recall_response.json()['receipt']}"
     for end in ("", ":replay", ":diff"):
-        found = await world.ask("GET", path + end, caller="watcher")
-        assert found.json()["facts"] == [own.json()["fact_id"]]
-        assert len(found.json()["scores"]) == 1
-        assert len(found.json().get("versions", ["compared"])) == 1
+        answers = await world.ask("GET", path + end, caller="watcher")
+        assert answers.json()["facts"] == [own_fact.json()["fact_id"]]
+        assert len(answers.json()["scores"]) == 1
+        assert len(answers.json().get("versions", ["compared"])) == 1
         for name in ("one", "two", "three"):
-            assert world.names[name] not in found.text
-        assert TEAM not in found.text.replace(LEAD, "")
-        assert "3 of its facts" not in found.text
+            assert world.names[name] not in answers.text
+        assert TEAM not in answers.text.replace(LEAD, "")
+        assert "3 of its facts" not in answers.text
 
 
 async def test_metrics_name_nobody_and_nothing(world: World, scraped: Callable[[], str]) -> None:

@@ -23,18 +23,18 @@ class TestCursors:
     )
     async def test_what_is_hidden_moves_no_page(self, world: World, path: str) -> None:
         async def pages() -> list[str]:
-            found, cursor = [], ""
+            results, cursor = [], ""
             while True:
                 mark = "&" if "?" in path else "?"
                 answer = await world.ask("GET", path + (f"{mark}cursor={cursor}" if cursor else ""))
-                found.append(answer.text)
+                results.append(answer.text)
                 cursor = answer.json().get("cursor")
                 if not cursor:
-                    return found
+                    return results
 
-        before = await pages()
+        initial_pages = await pages()
         await world.hide()
-        assert await pages() == before
+        assert await pages() == initial_pages
 
     async def test_length_of_a_place_in_the_log_tells_not_how_long_that_is(
         self, world: World, store: Store
@@ -46,8 +46,8 @@ class TestCursors:
         await world.ask("POST", "/v1/facts", {"content": "last"})
         listener = event_stream.EventReader(store, CALLERS["peer"], "start")
         events = listener.read(500)
-        while more := listener.read(500):
-            events = more
+        while extra_events := listener.read(500):
+            events = extra_events
         assert len(events[-1].id) == len(first.id)
 
 
@@ -70,29 +70,31 @@ async def test_stream_from_the_start_tells_not_who_came_first(
         events = event_stream.EventReader(store, CALLERS[caller], "start").read(500)
         assert {event.actor for event in events} <= {"demo/lead-0"}, caller
         assert all(event.type == "fact.recorded" for event in events), caller
-    told = await World(connect, http).ask("GET", f"/v1/audit?scope={LEAD}", caller="auditor")
-    assert [entry["action"] for entry in told.json()["entries"]] == ["fact.recorded"]
+    response = await World(connect, http).ask("GET", f"/v1/audit?scope={LEAD}", caller="auditor")
+    assert [entry["action"] for entry in response.json()["entries"]] == ["fact.recorded"]
 
 
 class TestAudit:
     async def test_has_no_entry_of_others(self, world: World) -> None:
-        before = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        initial_response = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
         await world.ask("POST", "/v1/facts", {"content": WORD}, caller="stranger")
         await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger")
-        after = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
-        assert after.json() == before.json()
+        final_response = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        assert final_response.json() == initial_response.json()
 
     async def test_names_of_what_a_recall_gave_what_its_reader_sees(self, world: World) -> None:
-        own = await world.ask("POST", "/v1/facts", {"content": "shared of lead"}, caller="lead")
+        own_response = await world.ask(
+            "POST", "/v1/facts", {"content": "shared of lead"}, caller="lead"
+        )
         key = {"Idempotency-Key": "k"}
-        asked = await world.ask("POST", "/v1/recall", {"query": "shared"}, caller="lead", **key)
-        assert len(asked.json()["facts"]) == 4
-        told = {}
+        response = await world.ask("POST", "/v1/recall", {"query": "shared"}, caller="lead", **key)
+        assert len(response.json()["facts"]) == 4
+        fields = {}
         for caller in ("auditor", "keeper"):
             page = (await world.ask("GET", f"/v1/audit?scope={LEAD}", caller=caller)).json()
-            (told[caller],) = [e["facts"] for e in page["entries"] if e["action"] == "recall"]
-        assert told["auditor"] == [own.json()["fact_id"]]
-        assert sorted(told["keeper"]) == sorted(fact["id"] for fact in asked.json()["facts"])
+            (fields[caller],) = [e["facts"] for e in page["entries"] if e["action"] == "recall"]
+        assert fields["auditor"] == [own_response.json()["fact_id"]]
+        assert sorted(fields["keeper"]) == sorted(fact["id"] for fact in response.json()["facts"])
 
     async def test_place_to_go_on_from_is_as_long_whatever_others_asked(
         self, connect: Connect, http: httpx.AsyncClient
@@ -100,12 +102,12 @@ class TestAudit:
         world = World(connect, http)
         for name in ("one", "two"):
             await world.ask("POST", "/v1/facts", {"content": name, "scope": TEAM}, caller="ada")
-        before = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        initial_body = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
         key = {"Idempotency-Key": "k"}
         await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger", **key)
-        after = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
-        assert after["entries"] == before["entries"]
-        assert len(after["cursor"]) == len(before["cursor"])
+        final_body = (await world.ask("GET", "/v1/audit?limit=1", caller="keeper")).json()
+        assert final_body["entries"] == initial_body["entries"]
+        assert len(final_body["cursor"]) == len(initial_body["cursor"])
 
     async def test_goes_on_only_where_there_is_more_to_see(
         self, connect: Connect, http: httpx.AsyncClient
@@ -115,8 +117,8 @@ class TestAudit:
         key = {"Idempotency-Key": "k"}
         await world.ask("POST", "/v1/recall", {"query": WORD}, caller="stranger", **key)
         await world.share()
-        whole = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
-        limit = len(whole.json()["entries"])
+        full_response = await world.ask("GET", "/v1/audit?limit=500", caller="keeper")
+        limit = len(full_response.json()["entries"])
         page = await world.ask("GET", f"/v1/audit?limit={limit}", caller="keeper")
         assert len(page.json()["entries"]) == limit
         assert page.json()["cursor"] is None

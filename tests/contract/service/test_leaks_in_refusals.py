@@ -42,15 +42,15 @@ ABOUT_A_RUN: list[Look] = [
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("look", ABOUT_A_FACT, ids=lambda look: f"{look[0]} {look[1]}")
+    @pytest.mark.parametrize("request_line", ABOUT_A_FACT, ids=lambda look: f"{look[0]} {look[1]}")
     async def test_fact_that_is_hidden_is_refused_as_one_that_is_not_there(
-        self, world: World, look: Look
+        self, world: World, request_line: Look
     ) -> None:
         await world.hide()
         world.names["hidden"] = world.hidden[0]
-        hidden = await world.ask(*look)
+        hidden = await world.ask(*request_line)
         world.names["hidden"] = MISSING
-        missing = await world.ask(*look)
+        missing = await world.ask(*request_line)
         assert hidden.status_code == missing.status_code
         assert hidden.text.replace(world.hidden[0], MISSING) == missing.text
         assert hidden.headers.keys() == missing.headers.keys()
@@ -72,15 +72,15 @@ class TestRefusals:
     ) -> None:
         await world.hide()
         body = {"kind": "session", "namespace": "demo", "scope": PEER}
-        taken = await world.ask("PUT", f"/v1/runs/{WORD}-lead-0", body)
+        response = await world.ask("PUT", f"/v1/runs/{WORD}-lead-0", body)
         missing = await world.ask("GET", "/v1/runs/nothing")
-        assert taken.text.replace(f"{WORD}-lead-0", "nothing") == missing.text
+        assert response.text.replace(f"{WORD}-lead-0", "nothing") == missing.text
 
     async def test_scope_is_refused_by_its_name_alone(self, world: World) -> None:
         await world.hide()
-        told = []
+        entries = []
         for path in (LEAD, f"{TEAM}/cell:nobody"):
-            looks: list[Look] = [
+            requests: list[Look] = [
                 *get(f"/v1/scopes/{path}", f"/v1/facts?scope={path}"),
                 ("POST", "/v1/recall", {"query": "x", "scopes": [path]}),
                 ("POST", "/v1/facts", {"content": "x", "scope": path}),
@@ -89,10 +89,10 @@ class TestRefusals:
                 ("DELETE", f"/v1/scopes/{path}", None),
                 ("POST", f"/v1/scopes/{path}:adopt", None),
             ]
-            answers = [await world.ask(*look) for look in looks]
+            answers = [await world.ask(*look) for look in requests]
             assert {answer.status_code for answer in answers} == {403}
-            told.append([answer.text.replace(path, "it") for answer in answers])
-        assert told[0] == told[1]
+            entries.append([answer.text.replace(path, "it") for answer in answers])
+        assert entries[0] == entries[1]
 
     async def test_conflict_is_with_what_is_seen_only(self, world: World) -> None:
         await world.hide()
@@ -112,8 +112,8 @@ class TestRefusals:
         self, world: World
     ) -> None:
         key = {"subject": "build", "predicate": "needs"}
-        own = await world.ask("POST", "/v1/facts", {"content": "Java 8", **key}, caller="lead")
-        path = f"/v1/facts/{own.json()['fact_id']}:promote"
+        own_fact = await world.ask("POST", "/v1/facts", {"content": "Java 8", **key}, caller="lead")
+        path = f"/v1/facts/{own_fact.json()['fact_id']}:promote"
         ways: list[dict[str, Any]] = [
             {"content": "nothing of it", "scope": TEAM},
             {"content": f"Java {WORD}", "scope": TEAM, **key},
@@ -136,8 +136,10 @@ class TestRefusals:
         key = {"Idempotency-Key": "k"}
         assert (await world.ask("POST", f"/v1/{verb}", body, caller="lead", **key)).is_success
         for given in (mine, body):
-            found = await world.ask("POST", f"/v1/{verb}", given, **{"Idempotency-Key": str(given)})
-            assert found.is_success
-        found = await world.ask("POST", f"/v1/{verb}", mine, **key)
-        assert found.is_success
-        assert world.says_nothing(found.text)
+            answers = await world.ask(
+                "POST", f"/v1/{verb}", given, **{"Idempotency-Key": str(given)}
+            )
+            assert answers.is_success
+        answers = await world.ask("POST", f"/v1/{verb}", mine, **key)
+        assert answers.is_success
+        assert world.says_nothing(answers.text)

@@ -22,74 +22,87 @@ CODE = errors.ErrorCode
 async def chain(client: AsyncKnowledgeClient, length: int, scope: str = TEAM) -> list[str]:
     """Make facts linked one after the other."""
     facts = [await told(client, f"fact {n} of {scope}", scope) for n in range(length)]
-    for one, next_ in itertools.pairwise(facts):
-        await client.link(LinkIn(from_=one, to=next_))
+    for entry, next_ in itertools.pairwise(facts):
+        await client.link(LinkIn(from_=entry, to=next_))
     return facts
 
 
 class TestLinking:
     async def test_link_is_read_from_both_ends(self, connect: Connect) -> None:
         ada = connect("ada")
-        one, other = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
-        body = LinkIn(from_=one, to=other, type="mentions", weight=0.5, data={"line": 7})
-        made = await ada.link(body)
-        assert made.status == "created"
-        assert made.link is not None
-        assert (made.link.from_, made.link.to, made.link.type) == (one, other, "mentions")
-        assert (made.link.weight, made.link.data, made.link.actor) == (0.5, {"line": 7}, "ada")
-        for end in (one, other):
-            assert (await ada.list_links(end)).links == (made.link,)
+        first, second = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
+        body = LinkIn(from_=first, to=second, type="mentions", weight=0.5, data={"line": 7})
+        link_result = await ada.link(body)
+        assert link_result.status == "created"
+        assert link_result.link is not None
+        assert (link_result.link.from_, link_result.link.to, link_result.link.type) == (
+            first,
+            second,
+            "mentions",
+        )
+        assert (link_result.link.weight, link_result.link.data, link_result.link.actor) == (
+            0.5,
+            {"line": 7},
+            "ada",
+        )
+        for end in (first, second):
+            assert (await ada.list_links(end)).links == (link_result.link,)
 
     async def test_same_link_again_is_the_first_one(
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
         ada = connect("ada")
-        one, other = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
-        first = await ada.link(LinkIn(from_=one, to=other))
-        again = await ada.link(LinkIn(from_=one, to=other, weight=9))
-        assert (again.status, again.link) == ("exists", first.link)
-        back = await ada.link(LinkIn(from_=other, to=one))
-        typed = await ada.link(LinkIn(from_=one, to=other, type="contains"))
+        first_id, second_id = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
+        first = await ada.link(LinkIn(from_=first_id, to=second_id))
+        repeated_link_result = await ada.link(LinkIn(from_=first_id, to=second_id, weight=9))
+        assert (repeated_link_result.status, repeated_link_result.link) == ("exists", first.link)
+        back = await ada.link(LinkIn(from_=second_id, to=first_id))
+        typed = await ada.link(LinkIn(from_=first_id, to=second_id, type="contains"))
         assert back.status == typed.status == "created"
-        raw = {"from": one, "to": other, "type": "related"}
+        raw = {"from": first_id, "to": second_id, "type": "related"}
         answer = await http.post("/v1/links", json=raw, headers={"Authorization": "Bearer ada"})
         assert answer.status_code == 200
 
     async def test_link_of_a_fact_to_itself_is_ignored_and_said(self, connect: Connect) -> None:
         ada = connect("ada")
-        one = await told(ada, "one", TEAM)
-        answer = await ada.link(LinkIn(from_=one, to=one))
+        fact_id = await told(ada, "one", TEAM)
+        answer = await ada.link(LinkIn(from_=fact_id, to=fact_id))
         assert (answer.status, answer.link) == ("ignored", None)
-        assert answer.reason == f"fact {one} is not linked to itself"
-        assert (await ada.list_links(one)).links == ()
+        assert answer.reason == f"fact {fact_id} is not linked to itself"
+        assert (await ada.list_links(fact_id)).links == ()
 
     async def test_missing_and_invisible_ends_are_refused_alike_to_the_byte(
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
-        own = await told(connect("lead"), "mine")
+        own_fact_id = await told(connect("lead"), "mine")
         hidden = await told(connect("stranger"), "secret")
         missing = "0" * 8 + hidden[8:]
         as_lead = {"Authorization": "Bearer lead"}
         for own_end, other_end in (("from", "to"), ("to", "from")):
             bodies = [
-                {own_end: own, other_end: end, "type": "related"} for end in (hidden, missing)
+                {own_end: own_fact_id, other_end: end, "type": "related"}
+                for end in (hidden, missing)
             ]
             answers = [await http.post("/v1/links", json=b, headers=as_lead) for b in bodies]
-            gone = [await http.delete("/v1/links", params=b, headers=as_lead) for b in bodies]
-            for there, nowhere in (answers, gone):
-                assert (there.status_code, nowhere.status_code) == (404, 404)
-                assert there.content.replace(hidden.encode(), missing.encode()) == nowhere.content
+            deleted_responses = [
+                await http.delete("/v1/links", params=b, headers=as_lead) for b in bodies
+            ]
+            for response, nowhere in (answers, deleted_responses):
+                assert (response.status_code, nowhere.status_code) == (404, 404)
+                assert (
+                    response.content.replace(hidden.encode(), missing.encode()) == nowhere.content
+                )
 
     async def test_link_starts_where_its_maker_may_write(self, connect: Connect) -> None:
         team = await told(connect("ada"), "of the team", TEAM)
         lead = connect("lead")
-        own = await told(lead, "mine")
-        assert (await lead.link(LinkIn(from_=own, to=team))).status == "created"
-        said = await refused(lead.link(LinkIn(from_=team, to=own)), CODE.FORBIDDEN)
-        assert said == f"demo/lead-0 may read fact {team} but not link it to others"
-        await refused(lead.unlink(team, own, "related"), CODE.FORBIDDEN)
+        own_fact = await told(lead, "mine")
+        assert (await lead.link(LinkIn(from_=own_fact, to=team))).status == "created"
+        detail = await refused(lead.link(LinkIn(from_=team, to=own_fact)), CODE.FORBIDDEN)
+        assert detail == f"demo/lead-0 may read fact {team} but not link it to others"
+        await refused(lead.unlink(team, own_fact, "related"), CODE.FORBIDDEN)
         await connect("operator").put_scope(LEAD, ScopeConfig(read_only=True))
-        await refused(lead.link(LinkIn(from_=own, to=team, type="x")), CODE.SCOPE_READ_ONLY)
+        await refused(lead.link(LinkIn(from_=own_fact, to=team, type="x")), CODE.SCOPE_READ_ONLY)
 
     async def test_link_is_taken_back_once_and_its_history_stays(self, connect: Connect) -> None:
         ada = connect("ada")
@@ -108,8 +121,8 @@ class TestLinking:
         one, other = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
         for kind in ("supersedes", "promoted_from"):
             body = LinkIn(from_=one, to=other, type=kind)
-            said = await refused(ada.link(body), CODE.INVALID_BODY)
-            assert said == "the link's type is the service's own"
+            reported_detail = await refused(ada.link(body), CODE.INVALID_BODY)
+            assert reported_detail == "the link's type is the service's own"
             await refused(ada.unlink(one, other, kind), CODE.INVALID_BODY)
 
     async def test_what_a_link_carries_is_bounded_and_masked(self, connect: Connect) -> None:
@@ -119,16 +132,18 @@ class TestLinking:
         assert (
             await refused(ada.link(large), CODE.TOO_LARGE) == "data of a link may have 8192 bytes"
         )
-        made = await ada.link(LinkIn(from_=one, to=other, data={"password": "hunter22"}))
-        assert made.link is not None
-        assert made.link.data == {"password": "[masked]"}
+        created_link_result = await ada.link(
+            LinkIn(from_=one, to=other, data={"password": "hunter22"})
+        )
+        assert created_link_result.link is not None
+        assert created_link_result.link.data == {"password": "[masked]"}
 
     async def test_key_with_another_link_is_409(self, connect: Connect) -> None:
         ada = connect("ada")
         one, other = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
         first = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
-        again = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
-        assert first == again
+        repeated_result = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
+        assert first == repeated_result
         with pytest.raises(errors.Conflict):
             await ada.link(LinkIn(from_=other, to=one), idempotency_key="k")
 
@@ -141,15 +156,15 @@ class TestReading:
         visible = await told(connect("ada"), "also of the team", TEAM)
         await connect("ada").link(LinkIn(from_=visible, to=team))
         for name in ("lead", "peer"):
-            own = await told(connect(name), f"of {name}")
-            await connect(name).link(LinkIn(from_=own, to=team))
+            own_fact_id = await told(connect(name), f"of {name}")
+            await connect(name).link(LinkIn(from_=own_fact_id, to=team))
         lead = await connect("lead").list_links(team, limit=2)
         assert len(lead.links) == 2
         assert lead.cursor is None
-        near = await connect("lead").neighbors(team, limit=2)
-        assert {each.fact.scope for each in near.facts} == {TEAM, LEAD}
-        assert near.truncated is False
-        assert len(near.links) == 2
+        near_neighborhood = await connect("lead").neighbors(team, limit=2)
+        assert {neighbor.fact.scope for neighbor in near_neighborhood.facts} == {TEAM, LEAD}
+        assert near_neighborhood.truncated is False
+        assert len(near_neighborhood.links) == 2
 
     async def test_nothing_is_reached_through_what_is_invisible(self, connect: Connect) -> None:
         ada, operator = connect("ada"), connect("operator")
@@ -166,41 +181,43 @@ class TestReading:
         hub = await told(ada, "hub", TEAM)
         for n in range(5):
             await ada.link(LinkIn(from_=hub, to=await told(ada, f"spoke {n}", TEAM)))
-        seen: list[str] = []
+        observed: list[str] = []
         cursor = None
         while True:
             page = await ada.list_links(hub, cursor=cursor, limit=2)
-            seen += [link.id for link in page.links]
+            observed += [link.id for link in page.links]
             cursor = page.cursor
             if cursor is None:
                 break
-        assert seen == sorted(seen, reverse=True)
-        assert len(seen) == 5
+        assert observed == sorted(observed, reverse=True)
+        assert len(observed) == 5
 
     async def test_neighbors_come_by_distance_and_within_the_depth(self, connect: Connect) -> None:
         ada = connect("ada")
         facts = await chain(ada, 5)
-        near = await ada.neighbors(facts[1], depth=2)
-        found = [(each.depth, each.fact.id) for each in near.facts]
-        assert found == [(1, facts[0]), (1, facts[2]), (2, facts[3])]
-        assert [(link.from_, link.to) for link in near.links] == list(itertools.pairwise(facts[:4]))
+        near_neighbors = await ada.neighbors(facts[1], depth=2)
+        results = [(fact.depth, fact.fact.id) for fact in near_neighbors.facts]
+        assert results == [(1, facts[0]), (1, facts[2]), (2, facts[3])]
+        assert [(link.from_, link.to) for link in near_neighbors.links] == list(
+            itertools.pairwise(facts[:4])
+        )
 
     async def test_neighbors_over_some_types_only(self, connect: Connect) -> None:
         ada = connect("ada")
-        one, two, three = await chain(ada, 3)
-        await ada.link(LinkIn(from_=one, to=three, type="depends_on"))
-        near = await ada.neighbors(one, types=["depends_on"])
-        assert [each.fact.id for each in near.facts] == [three]
-        assert [link.type for link in near.links] == ["depends_on"]
-        links = await ada.list_links(one, types=["depends_on", "nothing"])
+        first, two, three = await chain(ada, 3)
+        await ada.link(LinkIn(from_=first, to=three, type="depends_on"))
+        neighbors = await ada.neighbors(first, types=["depends_on"])
+        assert [item.fact.id for item in neighbors.facts] == [three]
+        assert [link.type for link in neighbors.links] == ["depends_on"]
+        links = await ada.list_links(first, types=["depends_on", "nothing"])
         assert [link.to for link in links.links] == [three]
-        assert [each.fact.id for each in (await ada.neighbors(two)).facts] == [one, three]
+        assert [item.fact.id for item in (await ada.neighbors(two)).facts] == [first, three]
 
     async def test_more_neighbors_than_asked_for_are_said(self, connect: Connect) -> None:
         ada = connect("ada")
         facts = await chain(ada, 4)
         near = await ada.neighbors(facts[0], depth=3, limit=2)
-        assert [each.fact.id for each in near.facts] == facts[1:3]
+        assert [neighbour.fact.id for neighbour in near.facts] == facts[1:3]
         assert near.truncated
 
     async def test_circles_end_and_retracted_facts_are_not_walked_through(

@@ -70,18 +70,20 @@ def test_connection_of_the_event_loop_would_be_seen(tmp_path: Path) -> None:
 def peers(process_id: int) -> set[str]:
     """List whom a process has connections with, by TCP and UDP."""
     links = [str(entry.readlink()) for entry in Path(f"/proc/{process_id}/fd").iterdir()]
-    own = {link[8:-1] for link in links if link.startswith("socket:[")}
-    found = set()
+    own_sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+    results = set()
     for kind in ("tcp", "tcp6", "udp", "udp6"):
         table = Path(f"/proc/{process_id}/net/{kind}")
         rows = table.read_text().splitlines()[1:] if table.exists() else []
         columns = [row.split() for row in rows]
-        remote = [row[2].split(":")[0] for row in columns if row[9] in own and row[3] != "0A"]
-        found |= {_address(each) for each in remote if int(each, 16)}
-    return found
+        remote = [
+            row[2].split(":")[0] for row in columns if row[9] in own_sockets and row[3] != "0A"
+        ]
+        results |= {_address(item) for item in remote if int(item, 16)}
+    return results
 
 
 def _address(text: str) -> str:
     """Write an address of /proc, of which each four bytes stand backwards."""
-    words = [bytes.fromhex(text[n : n + 8])[::-1] for n in range(0, len(text), 8)]
-    return str(ipaddress.ip_address(b"".join(words)))
+    texts = [bytes.fromhex(text[n : n + 8])[::-1] for n in range(0, len(text), 8)]
+    return str(ipaddress.ip_address(b"".join(texts)))

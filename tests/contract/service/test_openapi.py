@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import settings
@@ -32,26 +32,28 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path_factory.mktemp("openapi") / "knowledge.db")
-    yield made
-    made.close()
+    created_store = SqliteStore(tmp_path_factory.mktemp("openapi") / "knowledge.db")
+    yield created_store
+    created_store.close()
 
 
 @pytest.fixture(scope="module")
 def app(store: SqliteStore) -> Any:
-    made = create_app(store, NoAuthentication())
-    made.state.services.subscription_limiter.is_closing = True  # streams of events end at once
-    return made
+    created_app = create_app(store, NoAuthentication())
+    created_app.state.services.subscription_limiter.is_closing = (
+        True  # streams of events end at once
+    )
+    return created_app
 
 
 @pytest.fixture(scope="module")
 def known(store: SqliteStore) -> dict[str, list[str]]:
     """Store something of each kind, so that made-up requests meet it."""
     facts = [new_fact(f"the build {number} needs Java") for number in range(5)]
-    found = store.remember(facts, actor=PERSON)
+    remembered = store.remember(facts, actor=PERSON)
     store.put_run("run-1", run_in(mission="m-1"), actor=OPERATOR)
     return {
-        "fact_id": [one.fact_id for one in found],
+        "fact_id": [item.fact_id for item in remembered],
         "run_id": ["run-1"],
         "path": [TEAM, "realm:demo", "platform"],
         "namespace": ["demo"],
@@ -62,7 +64,7 @@ def known(store: SqliteStore) -> dict[str, list[str]]:
 def operations() -> list[Any]:
     """List the operations without an app: the document is the same for every store."""
     document = create_app(None, NoAuthentication()).openapi()  # type: ignore[arg-type]
-    return [(path, method) for path, found in document["paths"].items() for method in found]
+    return [(path, method) for path, result in document["paths"].items() for method in result]
 
 
 @pytest.mark.parametrize(("path", "method"), operations())
@@ -75,16 +77,18 @@ def test_route_answers_whatever_is_sent_as_it_is_documented(
 def test_answer_that_is_not_documented_fails_the_suite(
     store: SqliteStore, known: dict[str, list[str]]
 ) -> None:
-    made = create_app(store, NoAuthentication())
-    del made.openapi()["paths"]["/v1/facts/{fact_id}"]["get"]["responses"]["404"]
+    created_app = create_app(store, NoAuthentication())
+    del created_app.openapi()["paths"]["/v1/facts/{fact_id}"]["get"]["responses"]["404"]
     with pytest.raises(BaseExceptionGroup):
-        answers_as_documented(made, known, "/v1/facts/{fact_id}", "get")
+        answers_as_documented(created_app, known, "/v1/facts/{fact_id}", "get")
 
 
-def answers_as_documented(app: Any, known: dict[str, list[str]], path: str, method: str) -> None:
+def answers_as_documented(
+    app: Any, known_fields: dict[str, list[str]], path: str, method: str
+) -> None:
     """Send requests that fit the description, and ones that do not where that is possible."""
     operation = schemathesis.openapi.from_asgi("/openapi.json", app)[path][method]
-    names = [name for name in known if "{" + name + "}" in path]
+    names = [name for name in known_fields if "{" + name + "}" in path]
     cases = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
     if list(operation.query) or list(operation.body):
         cases |= operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
@@ -100,7 +104,9 @@ def answers_as_documented(app: Any, known: dict[str, list[str]], path: str, meth
     def answers(data: st.DataObject) -> None:
         case = data.draw(cases)
         if names and data.draw(st.booleans()):
-            case.path_parameters = {name: data.draw(st.sampled_from(known[name])) for name in names}
+            case.path_parameters = {
+                name: data.draw(st.sampled_from(known_fields[name])) for name in names
+            }
         case.call_and_validate(checks=CHECKS)
 
     answers()

@@ -19,6 +19,7 @@ import pytest
 from kais_cluster.host import control_plane
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
+from knowledge_service.search import ranker_version
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, TEAM, episode, run_in
@@ -32,21 +33,21 @@ FAILING = tuple(
 
 def ended(client: KnowledgeClient) -> Extraction:
     for _ in range(100):
-        found = client.get_extraction("r")
-        if found.state == "done":
-            return found
+        extraction = client.get_extraction("r")
+        if extraction.state == "done":
+            return extraction
         time.sleep(0.05)
-    raise AssertionError(found)
+    raise AssertionError(extraction)
 
 
 _KILL = "(lambda: os.kill(os.getpid(), signal.SIGKILL))()"
-PLACES = {
+LOCATIONS = {
     "before anything was done": "job.run_extraction = lambda *_: " + _KILL,
     "after the attempt was counted": "episode_parsing.error_signatures = lambda *_: " + _KILL,
     "when the facts were found": "SqliteStore.finish_extraction = lambda *_, **__: " + _KILL,
     "inside the transaction, with the facts in it": (
-        "before = extractions._record\n"
-        "extractions._record = lambda tx, kind, *rest: "
+        "before = extractions._record_event\n"
+        "extractions._record_event = lambda tx, kind, *rest: "
         f"{_KILL} if kind == 'extraction.done' else before(tx, kind, *rest)"
     ),
 }
@@ -59,12 +60,12 @@ from knowledge_service.store.sqlite.store import SqliteStore
 """
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", LOCATIONS)
 def test_service_killed_between_accepting_and_finishing_stores_each_fact_once(
-    tmp_path: Path, place: str
+    tmp_path: Path, location: str
 ) -> None:
     db = tmp_path / "knowledge.db"
-    with serving(db, _IMPORTS + PLACES[place]) as (process, url):
+    with serving(db, _IMPORTS + LOCATIONS[location]) as (process, url):
         with KnowledgeClient(url, retries=retries.NO_RETRIES) as client:
             client.put_run("r", run_in(mission="m-1"))
             client.add_episodes(EpisodesIn(run_id="r", episodes=FAILING))
@@ -73,11 +74,11 @@ def test_service_killed_between_accepting_and_finishing_stores_each_fact_once(
                 assert client.start_extraction(ExtractionIn(run_id="r")).state == "pending"
         assert process.wait(10) == -signal.SIGKILL
     with serving(db) as (process, url), KnowledgeClient(url) as client:
-        done = ended(client)
+        extraction = ended(client)
         facts = client.list_facts(scope=TEAM).facts
-        assert tuple(fact.id for fact in facts) == done.facts
+        assert tuple(fact.id for fact in facts) == extraction.facts
         assert len(facts) == 1
-        assert client.start_extraction(ExtractionIn(run_id="r")) == done
+        assert client.start_extraction(ExtractionIn(run_id="r")) == extraction
         assert client.get_run("r").outcome == "Failed"
 
 
@@ -85,8 +86,10 @@ def test_second_process_on_the_file_refuses_to_start(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
     with serving(db), serving(db) as second:
         assert second.process.wait(10) == 1
-        said = second.said()
-        assert f"kais-knowledge: database {db} is in use by another kais-knowledge process" in said
+        message = second.said()
+        assert (
+            f"kais-knowledge: database {db} is in use by another kais-knowledge process" in message
+        )
 
 
 def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
@@ -96,12 +99,20 @@ def test_signal_stops_it_gracefully(tmp_path: Path) -> None:
         assert '"message": "Application shutdown complete."' in served.said()
 
 
-@pytest.mark.parametrize("place", ["gc.freeze", "asyncio.Runner.__init__", "uvicorn.Config.load"])
-def test_signal_just_before_it_serves_stops_it_as_well(tmp_path: Path, place: str) -> None:
-    with serving(tmp_path / "knowledge.db", SIGNALLED.format(place=place)) as served:
+def test_signal_just_before_it_serves_stops_it_as_well(tmp_path: Path) -> None:
+    with serving(tmp_path / "knowledge.db", SIGNALLED.format(place="gc.freeze")) as served:
         assert served.process.wait(10) == 0
         assert served.said().count('"message": "Application shutdown complete."') == 1
     assert offline.verify(tmp_path / "knowledge.db").problems == ()
+
+
+@pytest.mark.parametrize("location", ["asyncio.Runner.__init__", "uvicorn.Config.load"])
+def test_signal_before_the_database_is_opened_leaves_it_alone(
+    tmp_path: Path, location: str
+) -> None:
+    with serving(tmp_path / "knowledge.db", SIGNALLED.format(place=location)) as served:
+        assert served.process.wait(10) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 SIGNALLED = """
@@ -118,7 +129,7 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
     tmp_path: Path,
 ) -> None:
     db = tmp_path / "knowledge.db"
-    told: list[str] = []
+    messages: list[str] = []
     receipts: list[str] = []
     with serving(db) as (process, url):
 
@@ -129,7 +140,7 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
             ):
                 for n in itertools.count():
                     fact = FactIn(content=f"{name} saw ship {n}", scope=TEAM)
-                    told.append(client.remember(fact).fact_id)
+                    messages.append(client.remember(fact).fact_id)
                     # Nobody waits for this receipt: it is queued when the answer is out.
                     receipts.append(client.recall(RecallIn(query=name, limit=1)).receipt or "none")
 
@@ -137,16 +148,16 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
         for writer in writers:
             writer.start()
         time.sleep(1)
-        began = time.monotonic()
+        started_at = time.monotonic()
         process.terminate()
         assert process.wait(25) == 0
-        assert time.monotonic() - began < 20, "a pod is given 30 s"
+        assert time.monotonic() - started_at < 20, "a pod is given 30 s"
         for writer in writers:
             writer.join()
     store = SqliteStore(db)
-    assert len(told) > 8
-    assert [fact_id for fact_id in told if store.fact(fact_id, ALL) is None] == []
-    assert [each for each in receipts if store.receipt(each) is None] == []
+    assert len(messages) > 8
+    assert [fact_id for fact_id in messages if store.fact(fact_id, ALL) is None] == []
+    assert [receipt for receipt in receipts if store.receipt(receipt) is None] == []
     store.close()
     assert offline.verify(db).problems == ()
 
@@ -170,6 +181,20 @@ def test_recall_without_conversations_is_a_setting_of_the_service(tmp_path: Path
     prelude = "import os; os.environ['KAIS_RECALL_CONVERSATIONS'] = 'false'"
     with serving(tmp_path / "knowledge.db", prelude) as (_, url), KnowledgeClient(url) as client:
         assert client.recall(RecallIn(query="rain")).ranker.endswith("-no-conversations")
+
+
+def test_service_starts_with_its_own_weights_when_those_of_the_setting_are_damaged(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "weights.json"
+    file.write_text('{"format": 1')
+    prelude = f"import os; os.environ['KAIS_RECALL_WEIGHTS'] = {str(file)!r}"
+    served = serving(tmp_path / "knowledge.db", prelude)
+    with served as process, KnowledgeClient(process.url) as client:
+        assert client.recall(RecallIn(query="rain")).ranker == ranker_version.RANKER
+        log = process.said()
+    assert f"KAIS_RECALL_WEIGHTS: {file} is not JSON" in log
+    assert "The service ranks with the weights that it ships" in log
 
 
 def test_no_authentication_beyond_loopback_is_refused() -> None:
@@ -205,7 +230,7 @@ def test_a_stream_of_events_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with serving(tmp_path / "knowledge.db") as (process, url):
         with httpx.stream("GET", f"{url}/v1/events", timeout=20, trust_env=False) as events:
             assert events.status_code == 200
-            began = time.monotonic()
+            started_at = time.monotonic()
             process.terminate()
             assert process.wait(20) == 0
-        assert time.monotonic() - began < 8  # the grace for requests is 15 s
+        assert time.monotonic() - started_at < 8  # the grace for requests is 15 s

@@ -27,21 +27,25 @@ class TestProvenance:
         await operator.put_run("r", run_in(mission="m-1"))
         served = await told(ada, "volumes need a class", TEAM)
         recalled = await lead.recall(RecallIn(query="volumes", run="r"))
-        learnt = await lead.remember(FactIn(content="the class is fast", run="r"))
-        await lead.link(LinkIn(from_=learnt.fact_id, to=served, type="derived_from"))
-        why = await lead.why(learnt.fact_id)
-        assert why.fact.source.actor == "demo/lead-0"
-        assert why.run is not None
-        assert why.run.run_id == "r"
-        assert [receipt.id for receipt in why.receipts] == [recalled.receipt]
-        assert [(link.type, link.to) for link in why.derivation] == [("derived_from", served)]
-        assert [fact.id for fact in why.origins] == [served]
-        done = await lead.correct(learnt.fact_id, CorrectIn(reason="measured", replacement="slow"))
-        (correction,) = (await lead.why(learnt.fact_id)).corrections
+        remembered = await lead.remember(FactIn(content="the class is fast", run="r"))
+        await lead.link(LinkIn(from_=remembered.fact_id, to=served, type="derived_from"))
+        fact_provenance = await lead.why(remembered.fact_id)
+        assert fact_provenance.fact.source.actor == "demo/lead-0"
+        assert fact_provenance.run is not None
+        assert fact_provenance.run.run_id == "r"
+        assert [receipt.id for receipt in fact_provenance.receipts] == [recalled.receipt]
+        assert [(link.type, link.to) for link in fact_provenance.derivation] == [
+            ("derived_from", served)
+        ]
+        assert [fact.id for fact in fact_provenance.origins] == [served]
+        completed_correction = await lead.correct(
+            remembered.fact_id, CorrectIn(reason="measured", replacement="slow")
+        )
+        (correction,) = (await lead.why(remembered.fact_id)).corrections
         assert (correction.lifecycle, correction.reason) == ("superseded", "measured")
-        assert correction.replaced_by == (done.replacement_id,)
-        assert done.replacement_id is not None
-        chain_ = (await lead.why(done.replacement_id)).derivation
+        assert correction.replaced_by == (completed_correction.replacement_id,)
+        assert completed_correction.replacement_id is not None
+        chain_ = (await lead.why(completed_correction.replacement_id)).derivation
         assert [link.type for link in chain_] == ["supersedes", "derived_from"]
 
     async def test_impact_lists_recalls_runs_derived_facts_and_uses(self, connect: Connect) -> None:
@@ -55,8 +59,11 @@ class TestProvenance:
         await lead.count_usage(UsageIn(uses=(FactUse(fact=fact, kind="applied", count=3),)))
         await operator.put_run("r", run_in(outcome="Succeeded"))
         impact = await ada.impact(fact)
-        assert {each.receipt for each in impact.recalls} == {plain.receipt, bound.receipt}
-        assert {each.principal for each in impact.recalls} == {"demo/lead-0"}
+        assert {recall_exposure.receipt for recall_exposure in impact.recalls} == {
+            plain.receipt,
+            bound.receipt,
+        }
+        assert {recall_exposure.principal for recall_exposure in impact.recalls} == {"demo/lead-0"}
         assert impact.runs == ("r",)
         assert impact.derived == (derived,)
         counts = {kind: use.count for kind, use in impact.usage.items()}
@@ -66,13 +73,13 @@ class TestProvenance:
     async def test_what_others_did_is_left_out_of_why_and_impact(self, connect: Connect) -> None:
         ada, peer, lead = connect("ada"), connect("peer"), connect("lead")
         fact = await told(ada, "volumes need a class", TEAM)
-        before = await lead.impact(fact)
+        initial_impact = await lead.impact(fact)
         await peer.recall(RecallIn(query="volumes"), idempotency_key="k")
         derived = await told(peer, "from it")
         await peer.link(LinkIn(from_=derived, to=fact, type="derived_from"))
         await peer.count_usage(UsageIn(uses=(FactUse(fact=fact, kind="prevented"),)))
-        assert await lead.impact(fact) == before
-        assert before.usage == {}
+        assert await lead.impact(fact) == initial_impact
+        assert initial_impact.usage == {}
         assert (await peer.impact(fact)).usage["prevented"].count == 1
         assert len((await ada.impact(fact)).recalls) == 1
         hidden = await told(peer, "a secret reason")
@@ -87,10 +94,10 @@ class TestProvenance:
         missing = "0" * 8 + hidden[8:]
         for view in ("why", "impact", "links", "neighbors"):
             answers = [
-                await http.get(f"/v1/facts/{each}/{view}", headers={"Authorization": "Bearer lead"})
-                for each in (hidden, missing)
+                await http.get(f"/v1/facts/{item}/{view}", headers={"Authorization": "Bearer lead"})
+                for item in (hidden, missing)
             ]
-            assert [each.status_code for each in answers] == [404, 404]
+            assert [item.status_code for item in answers] == [404, 404]
             assert answers[0].text.replace(hidden, missing) == answers[1].text
 
 
@@ -103,20 +110,20 @@ class TestUsage:
             assert (await lead.count_usage(uses)).counted == 1
         for kind in ("recalled", "injected", "succeeded", "failed"):
             uses = UsageIn(uses=(FactUse(fact=fact, kind=kind),))
-            said = await refused(lead.count_usage(uses), CODE.FORBIDDEN)
-            assert said.startswith(f"agents may not report '{kind}', which recalls")
+            detail = await refused(lead.count_usage(uses), CODE.FORBIDDEN)
+            assert detail.startswith(f"agents may not report '{kind}', which recalls")
             assert (await connect("ada").count_usage(uses)).counted == 1
 
     async def test_all_are_counted_or_none_and_a_repeat_counts_once(self, connect: Connect) -> None:
         fact = await told(connect("ada"), "x", TEAM)
         hidden = await told(connect("stranger"), "y")
         lead = connect("lead")
-        both = UsageIn(
+        usage_request = UsageIn(
             uses=(FactUse(fact=fact, kind="applied"), FactUse(fact=hidden, kind="applied"))
         )
-        await refused(lead.count_usage(both), CODE.NOT_FOUND)
+        await refused(lead.count_usage(usage_request), CODE.NOT_FOUND)
         assert (await lead.impact(fact)).usage == {}
-        own = UsageIn(uses=(FactUse(fact=fact, kind="applied"),))
+        own_usage_request = UsageIn(uses=(FactUse(fact=fact, kind="applied"),))
         for _ in range(2):
-            await lead.count_usage(own, idempotency_key="k")
+            await lead.count_usage(own_usage_request, idempotency_key="k")
         assert (await lead.impact(fact)).usage["applied"].count == 1

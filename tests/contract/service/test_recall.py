@@ -80,6 +80,31 @@ class TestRecall:
         await operator.put_scope(TEAM, ScopeConfig(inherit=False))
         assert (await connect("lead").recall(RecallIn(query="rain"))).facts == ()
 
+    async def test_synonyms_of_a_scope_serve_it_and_those_below_it_alone(
+        self, connect: Connect
+    ) -> None:
+        await connect("ada").remember(FactIn(content="the pager rang twice", scope=TEAM))
+        question = RecallIn(query="who is oncall?")
+        assert (await connect("lead").recall(question)).facts == ()
+        synonyms = (("oncall", "Pager"),)
+        await connect("operator").put_scope("realm:other", ScopeConfig(synonyms=synonyms))
+        assert (await connect("lead").recall(question)).facts == ()
+        await connect("operator").put_scope("realm:demo", ScopeConfig(synonyms=synonyms))
+        (fact,) = (await connect("lead").recall(question)).facts
+        assert fact.content == "the pager rang twice"
+
+    async def test_replay_uses_the_synonyms_of_its_time(self, connect: Connect) -> None:
+        await connect("ada").remember(FactIn(content="the pager rang twice", scope=TEAM))
+        operator = connect("operator")
+        await operator.put_scope(TEAM, ScopeConfig(synonyms=(("oncall", "pager"),)))
+        answer = await connect("lead").recall(RecallIn(query="who is oncall?"))
+        assert answer.receipt is not None
+        await operator.put_scope(TEAM, ScopeConfig())
+        assert (await connect("lead").recall(RecallIn(query="who is oncall?"))).facts == ()
+        replay = await connect("lead").replay(answer.receipt)
+        assert replay.equal
+        assert replay.facts == (answer.facts[0].id,)
+
     async def test_token_budget_bounds_the_answer(self, connect: Connect) -> None:
         for n in range(4):
             await connect("lead").remember(FactIn(content=f"rain {n} " + "x" * 33))
@@ -93,6 +118,6 @@ class TestRecall:
         if isinstance(store, SqliteStore):
             from knowledge_service.errors import StoreUnavailable  # noqa: PLC0415
 
-            store._writer._fatal_error = StoreUnavailable("the disk is full")
+            store._writer._health.fatal_error = StoreUnavailable("the disk is full")
             answer = await connect("lead").recall(RecallIn(query="rain"))
             assert (answer.receipt, len(answer.facts)) == (None, 1)

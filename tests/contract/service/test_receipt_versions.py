@@ -11,10 +11,10 @@ async def test_receipt_names_the_version_of_each_fact_in_their_order(connect: Co
     changed = await told(lead, "rain falls down")
     await told(lead, "rain and snow")
     await lead.remember(FactIn(content="rain falls down", tags=("weather",)))
-    done = await lead.recall(RecallIn(query="rain falls"), idempotency_key="k")
-    assert done.receipt is not None
-    receipt = await lead.get_receipt(done.receipt)
-    assert receipt.versions == tuple(fact.version for fact in done.facts)
+    recalled = await lead.recall(RecallIn(query="rain falls"), idempotency_key="k")
+    assert recalled.receipt is not None
+    receipt = await lead.get_receipt(recalled.receipt)
+    assert receipt.versions == tuple(fact.version for fact in recalled.facts)
     assert dict(zip(receipt.facts, receipt.versions, strict=True))[changed] == 2
     assert sorted(receipt.versions) == [1, 2]
 
@@ -22,24 +22,26 @@ async def test_receipt_names_the_version_of_each_fact_in_their_order(connect: Co
 async def test_version_that_a_receipt_names_is_the_one_in_the_history(connect: Connect) -> None:
     lead = connect("lead")
     fact = await told(lead, "rain falls down")
-    done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+    recalled = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
     await lead.remember(FactIn(content="rain falls down", tags=("weather",)))
-    assert done.receipt is not None
-    (version,) = (await lead.get_receipt(done.receipt)).versions
-    (then,) = [each for each in (await lead.history(fact)).versions if each.version == version]
-    assert then.tags == ()
+    assert recalled.receipt is not None
+    (version,) = (await lead.get_receipt(recalled.receipt)).versions
+    (later_fact,) = [
+        item for item in (await lead.history(fact)).versions if item.version == version
+    ]
+    assert later_fact.tags == ()
 
 
 async def test_diff_says_how_many_facts_have_changed_since(connect: Connect) -> None:
     lead = connect("lead")
     await told(lead, "rain falls down")
     await told(lead, "rain and snow")
-    done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
-    assert done.receipt is not None
-    assert (await lead.diff(done.receipt)).reasons == ()
+    recalled = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+    assert recalled.receipt is not None
+    assert (await lead.diff(recalled.receipt)).reasons == ()
     await lead.remember(FactIn(content="rain falls down", tags=("weather",)))
-    assert "1 of its facts have changed since" in (await lead.diff(done.receipt)).reasons
-    assert (await lead.replay(done.receipt)).reasons == (), "it is asked as of then"
+    assert "1 of its facts have changed since" in (await lead.diff(recalled.receipt)).reasons
+    assert (await lead.replay(recalled.receipt)).reasons == (), "it is asked as of then"
 
 
 def test_receipt_from_before_versions_were_kept_is_read() -> None:

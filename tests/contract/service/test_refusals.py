@@ -11,7 +11,7 @@ import pytest
 from knowledge_client.models import (
     FactIn,
 )
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import administrator
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ports import Store
@@ -45,7 +45,7 @@ class TestProblems:
         body = {"content": "x", "data": {"a": "y" * 70_000}}
         answer = await http.post("/v1/facts", json=body, headers=OPERATOR)
         assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
-        assert answer.json()["detail"] == "data has 70008 bytes, at most 65536"
+        assert answer.json()["detail"] == "data has 70008 bytes; the maximum is 65536"
 
     @pytest.mark.parametrize("streamed", [False, True])
     async def test_huge_body_is_refused(self, http: httpx.AsyncClient, streamed: bool) -> None:
@@ -76,10 +76,12 @@ class TestProblems:
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
         assert "private" not in answer.text
 
-    @pytest.mark.parametrize(("failure", "after"), [(StoreUnavailable, "2"), (StoreDamaged, None)])
+    @pytest.mark.parametrize(
+        ("failure", "retry_after"), [(StoreUnavailable, "2"), (StoreDamaged, None)]
+    )
     async def test_only_what_mends_itself_is_said_to_be_there_again_soon(
         self, http: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch,
-        failure: type[StoreUnavailable], after: str | None,
+        failure: type[StoreUnavailable], retry_after: str | None,
     ) -> None:  # fmt: skip
         def fail(*_: object) -> None:
             raise failure("the disk")
@@ -87,7 +89,7 @@ class TestProblems:
         monkeypatch.setattr(store, "fact", fail)
         answer = await http.get("/v1/facts/x", headers=OPERATOR)
         assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
-        assert answer.headers.get("retry-after") == after
+        assert answer.headers.get("retry-after") == retry_after
 
     async def test_cursor_that_is_none_of_ours_is_refused(self, http: httpx.AsyncClient) -> None:
         answer = await http.get("/v1/facts?cursor=%ff", headers=OPERATOR)
@@ -98,7 +100,7 @@ class TestHostileBodies:
     """What no client of ours sends is refused with words, never answered by a fault."""
 
     @pytest.mark.parametrize(
-        ("body", "said"),
+        ("body", "message"),
         [
             pytest.param(r'{"content":"x","data":{"a":"\ud800"}}', "hex escape", id="surrogate"),
             pytest.param('{"content":"x","data":{"a":NaN}}', "expected value", id="not a number"),
@@ -130,12 +132,12 @@ class TestHostileBodies:
         ],
     )
     async def test_body_that_means_nothing_is_refused_with_the_reason(
-        self, http: httpx.AsyncClient, body: str, said: str
+        self, http: httpx.AsyncClient, body: str, message: str
     ) -> None:
         headers = OPERATOR | {"Content-Type": "application/json"}
         answer = await http.post("/v1/facts", content=body, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid-body")
-        assert said in answer.text
+        assert message in answer.text
 
     async def test_times_without_a_zone_are_utc(
         self, connect: Connect, http: httpx.AsyncClient

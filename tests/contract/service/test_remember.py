@@ -35,33 +35,35 @@ class TestFacts:
 
     async def test_both_spellings_are_read(self, http: httpx.AsyncClient) -> None:
         body = {"content": "rain", "validUntil": "2030-01-01T00:00:00Z", "scope": TEAM}
-        told = (await http.post("/v1/facts", json=body, headers=OPERATOR)).json()
-        found = (await http.get(f"/v1/facts/{told['fact_id']}", headers=OPERATOR)).json()
-        assert found["valid_until"] == "2030-01-01T00:00:00Z"
+        reported_body = (await http.post("/v1/facts", json=body, headers=OPERATOR)).json()
+        matching_body = (
+            await http.get(f"/v1/facts/{reported_body['fact_id']}", headers=OPERATOR)
+        ).json()
+        assert matching_body["valid_until"] == "2030-01-01T00:00:00Z"
 
     async def test_scope_in_the_references_spelling_takes_missing_ids_from_home(
         self, connect: Connect
     ) -> None:
         lead = connect("lead")
-        told = await lead.remember(FactIn(content="x", scope=WireScope(level="cell")))
-        assert (await lead.get_fact(told.fact_id)).scope == LEAD
+        remembered = await lead.remember(FactIn(content="x", scope=WireScope(level="cell")))
+        assert (await lead.get_fact(remembered.fact_id)).scope == LEAD
 
     async def test_actor_is_the_caller_whatever_the_body_says(
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
         body = {"content": "x", "source": {"type": "user_input", "actor": "demo/lead-1"}}
         headers = {"Authorization": "Bearer lead"}
-        told = (await http.post("/v1/facts", json=body, headers=headers)).json()
-        assert (await connect("lead").get_fact(told["fact_id"])).source.actor == "demo/lead-0"
+        report = (await http.post("/v1/facts", json=body, headers=headers)).json()
+        assert (await connect("lead").get_fact(report["fact_id"])).source.actor == "demo/lead-0"
 
     async def test_secrets_are_masked_before_they_are_stored(self, connect: Connect) -> None:
         lead = connect("lead")
-        told = await lead.remember(
+        reported_result = await lead.remember(
             FactIn(content="log in with api_key=abcdef0123456789", data={"password": "hunter22"})
         )
-        found = await lead.get_fact(told.fact_id)
-        assert found.content == "log in with api_key=[masked]"
-        assert found.data == {"password": "[masked]"}
+        fact = await lead.get_fact(reported_result.fact_id)
+        assert fact.content == "log in with api_key=[masked]"
+        assert fact.data == {"password": "[masked]"}
 
     async def test_secrets_are_masked_wherever_text_is_kept(
         self, connect: Connect, http: httpx.AsyncClient
@@ -72,19 +74,24 @@ class TestFacts:
             content="x", scope=TEAM, subject=secret, predicate=secret, tags=(secret,),
             schema=secret, about=secret, data={secret: {secret: 1}}, source=source,
         )  # fmt: skip
-        told = await operator.remember(fact)
-        await operator.confirm(told.fact_id, ConfirmIn(session=secret))
-        await operator.correct(told.fact_id, CorrectIn(reason=f"it was {secret}"))
-        kept = run_in(objective=f"use {secret}", parameters={"a": [secret], "password": "hunter22"})
-        await operator.put_run("r", kept)
+        remembered = await operator.remember(fact)
+        await operator.confirm(remembered.fact_id, ConfirmIn(session=secret))
+        await operator.correct(remembered.fact_id, CorrectIn(reason=f"it was {secret}"))
+        run = run_in(objective=f"use {secret}", parameters={"a": [secret], "password": "hunter22"})
+        await operator.put_run("r", run)
         line = EpisodeIn(type="message", content="x", refs=source.refs)
         await operator.add_episodes(EpisodesIn(run_id="r", episodes=(line,)))
-        paths = (f"facts/{told.fact_id}", f"facts/{told.fact_id}/why", "runs/r", "runs/r/episodes")
-        said = [(await http.get(f"/v1/{path}", headers=OPERATOR)).text for path in paths]
-        again = await http.post(
-            f"/v1/facts/{told.fact_id}:correct", json={"reason": "x"}, headers=OPERATOR
+        paths = (
+            f"facts/{remembered.fact_id}",
+            f"facts/{remembered.fact_id}/why",
+            "runs/r",
+            "runs/r/episodes",
         )
-        for text in (*said, again.text):
+        texts = [(await http.get(f"/v1/{path}", headers=OPERATOR)).text for path in paths]
+        repeated_response = await http.post(
+            f"/v1/facts/{remembered.fact_id}:correct", json={"reason": "x"}, headers=OPERATOR
+        )
+        for text in (*texts, repeated_response.text):
             assert "[masked]" in text
             assert secret not in text
             assert "hunter22" not in text
@@ -93,22 +100,22 @@ class TestFacts:
         lead = connect("lead")
         batch = FactsIn(facts=tuple(FactIn(content=f"fact {n}") for n in range(5)))
         stored = await lead.remember_batch(batch)
-        seen: list[str] = []
+        observed: list[str] = []
         cursor = None
         while True:
             page = await lead.list_facts(limit=2, cursor=cursor)
-            seen += [fact.id for fact in page.facts]
+            observed += [fact.id for fact in page.facts]
             cursor = page.cursor
             if cursor is None:
                 break
-        assert seen == [result.fact_id for result in stored.results][::-1]
+        assert observed == [result.fact_id for result in stored.results][::-1]
 
     async def test_equal_to_a_retracted_fact_is_refused_with_the_reason(
         self, connect: Connect
     ) -> None:
         lead = connect("lead")
-        told = await lead.remember(FactIn(content="rain falls up"))
-        await lead.correct(told.fact_id, CorrectIn(reason="it falls down"))
+        stored = await lead.remember(FactIn(content="rain falls up"))
+        await lead.correct(stored.fact_id, CorrectIn(reason="it falls down"))
         with pytest.raises(errors.Conflict, match="it falls down") as caught:
             await lead.remember(FactIn(content="rain falls up"))
         assert caught.value.code == errors.ErrorCode.RETRACTED_BEFORE
@@ -128,18 +135,18 @@ class TestRehearsing:
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
         operator = connect("operator")
-        before = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
+        initial_entries = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
         fact = FactIn(content="rain", scope=LEAD, aliases=(AliasIn(namespace="n", prefix="R-"),))
-        told = await operator.remember(fact, dry_run=True)
-        assert (told.status, told.fact_id) == ("created", "")
-        assert [alias.value for alias in told.aliases] == ["R-1"]
+        remembered = await operator.remember(fact, dry_run=True)
+        assert (remembered.status, remembered.fact_id) == ("created", "")
+        assert [alias.value for alias in remembered.aliases] == ["R-1"]
         assert (await operator.list_facts()).facts == ()
         assert (await operator.recall(RecallIn(query="rain"))).facts == ()
-        after = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
-        assert [each for each in after if each["action"] != "recall"] == before
+        final_entries = (await http.get("/v1/audit", headers=OPERATOR)).json()["entries"]
+        assert [item for item in final_entries if item["action"] != "recall"] == initial_entries
         # The number that was told is still free, and so is the key of the repeat.
-        kept = await operator.remember(fact, idempotency_key="k")
-        assert [alias.value for alias in kept.aliases] == ["R-1"]
+        stored_result = await operator.remember(fact, idempotency_key="k")
+        assert [alias.value for alias in stored_result.aliases] == ["R-1"]
 
     async def test_answer_is_200_and_says_what_would_be_confirmed_or_replaced(
         self, connect: Connect, http: httpx.AsyncClient
@@ -148,9 +155,9 @@ class TestRehearsing:
         key = {"subject": "build", "predicate": "needs", "scope": TEAM}
         java = (await operator.remember(FactIn(content="Java 21", **key))).fact_id
         facts = [{"content": "Java 21", **key}, {"content": "Java 25", **key}]
-        told = await http.post("/v1/facts?dry_run=true", json=facts[0], headers=OPERATOR)
-        assert (told.status_code, told.json()["status"]) == (200, "confirmed")
-        assert told.json()["fact_id"] == java
+        response = await http.post("/v1/facts?dry_run=true", json=facts[0], headers=OPERATOR)
+        assert (response.status_code, response.json()["status"]) == (200, "confirmed")
+        assert response.json()["fact_id"] == java
         batch = FactsIn(facts=tuple(FactIn(**fact) for fact in facts))
         confirmed, created = (await operator.remember_batch(batch, dry_run=True)).results
         assert (confirmed.status, created.status) == ("confirmed", "created")
@@ -158,21 +165,23 @@ class TestRehearsing:
         assert (await operator.get_fact(java)).version == 1
 
     @pytest.mark.parametrize(
-        "said", ["dry_run", "dry_run=true", "dryRun=true", "dryRun", "dry_run=1"]
+        "message", ["dry_run", "dry_run=true", "dryRun=true", "dryRun", "dry_run=1"]
     )
     async def test_every_way_of_saying_it_keeps_nothing(
-        self, http: httpx.AsyncClient, said: str
+        self, http: httpx.AsyncClient, message: str
     ) -> None:
         for path, body in (("", {"content": "x"}), (":batch", {"facts": [{"content": "x"}]})):
-            told = await http.post(f"/v1/facts{path}?{said}", json=body, headers=OPERATOR)
-            assert told.status_code == 200, told.text
+            reported_response = await http.post(
+                f"/v1/facts{path}?{message}", json=body, headers=OPERATOR
+            )
+            assert reported_response.status_code == 200, reported_response.text
         assert (await http.get("/v1/facts", headers=OPERATOR)).json()["facts"] == []
 
     async def test_what_would_be_refused_is_refused(self, connect: Connect) -> None:
         lead = connect("lead")
         with pytest.raises(errors.KnowledgeError, match="scope-forbidden"):
             await lead.remember(FactIn(content="x", scope="realm:other"), dry_run=True)
-        told = await lead.remember(FactIn(content="x"))
-        await lead.retract(told.fact_id, ReasonIn(reason="no"))
+        reported_result = await lead.remember(FactIn(content="x"))
+        await lead.retract(reported_result.fact_id, ReasonIn(reason="no"))
         with pytest.raises(errors.Conflict, match="retracted-before"):
             await lead.remember(FactIn(content="x"), dry_run=True)

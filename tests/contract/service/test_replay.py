@@ -25,69 +25,81 @@ class TestReplay:
         lead = connect("lead")
         for n in range(6):
             await told(lead, f"rain number {n} falls " + "down " * n)
-        done = await lead.recall(RecallIn(query="rain falls down", limit=4), idempotency_key="k")
-        assert done.receipt is not None
-        for again in (await lead.replay(done.receipt), await lead.diff(done.receipt)):
-            assert again.equal
-            assert again.facts == tuple(fact.id for fact in done.facts)
-            assert again.scores == tuple(fact.score for fact in done.facts)
-            assert again.moved == ()
-            assert again.reasons == ()
+        recalled = await lead.recall(
+            RecallIn(query="rain falls down", limit=4), idempotency_key="k"
+        )
+        assert recalled.receipt is not None
+        for repeated_replay_result in (
+            await lead.replay(recalled.receipt),
+            await lead.diff(recalled.receipt),
+        ):
+            assert repeated_replay_result.equal
+            assert repeated_replay_result.facts == tuple(fact.id for fact in recalled.facts)
+            assert repeated_replay_result.scores == tuple(fact.score for fact in recalled.facts)
+            assert repeated_replay_result.moved == ()
+            assert repeated_replay_result.reasons == ()
 
     async def test_diff_says_what_came_and_went_since(self, connect: Connect) -> None:
         lead = connect("lead")
         old = await told(lead, "rain falls down")
         stays = await told(lead, "snow and rain")
-        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
-        assert done.receipt is not None
+        completed_recalled = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert completed_recalled.receipt is not None
         await lead.correct(old, CorrectIn(reason="wrong"))
         new = await told(lead, "rain rain rain")
-        again = await lead.diff(done.receipt)
-        assert not again.equal
-        moved = {each.fact: (each.rank_then is None, each.rank_now is None) for each in again.moved}
+        repeated_diff = await lead.diff(completed_recalled.receipt)
+        assert not repeated_diff.equal
+        moved = {
+            rank_change.fact: (rank_change.rank_then is None, rank_change.rank_now is None)
+            for rank_change in repeated_diff.moved
+        }
         assert moved[old] == (False, True)
         assert moved[new] == (True, False)
-        assert stays in again.facts
-        assert "1 facts were recorded since" in again.reasons
+        assert stays in repeated_diff.facts
+        assert "1 facts were recorded since" in repeated_diff.reasons
 
     async def test_replay_sees_what_was_known_then(self, connect: Connect) -> None:
         lead = connect("lead")
         old = await told(lead, "rain falls down")
-        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
-        assert done.receipt is not None
+        result = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert result.receipt is not None
         await lead.correct(old, CorrectIn(reason="wrong"))
         await told(lead, "rain rain rain")
-        assert (await lead.replay(done.receipt)).facts == (old,)
+        assert (await lead.replay(result.receipt)).facts == (old,)
 
     async def test_of_what_was_closed_is_asked_for_by_name_and_replayed(
         self, connect: Connect, http: httpx.AsyncClient
     ) -> None:
         lead = connect("lead")
         old = await told(lead, "the ferry leaves at six")
-        done = await lead.correct(old, CorrectIn(reason="wrong", replacement="the ferry is away"))
-        found = await lead.recall(RecallIn(query="ferry"))
-        assert [fact.id for fact in found.facts] == [done.replacement_id]
-        both = await lead.recall(RecallIn(query="ferry", include_closed=True), idempotency_key="k")
-        assert {fact.id: fact.lifecycle for fact in both.facts} == {
-            old: "superseded", done.replacement_id: "live",
+        correction = await lead.correct(
+            old, CorrectIn(reason="wrong", replacement="the ferry is away")
+        )
+        matching_recalled = await lead.recall(RecallIn(query="ferry"))
+        assert [fact.id for fact in matching_recalled.facts] == [correction.replacement_id]
+        both_recalled = await lead.recall(
+            RecallIn(query="ferry", include_closed=True), idempotency_key="k"
+        )
+        assert {fact.id: fact.lifecycle for fact in both_recalled.facts} == {
+            old: "superseded", correction.replacement_id: "live",
         }  # fmt: skip
-        assert both.receipt is not None
-        assert (await lead.replay(both.receipt)).equal
+        assert both_recalled.receipt is not None
+        assert (await lead.replay(both_recalled.receipt)).equal
         # As clients of the reference say it.
         body = {"query": "ferry", "include_invalidated": True}
         answer = await http.post("/recall", json=body, headers={"Authorization": "Bearer lead"})
-        assert {fact["id"] for fact in answer.json()} == {old, done.replacement_id}
+        assert {fact["id"] for fact in answer.json()} == {old, correction.replacement_id}
 
     async def test_replay_computes_and_does_not_repeat_what_it_said(self, connect: Connect) -> None:
         lead = connect("lead")
-        gone, stays = await told(lead, "rain rain"), await told(lead, "rain and snow")
-        done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
-        assert done.receipt is not None
-        await connect("operator").erase(gone, ReasonIn(reason="asked to"))
-        again = await lead.replay(done.receipt)
-        assert (again.equal, again.facts) == (False, (stays,))
-        assert gone in {each.fact for each in again.moved}
-        assert "1 of its facts were erased, or are not visible to you" in again.reasons
+        deleted_name, stays = await told(lead, "rain rain"), await told(lead, "rain and snow")
+        recalled = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
+        assert recalled.receipt is not None
+        await connect("operator").erase(deleted_name, ReasonIn(reason="asked to"))
+        repeated_result = await lead.replay(recalled.receipt)
+        assert (repeated_result.equal, repeated_result.facts) == (False, (stays,))
+        assert deleted_name in {item.fact for item in repeated_result.moved}
+        assert "1 of its facts were erased, or are not visible to you" in repeated_result.reasons
 
     async def test_replay_by_other_versions_says_so_even_when_nothing_moved(
         self, connect: Connect, monkeypatch: pytest.MonkeyPatch
@@ -96,14 +108,14 @@ class TestReplay:
         await told(lead, "rain falls down")
         done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
         assert done.receipt is not None
-        before = (ranker_version.RANKER, analyser.VERSION)
+        initial_items = (ranker_version.RANKER, analyser.VERSION)
         monkeypatch.setattr(ranker_version, "RANKER", "next-1")
         monkeypatch.setattr(analyser, "VERSION", "en-99")
-        again = await lead.replay(done.receipt)
-        assert again.equal
-        assert again.reasons == (
-            f"the ranker was {before[0]} and is now next-1",
-            f"the analyser was {before[1]}, now it is en-99",
+        replayed = await lead.replay(done.receipt)
+        assert replayed.equal
+        assert replayed.reasons == (
+            f"the ranker was {initial_items[0]} and is now next-1",
+            f"the analyser was {initial_items[1]}, now it is en-99",
         )
 
     async def test_replay_that_links_have_moved_says_that_these_are_of_today(
@@ -124,10 +136,10 @@ class TestReplay:
         fact = await told(lead, "rain")
         done = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
         assert done.receipt is not None
-        before = await lead.impact(fact)
+        initial_impact = await lead.impact(fact)
         await lead.replay(done.receipt)
         await lead.diff(done.receipt)
-        assert await lead.impact(fact) == before
+        assert await lead.impact(fact) == initial_impact
 
     async def test_is_for_who_may_read_the_receipt_and_shows_only_its_own_scopes(
         self, connect: Connect

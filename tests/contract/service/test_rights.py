@@ -28,10 +28,10 @@ CODE = errors.ErrorCode
 
 async def test_cell_writes_home_by_default_and_nowhere_else(connect: Connect) -> None:
     lead = connect("lead")
-    told = await lead.remember(FactIn(content="mine"))
-    assert (await lead.get_fact(told.fact_id)).scope == LEAD
-    said = await refused(lead.remember(FactIn(content="x", scope=TEAM)), CODE.FORBIDDEN)
-    assert said == f"demo/lead-0 may read {TEAM} but lacks the verb 'write' there"
+    remembered = await lead.remember(FactIn(content="mine"))
+    assert (await lead.get_fact(remembered.fact_id)).scope == LEAD
+    detail = await refused(lead.remember(FactIn(content="x", scope=TEAM)), CODE.FORBIDDEN)
+    assert detail == f"demo/lead-0 may read {TEAM} but lacks the verb 'remember' there"
 
 
 async def test_scope_outside_is_refused_alike_whether_it_exists_or_not(connect: Connect) -> None:
@@ -39,44 +39,51 @@ async def test_scope_outside_is_refused_alike_whether_it_exists_or_not(connect: 
     lead = connect("lead")
     nowhere = "realm:nowhere"
     for path in (OTHER, nowhere, PEER):
-        wanted = f"scope {path} is not accessible to you"
+        expected_message = f"scope {path} is not accessible to you"
         fact = FactIn(content="x", scope=path)
-        assert await refused(lead.remember(fact), CODE.SCOPE_FORBIDDEN) == wanted
+        assert await refused(lead.remember(fact), CODE.SCOPE_FORBIDDEN) == expected_message
         question = RecallIn(query="x", scopes=(path,))
-        assert await refused(lead.recall(question), CODE.SCOPE_FORBIDDEN) == wanted
-        assert await refused(lead.list_facts(scope=path), CODE.SCOPE_FORBIDDEN) == wanted
-        assert await refused(lead.get_scope(path), CODE.SCOPE_FORBIDDEN) == wanted
+        assert await refused(lead.recall(question), CODE.SCOPE_FORBIDDEN) == expected_message
+        assert await refused(lead.list_facts(scope=path), CODE.SCOPE_FORBIDDEN) == expected_message
+        assert await refused(lead.get_scope(path), CODE.SCOPE_FORBIDDEN) == expected_message
 
 
 async def test_invisible_fact_is_the_same_404_as_a_missing_one_to_the_byte(
     connect: Connect, http: httpx.AsyncClient
 ) -> None:
-    told = await connect("stranger").remember(FactIn(content="secret"))
+    remembered = await connect("stranger").remember(FactIn(content="secret"))
     as_lead = {"Authorization": "Bearer lead"}
-    there = await http.get(f"/v1/facts/{told.fact_id}", headers=as_lead)
-    missing_id = "0" * 8 + told.fact_id[8:]
+    response = await http.get(f"/v1/facts/{remembered.fact_id}", headers=as_lead)
+    missing_id = "0" * 8 + remembered.fact_id[8:]
     missing = await http.get(f"/v1/facts/{missing_id}", headers=as_lead)
-    assert (there.status_code, missing.status_code) == (404, 404)
-    assert there.content.replace(told.fact_id.encode(), missing_id.encode()) == missing.content
-    assert there.headers["content-type"] == "application/problem+json"
+    assert (response.status_code, missing.status_code) == (404, 404)
+    assert (
+        response.content.replace(remembered.fact_id.encode(), missing_id.encode())
+        == missing.content
+    )
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 async def test_readable_fact_of_the_team_is_corrected_by_who_may_write_there(
     connect: Connect,
 ) -> None:
-    told = await connect("ada").remember(FactIn(content="the build needs Java 21", scope=TEAM))
+    remembered = await connect("ada").remember(
+        FactIn(content="the build needs Java 21", scope=TEAM)
+    )
     correction = CorrectIn(reason="old")
-    said = await refused(connect("lead").correct(told.fact_id, correction), CODE.FORBIDDEN)
-    assert said == f"demo/lead-0 may read fact {told.fact_id} but not correct it"
-    assert (await connect("ada").correct(told.fact_id, correction)).fact_id == told.fact_id
-    lost = connect("stranger").correct(told.fact_id, correction)
+    detail = await refused(connect("lead").correct(remembered.fact_id, correction), CODE.FORBIDDEN)
+    assert detail == f"demo/lead-0 may read fact {remembered.fact_id} but not correct it"
+    assert (
+        await connect("ada").correct(remembered.fact_id, correction)
+    ).fact_id == remembered.fact_id
+    lost = connect("stranger").correct(remembered.fact_id, correction)
     await refused(lost, CODE.NOT_FOUND)
 
 
 async def test_read_only_scope_takes_no_writes(connect: Connect) -> None:
     await connect("operator").put_scope(LEAD, ScopeConfig(read_only=True))
-    said = await refused(connect("lead").remember(FactIn(content="x")), CODE.SCOPE_READ_ONLY)
-    assert said == f"scope {LEAD} is read-only; its KnowledgeScope says so"
+    detail = await refused(connect("lead").remember(FactIn(content="x")), CODE.SCOPE_READ_ONLY)
+    assert detail == f"scope {LEAD} is read-only; its KnowledgeScope says so"
 
 
 async def test_without_a_good_token_nobody_is_served(http: httpx.AsyncClient) -> None:
@@ -97,20 +104,20 @@ class TestRunsOfOthers:
         await connect("operator").put_run("own", run_in(mission="m-1"))
         await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
         lead = connect("lead")
-        told = await lead.remember(FactIn(content="learnt", run="own"))
-        refs = [(ref.type, ref.id) for ref in (await lead.get_fact(told.fact_id)).source.refs]
+        remembered = await lead.remember(FactIn(content="learnt", run="own"))
+        refs = [(ref.type, ref.id) for ref in (await lead.get_fact(remembered.fact_id)).source.refs]
         assert refs == [("mission", "demo/m-1"), ("run", "own")]
         lines = (episode(),)
         assert (await lead.add_episodes(EpisodesIn(run_id="own", episodes=lines))).accepted == 1
         for run_id in ("theirs", "nobody"):
-            wanted = f"run {run_id} does not exist or is not yours"
+            expected_message = f"run {run_id} does not exist or is not yours"
             fact = FactIn(content="x", run=run_id)
-            assert await refused(lead.remember(fact), CODE.NOT_FOUND) == wanted
+            assert await refused(lead.remember(fact), CODE.NOT_FOUND) == expected_message
             posted = lead.add_episodes(EpisodesIn(run_id=run_id, episodes=lines))
-            assert await refused(posted, CODE.NOT_FOUND) == wanted
-            asked = lead.recall(RecallIn(query="x", run=run_id))
-            assert await refused(asked, CODE.NOT_FOUND) == wanted
-            assert await refused(lead.get_run(run_id), CODE.NOT_FOUND) == wanted
+            assert await refused(posted, CODE.NOT_FOUND) == expected_message
+            coroutine = lead.recall(RecallIn(query="x", run=run_id))
+            assert await refused(coroutine, CODE.NOT_FOUND) == expected_message
+            assert await refused(lead.get_run(run_id), CODE.NOT_FOUND) == expected_message
 
     async def test_cell_neither_opens_nor_closes_runs_nor_extracts(self, connect: Connect) -> None:
         lead = connect("lead")
@@ -120,10 +127,10 @@ class TestRunsOfOthers:
         await refused(connect("stranger").put_run("r", run_in()), CODE.SCOPE_FORBIDDEN)
 
     async def test_run_lies_in_its_own_namespace(self, connect: Connect) -> None:
-        said = await refused(
+        detail = await refused(
             connect("operator").put_run("r", run_in(namespace="elsewhere")), CODE.INVALID_BODY
         )
-        assert said == "run r has a scope of another realm"
+        assert detail == "run r has a scope of another realm"
 
 
 class TestPrincipals:
@@ -152,35 +159,40 @@ class TestPrincipals:
     async def test_who_administers_a_realm_alone_grants_nothing_below_it(
         self, connect: Connect
     ) -> None:
-        own = registration("realm:demo", Grant(scope="realm:demo", verbs=("admin",)))
-        assert (await connect("warden").put_principal(own)).grants == own.grants
+        own_principal = registration("realm:demo", Grant(scope="realm:demo", verbs=("admin",)))
+        assert (await connect("warden").put_principal(own_principal)).grants == own_principal.grants
         below = Grant(scope="realm:demo", subtree=True, verbs=("admin",))
-        wanted = connect("warden").put_principal(registration("realm:demo", below))
-        said = await refused(wanted, CODE.FORBIDDEN)
-        assert said == "warden may not grant all below realm:demo"
+        expected_coroutine = connect("warden").put_principal(registration("realm:demo", below))
+        detail = await refused(expected_coroutine, CODE.FORBIDDEN)
+        assert detail == "warden may not grant all below realm:demo"
 
     async def test_who_administers_a_realm_alone_adopts_nothing_below_it(
         self, connect: Connect
     ) -> None:
-        said = await refused(connect("warden").adopt_scope("realm:demo"), CODE.FORBIDDEN)
-        assert said == "warden administers realm:demo but not all below it"
+        reported_detail = await refused(connect("warden").adopt_scope("realm:demo"), CODE.FORBIDDEN)
+        assert reported_detail == "warden administers realm:demo but not all below it"
 
     async def test_account_of_another_namespace_is_given_no_home_here(
         self, connect: Connect
     ) -> None:
         theirs = Subject(username="system:serviceaccount:other:x", uid="u-2")
         moved = registration().model_copy(update={"subject": theirs})
-        said = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
-        assert said.startswith(
+        message = await refused(connect("keeper").put_principal(moved), CODE.FORBIDDEN)
+        assert message.startswith(
             "system:serviceaccount:other:x is not a ServiceAccount of realm:demo;"
         )
         await connect("operator").put_principal(moved)
 
     async def test_whoami_tells_mode_rights_and_store(self, connect: Connect, store: Store) -> None:
-        who = await connect("ada").whoami()
-        assert (who.name, who.type, who.home, who.mode) == ("ada", "human", "realm:demo", "token")
-        assert who.grants[0].verbs == ("read", "write")
-        assert who.store == store.identity()
+        identity = await connect("ada").whoami()
+        assert (identity.name, identity.type, identity.home, identity.mode) == (
+            "ada",
+            "human",
+            "realm:demo",
+            "token",
+        )
+        assert identity.grants[0].verbs == ("read", "write")
+        assert identity.store == store.identity()
 
 
 class TestActAs:
@@ -191,31 +203,33 @@ class TestActAs:
         for name in ("lead", "peer", "stranger"):
             await connect(name).remember(FactIn(content=f"java says {name}"))
         known_at = clock.now()  # the age of facts is counted from then
-        asked = self.question.model_copy(update={"known_at": known_at})
-        answer = await connect("operator").recall(asked)
+        recall_request = self.question.model_copy(update={"known_at": known_at})
+        answer = await connect("operator").recall(recall_request)
         assert [fact.content for fact in answer.facts] == ["java says lead"]
-        own = await connect("lead").recall(RecallIn(query="java", known_at=known_at))
-        assert [(f.id, f.score) for f in own.facts] == [(f.id, f.score) for f in answer.facts]
-        assert own.scopes == answer.scopes == (LEAD, TEAM, "realm:demo", "platform")
+        own_result = await connect("lead").recall(RecallIn(query="java", known_at=known_at))
+        assert [(f.id, f.score) for f in own_result.facts] == [
+            (f.id, f.score) for f in answer.facts
+        ]
+        assert own_result.scopes == answer.scopes == (LEAD, TEAM, "realm:demo", "platform")
 
     async def test_is_for_administrators(self, connect: Connect) -> None:
-        said = await refused(connect("lead").recall(self.question), CODE.FORBIDDEN)
-        assert said == "demo/lead-0 may not impersonate principals of realm:demo"
+        detail = await refused(connect("lead").recall(self.question), CODE.FORBIDDEN)
+        assert detail == "demo/lead-0 may not impersonate principals of realm:demo"
 
     async def test_needs_rights_over_all_that_the_cell_sees(self, connect: Connect) -> None:
         await connect("operator").put_principal(registration())
-        said = await refused(connect("warden").recall(self.question), CODE.FORBIDDEN)
-        assert said == "warden may not impersonate principals of realm:demo"
+        reported_detail = await refused(connect("warden").recall(self.question), CODE.FORBIDDEN)
+        assert reported_detail == "warden may not impersonate principals of realm:demo"
         assert (await connect("keeper").recall(self.question)).scopes
         elsewhere = Grant(scope=OTHER, verbs=("read",))
         await connect("operator").put_principal(registration(LEAD, elsewhere))
-        said = await refused(connect("keeper").recall(self.question), CODE.FORBIDDEN)
-        assert said == f"keeper may not impersonate a principal that can read {OTHER}"
+        reported_detail = await refused(connect("keeper").recall(self.question), CODE.FORBIDDEN)
+        assert reported_detail == f"keeper may not impersonate a principal that can read {OTHER}"
         assert (await connect("operator").recall(self.question)).scopes
 
     async def test_needs_a_registration(self, connect: Connect) -> None:
-        said = await refused(connect("operator").recall(self.question), CODE.NOT_FOUND)
-        assert said.startswith("system:serviceaccount:demo:lead-0 is not registered;")
+        message = await refused(connect("operator").recall(self.question), CODE.NOT_FOUND)
+        assert message.startswith("system:serviceaccount:demo:lead-0 is not registered;")
 
 
 async def test_receipt_is_for_its_reader_and_who_was_granted_the_scope(connect: Connect) -> None:
@@ -224,8 +238,8 @@ async def test_receipt_is_for_its_reader_and_who_was_granted_the_scope(connect: 
     assert (await connect("lead").get_receipt(receipt)).principal == "demo/lead-0"
     assert (await connect("ada").get_receipt(receipt)).id == receipt
     for name in ("peer", "stranger"):
-        said = await refused(connect(name).get_receipt(receipt), CODE.NOT_FOUND)
-        assert said == f"receipt {receipt} does not exist or is not visible to you"
+        detail = await refused(connect(name).get_receipt(receipt), CODE.NOT_FOUND)
+        assert detail == f"receipt {receipt} does not exist or is not visible to you"
 
 
 class TestAttackers:
@@ -239,13 +253,15 @@ class TestAttackers:
         )
         opened = await connect("ada").put_run("theirs", run_in(kind="import", outcome="Succeeded"))
         assert (opened.namespace, opened.outcome) == ("demo", "Succeeded")
-        other = await connect("operator").get_run("theirs", namespace="other")
-        assert (other.scope, other.outcome) == (OTHER, "Failed")
+        other_run = await connect("operator").get_run("theirs", namespace="other")
+        assert (other_run.scope, other_run.outcome) == (OTHER, "Failed")
 
     async def test_cell_at_home_in_its_formation_decides_no_outcome(self, connect: Connect) -> None:
         await connect("operator").put_run("r", run_in())
-        said = await refused(connect("team").put_run("r", run_in(outcome="Succeeded")), "forbidden")
-        assert said == (
+        detail = await refused(
+            connect("team").put_run("r", run_in(outcome="Succeeded")), "forbidden"
+        )
+        assert detail == (
             "demo/shared is an agent; missions are opened and closed by the operator,"
             " agents report events as episodes"
         )
@@ -269,8 +285,8 @@ class TestAttackers:
         theirs = PrincipalIn(name="other/x", type="agent", subject=subject, home="realm:other")
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
-        said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said.startswith(
+        reported_detail = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
+        assert reported_detail.startswith(
             "system:serviceaccount:other:x is not a ServiceAccount of realm:demo;"
         )
         assert (await connect("operator").list_principals()).principals == (theirs,)
@@ -281,8 +297,8 @@ class TestAttackers:
         )
         await connect("operator").put_principal(theirs)
         mine = theirs.model_copy(update={"home": "realm:demo"})
-        said = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
-        assert said.startswith("eve is not a ServiceAccount of realm:demo;")
+        message = await refused(connect("keeper").put_principal(mine), CODE.FORBIDDEN)
+        assert message.startswith("eve is not a ServiceAccount of realm:demo;")
         assert (await connect("operator").list_principals()).principals == (theirs,)
 
     @pytest.mark.parametrize(
@@ -294,10 +310,37 @@ class TestAttackers:
     ) -> None:
         subject = Subject(username=username)
         eve = PrincipalIn(name="eve", type="human", subject=subject, home="realm:demo")
-        said = await refused(connect("keeper").put_principal(eve), CODE.FORBIDDEN)
-        assert said == (
+        refusal = await refused(connect("keeper").put_principal(eve), CODE.FORBIDDEN)
+        assert refusal == (
             f"{username} is not a ServiceAccount of realm:demo;"
             " only administrators of the platform register other names"
         )
         assert (await connect("operator").list_principals()).principals == ()
         assert (await connect("operator").put_principal(eve)).home == "realm:demo"
+
+
+AS_AGENT = {"Authorization": "Bearer keeper", "Kais-Speak-As": "agent"}
+
+
+class TestSpeakingAsAnAgent:
+    async def test_person_sees_no_drafts_and_reviews_nothing(
+        self, connect: Connect, http: httpx.AsyncClient
+    ) -> None:
+        draft = FactIn(content="a claim", scope="realm:demo", review="draft")
+        fact = (await connect("keeper").remember(draft)).fact_id
+        response = await http.get(f"/v1/facts/{fact}", headers=AS_AGENT)
+        assert (response.status_code, response.json()["code"]) == (404, "not-found")
+        approved = await http.post(
+            f"/v1/facts/{fact}:approve", json={"reason": "x"}, headers=AS_AGENT
+        )
+        assert approved.status_code == 403
+        identity = (await http.get("/v1/whoami", headers=AS_AGENT)).json()
+        assert identity["type"] == "agent"
+        stored = {"content": "from an agent", "scope": "realm:demo"}
+        assert (await http.post("/v1/facts", json=stored, headers=AS_AGENT)).is_success
+
+    async def test_nobody_speaks_as_anything_else(self, http: httpx.AsyncClient) -> None:
+        headers = {"Authorization": "Bearer lead", "Kais-Speak-As": "human"}
+        answer = await http.get("/v1/facts", headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["detail"] == "the header Kais-Speak-As may only be 'agent'"

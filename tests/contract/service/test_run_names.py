@@ -40,17 +40,17 @@ async def test_answers_are_the_same_whether_another_realm_has_the_id(
     )  # fmt: skip
 
     async def answers() -> list[tuple[int, bytes]]:
-        found = []
+        results = []
         for method, path, body in calls:
             answer = await http.request(method, path, json=body, headers=headers)
-            found.append((answer.status_code, answer.content))
-        return found
+            results.append((answer.status_code, answer.content))
+        return results
 
-    before = await answers()
+    initial_items = await answers()
     theirs = run_in(kind="session", namespace="other", scope=STRANGERS)
     await connect("stranger").put_run("nightly", theirs)
-    assert await answers() == before
-    assert {status for status, _ in before} == {404}
+    assert await answers() == initial_items
+    assert {status for status, _ in initial_items} == {404}
 
 
 async def test_caller_of_many_realms_names_the_namespace(connect: Connect) -> None:
@@ -58,15 +58,15 @@ async def test_caller_of_many_realms_names_the_namespace(connect: Connect) -> No
     for namespace, scope in (("demo", TEAM), ("other", OTHER)):
         run = run_in(namespace=namespace, scope=scope, outcome="Failed")
         await operator.put_run("nightly", run)
-    words = "run nightly exists in each of realm:demo, realm:other; name its namespace"
-    assert await refused(operator.get_run("nightly"), CODE.CONFLICT) == words
+    message = "run nightly exists in each of realm:demo, realm:other; name its namespace"
+    assert await refused(operator.get_run("nightly"), CODE.CONFLICT) == message
     lines = EpisodesIn(run_id="nightly", episodes=(episode("a"),))
-    assert await refused(operator.add_episodes(lines), CODE.CONFLICT) == words
+    assert await refused(operator.add_episodes(lines), CODE.CONFLICT) == message
     await operator.add_episodes(lines.model_copy(update={"namespace": "other"}))
     await operator.start_extraction(ExtractionIn(run_id="nightly", namespace="other"))
     assert (await operator.get_run("nightly", namespace="demo")).namespace == "demo"
     theirs = await operator.list_episodes("nightly", namespace="other")
-    assert [each.content for each in theirs.episodes] == ["a"]
+    assert [item.content for item in theirs.episodes] == ["a"]
     assert (await operator.list_episodes("nightly", namespace="demo")).episodes == ()
     assert (await operator.get_extraction("nightly", namespace="other")).state == "pending"
     with pytest.raises(errors.NotFound):
@@ -103,12 +103,12 @@ async def test_recall_and_fact_of_a_cell_belong_to_the_run_of_its_own_realm(
     await operator.put_run("nightly", run_in(namespace="other", scope=OTHER))
     await operator.put_run("nightly", run_in(mission="m"))
     fact = await connect("lead").remember(FactIn(content="rain at noon", run="nightly"))
-    why = await connect("lead").why(fact.fact_id)
-    assert why.run is not None
-    assert why.run.mission == "m"
+    fact_provenance = await connect("lead").why(fact.fact_id)
+    assert fact_provenance.run is not None
+    assert fact_provenance.run.mission == "m"
     recalled = await connect("lead").recall(RecallIn(query="rain", run="nightly"))
     assert recalled.receipt
-    told = await http.post(
+    response = await http.post(
         "/v1/facts", json={"content": "snow", "scope": TEAM, "run": "nightly"}, headers=OPERATOR
     )
-    assert told.status_code == 201
+    assert response.status_code == 201

@@ -80,9 +80,9 @@ class TestExtraction:
         accepted = await operator.start_extraction(ExtractionIn(run_id="r"))
         assert accepted.state == "pending"
         job.run_extraction(store, run_key("r"))
-        done = await operator.get_extraction("r")
-        assert (done.state, len(done.facts)) == ("done", 1)
-        fact = await connect("lead").get_fact(done.facts[0])
+        extraction = await operator.get_extraction("r")
+        assert (extraction.state, len(extraction.facts)) == ("done", 1)
+        fact = await connect("lead").get_fact(extraction.facts[0])
         assert (fact.scope, fact.kind, fact.source.type) == (TEAM, "pitfall", "mission_extraction")
         assert "ImagePullBackOff" in fact.content
         assert [(ref.type, ref.id) for ref in fact.source.refs] == [
@@ -98,9 +98,12 @@ class TestExtraction:
     ) -> None:
         operator = connect("operator")
         await operator.put_run("r", run_in(outcome="Failed"))
-        off = ScopeConfig.model_validate({"extraction": {"enabled": False}})
-        await operator.put_scope(TEAM, off)
+        scope_config = ScopeConfig.model_validate({"extraction": {"enabled": False}})
+        await operator.put_scope(TEAM, scope_config)
         await operator.start_extraction(ExtractionIn(run_id="r"))
         job.run_extraction(store, run_key("r"))
-        done = await operator.get_extraction("r")
-        assert (done.state, done.reason) == ("done", f"extraction is switched off in {TEAM}")
+        completed_extraction = await operator.get_extraction("r")
+        assert (completed_extraction.state, completed_extraction.reason) == (
+            "done",
+            f"extraction is switched off in {TEAM}",
+        )

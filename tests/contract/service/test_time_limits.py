@@ -15,7 +15,7 @@ import pytest
 from knowledge_client import errors, responses
 from knowledge_client.error_codes import ErrorCode
 from knowledge_client.requests import list_facts
-from knowledge_service.app import create_app
+from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.store.sqlite.db import read_pool, write_queue
@@ -24,16 +24,16 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.writer_gate import held_writer
 
 ENDLESS = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE ?1 <> i OR ?10 > 0)"
-    " SELECT count(*) FROM n"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i > 0)"
+    " SELECT count(*) AS id FROM n"
 )
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(seconds=0.5))
-    yield made
-    made.close()
+    created_store = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(seconds=0.5))
+    yield created_store
+    created_store.close()
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ async def test_list_that_takes_too_long_says_so_and_what_to_do(
 async def test_more_such_lists_than_readers_end_and_recalls_go_on(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
-    whole = facts._LIST
+    response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
+    full_text = facts._LIST
     monkeypatch.setattr(facts, "_LIST", ENDLESS)
     answers = await asyncio.gather(*(http.get("/v1/facts") for _ in range(9)))
     assert {answer.status_code for answer in answers} <= {503, 504}
-    monkeypatch.setattr(facts, "_LIST", whole)
+    monkeypatch.setattr(facts, "_LIST", full_text)
     recalled = await http.post("/v1/recall", json={"query": "Java"})
-    assert [fact["id"] for fact in recalled.json()["facts"]] == [told.json()["fact_id"]]
+    assert [fact["id"] for fact in recalled.json()["facts"]] == [response.json()["fact_id"]]
     assert len((await http.get("/v1/facts")).json()["facts"]) == 1
 
 
@@ -80,14 +80,14 @@ async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for
     store = SqliteStore(tmp_path / "other.db", reads_within=timedelta(seconds=4))
     app = create_app(store, NoAuthentication())
     http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
-    told = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
+    response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
     monkeypatch.setattr(facts, "_LIST", ENDLESS)
     lists = [asyncio.create_task(http.get("/v1/facts")) for _ in range(9)]
     await asyncio.sleep(0.5)
-    began = time.monotonic()
+    started_at = time.monotonic()
     assert len((await http.post("/v1/recall", json={"query": "Java"})).json()["facts"]) == 1
-    assert (await http.get(f"/v1/facts/{told.json()['fact_id']}")).status_code == 200
-    assert time.monotonic() - began < 3
+    assert (await http.get(f"/v1/facts/{response.json()['fact_id']}")).status_code == 200
+    assert time.monotonic() - started_at < 3
     assert {answer.status_code for answer in await asyncio.gather(*lists)} <= {503, 504}
     store.close()
 
@@ -128,9 +128,9 @@ def test_write_that_the_disk_does_not_take_is_not_waited_for_without_end(
 async def test_service_whose_disk_hangs_is_not_ready_and_says_why_before_the_probe_gives_up(
     http: httpx.AsyncClient,
 ) -> None:
-    began = time.monotonic()
+    started_at = time.monotonic()
     ready = await http.get("/readyz")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_at < 5
     assert ready.status_code == 503
     assert ready.json()["detail"].startswith("no commit for 3 s: the disk is slow or hangs")
     assert (await http.get("/healthz")).status_code == 200, "a restart mends no disk"
@@ -153,10 +153,10 @@ async def test_writes_beyond_the_queue_are_refused_and_others_are_stored_later(
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "2"
         assert answer.json()["detail"] == (
-            "3 writes are queued; nothing of this one is stored, try again"
+            "3 writes are queued; this one was not stored, try again later"
         )
-    for each in waiting:
-        each.cancel()
+    for task in waiting:
+        task.cancel()
 
 
 BATCH = {"facts": [{"content": f"rain {n}"} for n in range(40)]}
@@ -172,9 +172,9 @@ async def test_recalls_go_on_while_batches_wait_for_a_disk_that_hangs(
     await asyncio.sleep(0.5)
     answer = await asyncio.wait_for(http.post("/v1/recall", json={"query": "rain"}), 5)
     assert answer.status_code == 200
-    for each in waiting:
-        assert not each.done()
-        each.cancel()
+    for task in waiting:
+        assert not task.done()
+        task.cancel()
 
 
 @pytest.mark.usefixtures("hung")

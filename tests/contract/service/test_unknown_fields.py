@@ -22,7 +22,7 @@ async def violations(answer: httpx.Response) -> list[tuple[str, str]]:
     problem = answer.json()
     assert problem["code"] == "invalid-body"
     assert problem["detail"] == "the request has unknown parameters or fields"
-    return [(each["path"], each["message"]) for each in problem["violations"]]
+    return [(violation["path"], violation["message"]) for violation in problem["violations"]]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ async def violations(answer: httpx.Response) -> list[tuple[str, str]]:
 async def test_unknown_parameter_is_refused_with_a_suggestion(
     http: httpx.AsyncClient, query: str, path: str, message: str
 ) -> None:
-    ((found, words),) = await violations(await http.get(query, headers=OPERATOR))
-    assert found == path
-    assert message in words
+    ((result, text),) = await violations(await http.get(query, headers=OPERATOR))
+    assert result == path
+    assert message in text
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ async def test_unknown_field_is_refused_with_a_suggestion(
     http: httpx.AsyncClient, method: str, route: str, body: Any, path: str, message: str
 ) -> None:
     answer = await http.request(method, route, json=body, headers=OPERATOR)
-    ((found, words),) = await violations(answer)
-    assert found == path
-    assert message in words
+    ((result, text),) = await violations(answer)
+    assert result == path
+    assert message in text
 
 
 async def test_nothing_of_a_refused_request_is_kept(http: httpx.AsyncClient) -> None:
@@ -85,9 +85,14 @@ async def test_nothing_of_a_refused_request_is_kept(http: httpx.AsyncClient) -> 
 
 async def test_all_mistakes_are_named_at_once_up_to_a_bound(http: httpx.AsyncClient) -> None:
     body = {"content": "x", **{f"field{n}": 1 for n in range(80)}}
-    found = await violations(await http.post("/v1/facts?drun=1", json=body, headers=OPERATOR))
-    assert found[0] == ("drun", "unknown parameter of this route; did you mean dry_run?")
-    assert len(found) == 50
+    matching_violations = await violations(
+        await http.post("/v1/facts?drun=1", json=body, headers=OPERATOR)
+    )
+    assert matching_violations[0] == (
+        "drun",
+        "unknown parameter of this route; did you mean dry_run?",
+    )
+    assert len(matching_violations) == 50
 
 
 async def test_name_of_any_length_is_shown_in_part(http: httpx.AsyncClient) -> None:
@@ -125,8 +130,8 @@ async def test_reference_clients_may_send_fields_of_their_own(
 async def test_correct_of_the_reference_may_have_fields_of_its_own(
     http: httpx.AsyncClient,
 ) -> None:
-    told = await http.post("/remember", json={"content": "x"}, headers=OPERATOR)
-    body = {"fact_id": told.json()["factId"], "reason": "r", "graph_id": "g"}
+    response = await http.post("/remember", json={"content": "x"}, headers=OPERATOR)
+    body = {"fact_id": response.json()["factId"], "reason": "r", "graph_id": "g"}
     assert (await http.post("/correct", json=body, headers=OPERATOR)).json() == {"status": "ok"}
 
 

@@ -18,7 +18,7 @@ async def used(connect: Connect, *kinds: str) -> list[str]:
     """Have `lead` say that it used a fact of its team and one of its own."""
     keeper = connect("keeper")
     ids = [
-        (await keeper.remember(FactIn(content="x", scope=each))).fact_id for each in (TEAM, LEAD)
+        (await keeper.remember(FactIn(content="x", scope=item))).fact_id for item in (TEAM, LEAD)
     ]
     uses = [{"fact": fact_id, "kind": kind, "count": 2} for kind in kinds for fact_id in ids]
     body = UsageIn(uses=tuple(map(FactUse.model_validate, uses)))
@@ -28,23 +28,23 @@ async def used(connect: Connect, *kinds: str) -> list[str]:
 
 def audited(store: Store, scope: str) -> list[AuditEntry]:
     entries = store.audit((ScopeRange(scope, subtree=True),), None, limit=50).entries
-    return [each for each in entries if each.action.startswith("usage.")]
+    return [entry for entry in entries if entry.action.startswith("usage.")]
 
 
 async def test_each_kind_of_use_is_an_act_of_who_said_it(connect: Connect, store: Store) -> None:
     ids = await used(connect, "consulted", "applied", "prevented")
-    found = audited(store, "realm:demo")
-    assert {each.action for each in found} == {
+    entries = audited(store, "realm:demo")
+    assert {entry.action for entry in entries} == {
         "usage.consulted", "usage.applied", "usage.prevented",
     }  # fmt: skip
-    for each in found:
-        assert (each.actor, each.scope, each.facts) == ("demo/lead-0", LEAD, tuple(ids))
+    for entry in entries:
+        assert (entry.actor, entry.scope, entry.facts) == ("demo/lead-0", LEAD, tuple(ids))
 
 
 async def test_audit_of_one_scope_names_no_fact_of_another(connect: Connect, store: Store) -> None:
-    _, own = await used(connect, "applied")
+    _, own_usage = await used(connect, "applied")
     (entry,) = audited(store, LEAD)
-    assert entry.facts == (own,)
+    assert entry.facts == (own_usage,)
     assert audited(store, "realm:other") == []
 
 
@@ -54,8 +54,8 @@ async def test_stream_tells_of_uses_to_who_sees_the_observer_and_the_facts(
     ids = await used(connect, "applied")
 
     def told(view: View) -> list[tuple[str, ...]]:
-        found = store.changes(0, view, limit=100).changes
-        return [change.facts for change in found if change.type == "usage.applied"]
+        change_records = store.changes(0, view, limit=100).changes
+        return [change.facts for change in change_records if change.type == "usage.applied"]
 
     assert told(CALLERS["keeper"].view) == told(CALLERS["lead"].view) == [tuple(ids)]
     assert told(CALLERS["peer"].view) == told(CALLERS["stranger"].view) == []
@@ -67,11 +67,11 @@ def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
         (stored,) = store.remember([new_fact()], actor=AGENT)
         use = FactUsage(stored.fact_id, "applied", 2)
         store.count_usage([use], observer=LEAD, actor=AGENT.name)
-        before = audited(store, "realm:demo")
+        initial_entries = audited(store, "realm:demo")
     assert offline.rebuild(path).changed == ()
     assert offline.verify(path).problems == ()
     with contextlib.closing(SqliteStore(path)) as store:
-        assert audited(store, "realm:demo") == before != []
-        found = store.impact(stored.fact_id, AuditReader(ALL, "ada"), limit=1)
-        assert found is not None
-        assert found.usage["applied"].count == 2
+        assert audited(store, "realm:demo") == initial_entries != []
+        impact = store.impact(stored.fact_id, AuditReader(ALL, "ada"), limit=1)
+        assert impact is not None
+        assert impact.usage["applied"].count == 2

@@ -12,36 +12,44 @@ from tests.knowledge_builders import OTHER, TEAM, run_in
 
 async def test_recall_says_what_became_of_facts_that_are_asked_about(connect: Connect) -> None:
     ada = connect("ada")
-    near = await ada.remember(FactIn(content="the gate is painted", scope=TEAM))
+    near_result = await ada.remember(FactIn(content="the gate is painted", scope=TEAM))
     long = await ada.remember(FactIn(content="a gate " + "of iron " * 40, scope=TEAM))
-    other = await ada.remember(FactIn(content="it rains", scope=TEAM))
+    other_result = await ada.remember(FactIn(content="it rains", scope=TEAM))
     hidden = await connect("operator").remember(FactIn(content="a gate is open", scope=OTHER))
-    asked = (near.fact_id, long.fact_id, other.fact_id, hidden.fact_id, "no-such-fact")
-    question = RecallIn(query="who painted the gate", max_tokens=50, why_not=asked)
+    requests = (
+        near_result.fact_id,
+        long.fact_id,
+        other_result.fact_id,
+        hidden.fact_id,
+        "no-such-fact",
+    )
+    question = RecallIn(query="who painted the gate", max_tokens=50, why_not=requests)
     answer = await connect("lead").recall(question)
-    assert [(each.fact, each.stage) for each in answer.why_not] == [
-        (near.fact_id, "returned"),
+    assert [
+        (fact_explanation.fact, fact_explanation.stage) for fact_explanation in answer.why_not
+    ] == [
+        (near_result.fact_id, "returned"),
         (long.fact_id, "budget"),
-        (other.fact_id, "no-match"),
+        (other_result.fact_id, "no-match"),
         (hidden.fact_id, "invisible"),
         ("no-such-fact", "invisible"),
     ]
-    words = [each.why for each in answer.why_not]
-    assert words[0] == "it is at position 1"
-    assert words[1] == "it does not fit into 50 tokens"
-    assert words[2] == "it shares no word with the question"
-    assert words[3] == words[4] == "it does not exist, or is in no searched scope"
+    texts = [fact_explanation.why for fact_explanation in answer.why_not]
+    assert texts[0] == "it is at position 1"
+    assert texts[1] == "it does not fit into 50 tokens"
+    assert texts[2] == "it shares no word with the question"
+    assert texts[3] == texts[4] == "it does not exist, or is in no searched scope"
 
 
 async def test_words_of_the_question_are_weighed_when_asked_for(connect: Connect) -> None:
     await connect("ada").remember(FactIn(content="the gate is painted", scope=TEAM))
     lead = connect("lead")
     plain = await lead.recall(RecallIn(query="painted gate"))
-    told = await lead.recall(RecallIn(query="painted gate", explain=True))
+    recalled = await lead.recall(RecallIn(query="painted gate", explain=True))
     assert not [name for name in plain.facts[0].parts if name.startswith("=")]
-    words = {name: v for name, v in told.facts[0].parts.items() if name.startswith("=")}
-    assert set(words) == {"=paint", "=gate"}
-    assert sum(words.values()) == pytest.approx(told.facts[0].parts["bm25"], abs=1e-5)
+    texts = {name: v for name, v in recalled.facts[0].parts.items() if name.startswith("=")}
+    assert set(texts) == {"=paint", "=gate"}
+    assert sum(texts.values()) == pytest.approx(recalled.facts[0].parts["bm25"], abs=1e-5)
 
 
 async def test_receipt_tells_later_why_a_fact_was_not_recalled(
@@ -49,18 +57,18 @@ async def test_receipt_tells_later_why_a_fact_was_not_recalled(
 ) -> None:
     ada, lead = connect("ada"), connect("lead")
     await connect("operator").put_run("r", run_in())
-    near = await ada.remember(FactIn(content="the gate is painted", scope=TEAM))
-    other = await ada.remember(FactIn(content="it rains", scope=TEAM))
+    near_result = await ada.remember(FactIn(content="the gate is painted", scope=TEAM))
+    other_result = await ada.remember(FactIn(content="it rains", scope=TEAM))
     answer = await lead.recall(RecallIn(query="who painted the gate", run="r", limit=1))
     headers = {"Authorization": "Bearer lead"}
-    for fact, stage in ((near.fact_id, "returned"), (other.fact_id, "no-match")):
+    for fact, stage in ((near_result.fact_id, "returned"), (other_result.fact_id, "no-match")):
         path = f"/v1/receipts/{answer.receipt}:explain"
-        got = await http.get(path, params={"fact": fact}, headers=headers)
-        assert got.status_code == 200, got.text
-        assert FactExplanation.model_validate(got.json()).stage == stage
+        response = await http.get(path, params={"fact": fact}, headers=headers)
+        assert response.status_code == 200, response.text
+        assert FactExplanation.model_validate(response.json()).stage == stage
     headers = {"Authorization": "Bearer stranger"}
-    got = await http.get(path, params={"fact": near.fact_id}, headers=headers)
-    assert got.status_code in (401, 403, 404)
+    response = await http.get(path, params={"fact": near_result.fact_id}, headers=headers)
+    assert response.status_code in (401, 403, 404)
 
 
 async def test_names_are_taken_where_ids_are(connect: Connect, http: httpx.AsyncClient) -> None:
@@ -76,7 +84,9 @@ async def test_names_are_taken_where_ids_are(connect: Connect, http: httpx.Async
     answer = await connect("lead").recall(
         RecallIn(query="who painted the gate", run="r", limit=1, why_not=names)
     )
-    assert [(each.fact, each.stage) for each in answer.why_not] == [
+    assert [
+        (fact_explanation.fact, fact_explanation.stage) for fact_explanation in answer.why_not
+    ] == [
         (painted.fact_id, "returned"),
         (rain.fact_id, "no-match"),
         ("alias:ko:KO-3", "invisible"),
@@ -84,14 +94,14 @@ async def test_names_are_taken_where_ids_are(connect: Connect, http: httpx.Async
     path = f"/v1/receipts/{answer.receipt}:explain"
     for name, stage in zip(names, ("returned", "no-match", "invisible"), strict=True):
         headers = {"Authorization": "Bearer lead"}
-        got = await http.get(path, params={"fact": name}, headers=headers)
-        assert FactExplanation.model_validate(got.json()).stage == stage
+        response = await http.get(path, params={"fact": name}, headers=headers)
+        assert FactExplanation.model_validate(response.json()).stage == stage
 
 
 async def test_name_of_a_fact_out_of_sight_names_nothing(connect: Connect) -> None:
-    named = (AliasIn(namespace="ko", value="KO-1"),)
-    hidden = FactIn(content="a gate is open", scope=OTHER, aliases=named)
+    alias = (AliasIn(namespace="ko", value="KO-1"),)
+    hidden = FactIn(content="a gate is open", scope=OTHER, aliases=alias)
     await connect("operator").remember(hidden)
     question = RecallIn(query="gate", why_not=("alias:ko:KO-1",))
-    (told,) = (await connect("lead").recall(question)).why_not
-    assert (told.fact, told.stage) == ("alias:ko:KO-1", "invisible")
+    (fact_explanation,) = (await connect("lead").recall(question)).why_not
+    assert (fact_explanation.fact, fact_explanation.stage) == ("alias:ko:KO-1", "invisible")

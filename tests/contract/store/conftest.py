@@ -34,10 +34,10 @@ def time() -> Time:
 
 @pytest.fixture(params=["fake", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Store]:
-    made: Store = (
+    memory_store: Store = (
         MemoryStore(time)
         if request.param == "fake"
         else SqliteStore(tmp_path / "knowledge.db", time)
     )
-    yield made
-    made.close()
+    yield memory_store
+    memory_store.close()

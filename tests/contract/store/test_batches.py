@@ -20,7 +20,8 @@ from knowledge_client.models import Ref, Source
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json
 from knowledge_service.search.text import term_ids
-from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
+from knowledge_service.store.sqlite import projection_rebuild
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.uuid7 import Uuid7Generator
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
@@ -93,10 +94,10 @@ def test_rebuild_makes_what_was_written_together_again_to_the_byte(
 
 def assert_rebuilt(path: Path) -> None:
     db = apsw.Connection(str(path))
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     assert offline.verify(path).problems == ()
     assert offline.rebuild(path).changed == ()
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
@@ -107,9 +108,9 @@ def test_tables_and_index_are_those_of_facts_told_one_by_one(
 ) -> None:
     apart = {(new.scope, new.content_hash): new for new in facts if new.key_hash is None}
     facts = list(apart.values())
-    left = contents(tmp_path_factory.mktemp("together"), [facts] if facts else [])
+    remaining_contents = contents(tmp_path_factory.mktemp("together"), [facts] if facts else [])
     right = contents(tmp_path_factory.mktemp("apart"), [[new] for new in facts])
-    assert left == right
+    assert remaining_contents == right
 
 
 def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
         " JOIN scope s ON s.scope_no = t.scope_no ORDER BY 1, 2, 3"
     ).fetchall()
     counts = db.execute("SELECT path, live_facts FROM scope ORDER BY path").fetchall()
-    said = [
+    output = [
         {name: value for name, value in json.loads(line).items() if name not in ("no", "fact")}
         for salt, data in db.execute(
             "SELECT p.salt, p.bytes FROM payload p JOIN event e USING(seq)"
@@ -151,7 +152,7 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
     db.close()
     key = lambda each: json.dumps(each, sort_keys=True)  # noqa: E731 - one place sorts by it
     return {
-        "facts": rows, "tags": tags, "counts": counts, "said": sorted(said, key=key),
+        "facts": rows, "tags": tags, "counts": counts, "said": sorted(output, key=key),
         "documents": documents,
     }  # fmt: skip
 
@@ -160,9 +161,9 @@ def contents(folder: Path, calls: list[list[NewFact]]) -> dict[str, Any]:
 def test_ids_made_together_go_on_from_those_before(count: int) -> None:
     ids = Uuid7Generator()
     first = ids.generate(NOW)
-    found = [first, *ids.generate_batch(NOW, count), ids.generate(NOW)]
-    assert found == sorted(set(found))
-    assert len(found) == count + 2
+    results = [first, *ids.generate_batch(NOW, count), ids.generate(NOW)]
+    assert results == sorted(set(results))
+    assert len(results) == count + 2
 
 
 def test_ids_made_together_count_on_over_their_last_group(
@@ -178,5 +179,5 @@ def test_ids_made_together_count_on_over_their_last_group(
 
 def test_event_of_one_part_is_hashed_as_it_always_was() -> None:
     for lines in ([b'{"a":1}'], [b'{"a":1}', b'{"b":2}']):
-        sealed, found = event_payloads.encode_lines(lines)
-        assert found == sealed.hash
+        sealed, result = event_payloads.encode_lines(lines)
+        assert result == sealed.hash

@@ -24,13 +24,13 @@ BOUND = 3
 
 @pytest.fixture(params=["fake", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
+    memory_store: Store = (
         MemoryStore(undeclared_facts=BOUND)
         if request.param == "fake"
         else SqliteStore(tmp_path / "knowledge.db", undeclared_facts=BOUND)
     )
-    yield made
-    made.close()
+    yield memory_store
+    memory_store.close()
 
 
 def facts(count: int, first: int = 0, scope: str = TEAM) -> list[NewFact]:
@@ -38,8 +38,8 @@ def facts(count: int, first: int = 0, scope: str = TEAM) -> list[NewFact]:
 
 
 def live(store: Store, scope: str = TEAM) -> int:
-    found = store.list_facts(Listing(View(LEAD), 100, scopes=(scope,), lifecycle="live"))
-    return len(found)
+    matching_facts = store.list_facts(Listing(View(LEAD), 100, scopes=(scope,), lifecycle="live"))
+    return len(matching_facts)
 
 
 def refuse(store: Store, new: list[NewFact]) -> QuotaExceeded:
@@ -118,10 +118,10 @@ def test_extraction_leaves_out_what_does_not_fit_and_says_why(store: Store) -> N
     store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
     store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
     store.remember(facts(BOUND), actor=AGENT)
-    done = store.finish_extraction(run_key("r"), facts(2, BOUND - 1), None, actor=job.ACTOR)
-    assert (len(done.facts), done.state) == (1, "done")
-    assert done.reason is not None
-    assert done.reason.startswith(f"1 left out: scope {TEAM} holds 3 live facts")
+    extraction = store.finish_extraction(run_key("r"), facts(2, BOUND - 1), None, actor=job.ACTOR)
+    assert (len(extraction.facts), extraction.state) == (1, "done")
+    assert extraction.reason is not None
+    assert extraction.reason.startswith(f"1 left out: scope {TEAM} holds 3 live facts")
 
 
 def test_calls_that_share_a_commit_share_the_bound(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import ActionContext
 from knowledge_service.search.postings import hash_index
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import migrate, offline
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.projections import hash_index_table
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import PERSON, new_fact
 
 ROWS = "SELECT key, data FROM equal ORDER BY key"
@@ -40,15 +41,15 @@ def path(tmp_path: Path) -> Path:
 
 
 def status(store: SqliteStore, content: str) -> str:
-    (found,) = store.remember([new_fact(content)], actor=PERSON)
-    return found.status
+    (remembered,) = store.remember([new_fact(content)], actor=PERSON)
+    return remembered.status
 
 
 def rows(path: Path) -> list[Any]:
     db = apsw.Connection(str(path))
-    found: list[Any] = db.execute(ROWS).fetchall()
+    result: list[Any] = db.execute(ROWS).fetchall()
     db.close()
-    return found
+    return result
 
 
 def test_equal_is_found_by_who_opens_the_file_again(path: Path) -> None:
@@ -83,16 +84,22 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
     (old,) = store.remember([new_fact("rain")], actor=PERSON)
     store.retract(old.fact_id, ActionContext(PERSON, "it is dry"))
     calls = [["sun", "rain"], ["sun"], ["sun", "wind"], ["wind", "rain"], ["wind"]]
-    told = await asyncio.gather(
+    report = await asyncio.gather(
         *(store.remembered([new_fact(c) for c in call], actor=PERSON) for call in calls),
         return_exceptions=True,
     )
-    found = [
-        [each.status for each in answer] if isinstance(answer, tuple) else type(answer)
-        for answer in told
+    matching_status = [
+        [item.status for item in answer] if isinstance(answer, tuple) else type(answer)
+        for answer in report
     ]
     refused = PreviouslyRetracted
-    assert found == [refused, ["created"], ["confirmed", "created"], refused, ["confirmed"]]
+    assert matching_status == [
+        refused,
+        ["created"],
+        ["confirmed", "created"],
+        refused,
+        ["confirmed"],
+    ]
     store.close()
     assert offline.rebuild(path).changed == ()
 
@@ -101,13 +108,13 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     store = SqliteStore(path)
     assert status(store, "rain") == "created"
     with monkeypatch.context() as full:
-        full.setattr(store._writer, "_end", _full)
+        full.setattr(store._writer._commits, "_end_transaction", _full)
         with pytest.raises(StoreUnavailable):
             status(store, "sun")
     assert [status(store, content) for content in ("sun", "sun", "rain")] == [
         "created", "confirmed", "confirmed",
     ]  # fmt: skip
-    assert sum(map(len, store._writer._hash_index._known.values())) == 2
+    assert sum(map(len, store._writer._commits._hash_index._known.values())) == 2
     store.close()
     assert offline.rebuild(path).changed == ()
 
@@ -118,10 +125,10 @@ def _full() -> None:
 
 def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
     store = SqliteStore(path)
-    told = store.remember([new_fact(f"number {n}") for n in range(150)], actor=PERSON)
+    remembered = store.remember([new_fact(f"number {n}") for n in range(150)], actor=PERSON)
     begin = new_fact("number 70").content_hash[:8]
     assert begin in b"".join(data for _, data in rows(path))
-    store.erase(told[70].fact_id, ActionContext(PERSON, "asked for"))
+    store.erase(remembered[70].fact_id, ActionContext(PERSON, "asked for"))
     assert begin not in b"".join(data for _, data in rows(path))
     assert [status(store, f"number {n}") for n in (69, 70, 71, 149)] == [
         "confirmed", "created", "confirmed", "confirmed",
@@ -132,11 +139,11 @@ def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
 
 def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
     store = SqliteStore(path)
-    told: tuple[Remembered, ...] = ()
+    report: tuple[Remembered, ...] = ()
     for scope in ("realm:a", "realm:b"):
-        told = store.remember([new_fact(f"{n}", scope) for n in range(100)], actor=PERSON)
+        report = store.remember([new_fact(f"{n}", scope) for n in range(100)], actor=PERSON)
     store.close()
-    made = rows(path)
+    created_rows = rows(path)
     db = apsw.Connection(str(path))
     db.execute("DROP TABLE equal; CREATE INDEX fact_equal ON fact(scope_no, content_hash)")
     with db:
@@ -144,9 +151,9 @@ def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
         hash_index_table.fill(db)
     db.close()
     store = SqliteStore(path)
-    assert rows(path) == made
-    (again,) = store.remember([new_fact("99", "realm:b")], actor=PERSON)
-    assert again.fact_id == told[99].fact_id
+    assert rows(path) == created_rows
+    (repeated_result,) = store.remember([new_fact("99", "realm:b")], actor=PERSON)
+    assert repeated_result.fact_id == report[99].fact_id
     store.close()
 
 
@@ -176,27 +183,27 @@ class Played:
         self.committed: list[Tombstone] = []
         db.execute("BEGIN")
 
-    def tell(self, scope_no: int, given: list[int]) -> None:
-        numbers = range(self.last + 1, self.last + len(given) + 1)
-        hashes = [hash_of(each) for each in given]
-        self.last += len(given)
+    def tell(self, scope_no: int, values: list[int]) -> None:
+        numbers = range(self.last + 1, self.last + len(values) + 1)
+        hashes = [hash_of(item) for item in values]
+        self.last += len(values)
         self.db.executemany(
             FACT, [(no, scope_no, h) for no, h in zip(numbers, hashes, strict=True)]
         )
         self.equals.add(scope_no, hashes, numbers)
 
-    def refused(self, scope_no: int, given: list[int]) -> None:
+    def refused(self, scope_no: int, value: list[int]) -> None:
         mark = self.equals.savepoint()
         self.db.execute("SAVEPOINT job")
-        self.tell(scope_no, given)
+        self.tell(scope_no, value)
         self.db.execute("ROLLBACK TO job; RELEASE job")
         self.equals.rollback(mark)
 
     def erase(self, scope_no: int, number: int) -> None:
-        asked = (number, scope_no)
+        request = (number, scope_no)
         deleted = "DELETE FROM fact WHERE fact_no = ? AND scope_no = ? RETURNING content_hash"
-        found: Any = self.db.execute(deleted, asked).fetchall()
-        for (content_hash,) in found:
+        result: Any = self.db.execute(deleted, request).fetchall()
+        for (content_hash,) in result:
             self.equals.erase(scope_no, number, content_hash)
             # No number is given twice here, so that entries are in their order.
             self.tombstones.append(Tombstone(scope_no, number, number))
@@ -210,7 +217,9 @@ class Played:
             return  # only facts that are newer than those of the other scope are moved
         self.db.execute("UPDATE fact SET scope_no = ? WHERE scope_no = ?", (to, scope_no))
         self.equals.move(scope_no, to, moving)
-        self.tombstones = [each for each in self.tombstones if each.scope_no != scope_no]
+        self.tombstones = [
+            tombstone for tombstone in self.tombstones if tombstone.scope_no != scope_no
+        ]
 
     def commit(self) -> None:
         self.equals.write()
@@ -227,20 +236,20 @@ class Played:
         self.db.execute("BEGIN")
 
     def check(self) -> None:
-        every = [hash_of(each) for each in range(41)]
+        interval = [hash_of(number) for number in range(41)]
         for scope_no in (1, 2, 3):
             found: Any = self.db.execute(
                 "SELECT DISTINCT content_hash FROM fact WHERE scope_no = ?", (scope_no,)
             ).fetchall()
-            assert self.equals.find_existing(scope_no, every) == {each for (each,) in found}
-        kept = self.equals._known.items()
+            assert self.equals.find_existing(scope_no, interval) == {number for (number,) in found}
+        stored_record = self.equals._known.items()
         assert self.equals._size == sum(
-            len(known) + hash_index_table._SCOPE_OVERHEAD for _, known in kept
+            len(known_value) + hash_index_table._SCOPE_OVERHEAD for _, known_value in stored_record
         )
-        for scope_no, known in kept:
+        for scope_no, known_value in stored_record:
             counted: Any = self.db.execute(COUNT, (scope_no,)).fetchall()
             added, _ = self.equals._added.get(scope_no, ([], []))
-            assert len(known) == counted[0][0] + len(added)
+            assert len(known_value) == counted[0][0] + len(added)
 
 
 def hash_of(number: int) -> bytes:
@@ -251,15 +260,15 @@ def hash_of(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
-    found = connection.open_writer(tmp_path_factory.mktemp("equals") / "knowledge.db")
-    migrate.migrate(found, clock.now)
+    open_writer = connection.open_writer(tmp_path_factory.mktemp("equals") / "knowledge.db")
+    migrate.migrate(open_writer, clock.now)
     for number in (1, 2, 3):
-        found.execute(
+        open_writer.execute(
             "INSERT INTO scope(scope_no, path, realm_no, created_at) VALUES(?1, ?1, ?1, 0)",
             (number,),
         )
-    yield found
-    found.close()
+    yield open_writer
+    open_writer.close()
 
 
 @settings(max_examples=150, deadline=None)
@@ -273,31 +282,33 @@ def test_whatever_is_told_taken_back_erased_and_moved_the_equals_are_those_of_th
         getattr(played, name)(*values)
         played.check()
     played.commit()
-    written = db.execute(ROWS).fetchall()
+    write = db.execute(ROWS).fetchall()
     hash_index_table.refill(db, sorted(played.tombstones, key=lambda each: each.number))
-    assert db.execute(ROWS).fetchall() == written
+    assert db.execute(ROWS).fetchall() == write
     db.execute("COMMIT")
 
 
 def test_many_entries_are_found_before_and_after_they_are_put_to_the_rest() -> None:
     begins = hash_index.hash_prefixes([hashlib.sha256(b"%d" % n).digest() for n in range(9_000)])
-    known = hash_index.PrefixSet(hash_index.unpack(hash_index.pack(begins[:3_000], range(3_000))))
+    known_prefix_set = hash_index.PrefixSet(
+        hash_index.unpack(hash_index.pack(begins[:3_000], range(3_000)))
+    )
     for first in range(3_000, 9_000, 200):
-        known.add(begins[first : first + 200], range(first, first + 200))
-        known.merge()
-    assert len(known) == 9_000
-    assert known.intersection([*begins, 5]) == set(begins)
-    assert [known.numbers(begin) for begin in begins] == [[n] for n in range(9_000)]
+        known_prefix_set.add(begins[first : first + 200], range(first, first + 200))
+        known_prefix_set.merge()
+    assert len(known_prefix_set) == 9_000
+    assert known_prefix_set.intersection([*begins, 5]) == set(begins)
+    assert [known_prefix_set.numbers(begin) for begin in begins] == [[n] for n in range(9_000)]
 
 
 def test_numbers_of_what_came_last_are_found_without_going_through_all_that_came_last() -> None:
     begins = [n << 40 for n in range(1_060_000)]
-    known = hash_index.PrefixSet(
+    known_prefix_set = hash_index.PrefixSet(
         hash_index.unpack(hash_index.pack(begins[:1_000_000], range(1_000_000)))
     )
-    known.add(begins[1_000_000:], range(1_000_000, 1_060_000))
-    began = time.process_time()
-    assert [known.numbers(n << 40) for n in range(1_059_000, 1_060_000)] == [
+    known_prefix_set.add(begins[1_000_000:], range(1_000_000, 1_060_000))
+    started_at = time.process_time()
+    assert [known_prefix_set.numbers(n << 40) for n in range(1_059_000, 1_060_000)] == [
         [n] for n in range(1_059_000, 1_060_000)
     ]
-    assert time.process_time() - began < 0.5  # a hundredth; all that came last takes 1.5 s
+    assert time.process_time() - started_at < 0.5  # a hundredth; all that came last takes 1.5 s

@@ -13,11 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_client.models import AliasIn, ApproveIn, Fact
+from knowledge_service.domain.aliases import Name
 from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, IdempotencyKey, Listing
+from knowledge_service.ports.operations import StoreFact
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.maintenance import exports, offline, projection_rebuild
+from knowledge_service.store.sqlite.maintenance import exports, offline
 from knowledge_service.store.sqlite.repositories import scope_erasure, usage_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
@@ -39,7 +42,7 @@ STEPS = st.lists(
     min_size=1,
     max_size=9,
 )
-EVERY = settings(
+SETTINGS = settings(
     max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 
@@ -55,61 +58,61 @@ class Telling:
         self.store = store
         self.words: list[str] = []
 
-    def word(self, which: int) -> str:
+    def word(self, selector: int) -> str:
         """Return a new word, or one that was given before: two facts may say the same."""
-        if which < len(self.words) and which % 2:
-            return self.words[which]
+        if selector < len(self.words) and selector % 2:
+            return self.words[selector]
         self.words.append(f"zwq{len(self.words)}vex")
         return self.words[-1]
 
-    def take(self, verb: str, which: int, other: int) -> None:
+    def take(self, verb: str, which: int, second: int) -> None:
         try:
-            self._take(verb, which, other)
+            self._take(verb, which, second)
         except (Conflict, PreviouslyRetracted):
             return
 
-    def _take(self, verb: str, which: int, other: int) -> None:
-        every = facts(self.store)
-        if verb in {"tell", "tell keyed", "name"} or not every:
-            self._tell(verb, which, other)
+    def _take(self, verb: str, which: int, second_index: int) -> None:
+        intervals = facts(self.store)
+        if verb in {"tell", "tell keyed", "name"} or not intervals:
+            self._tell(verb, which, second_index)
             return
-        fact_id = every[which % len(every)].id
+        fact_id = intervals[which % len(intervals)].id
         if verb == "correct":
-            self.store.correct(fact_id, "old", f"it is {self.word(other)}", actor=PERSON)
+            self.store.correct(fact_id, "old", f"it is {self.word(second_index)}", actor=PERSON)
         elif verb == "approve with edits":
-            given: dict[str, Any] = {"content": f"rather {self.word(other)}"}
-            given |= {"title": f"on {self.word(9)}"} if other else {}
-            given |= {"tags": (self.word(9),)} if other == 2 else {}
-            self.store.approve(fact_id, WHY, ApproveIn(reason="r", **given))
+            fact: dict[str, Any] = {"content": f"rather {self.word(second_index)}"}
+            fact |= {"title": f"on {self.word(9)}"} if second_index else {}
+            fact |= {"tags": (self.word(9),)} if second_index == 2 else {}
+            self.store.approve(fact_id, WHY, ApproveIn(reason="r", **fact))
         elif verb == "approve":
             self.store.approve(fact_id, WHY, ApproveIn(reason="r"))
         else:
             getattr(self.store, verb)(fact_id, WHY)
 
     def _tell(self, verb: str, which: int, other: int) -> None:
-        given: dict[str, Any] = {}
+        value: dict[str, Any] = {}
         if verb == "tell keyed":
-            given = {"subject": f"build {other}", "predicate": "needs"}
+            value = {"subject": f"build {other}", "predicate": "needs"}
         if verb == "name":
-            given = {"aliases": (AliasIn(namespace="name", value=self.word(which)),)}
+            value = {"aliases": (AliasIn(namespace="name", value=self.word(which)),)}
         scope = (TEAM, LEAD, "realm:demo")[other]
-        fact = new_fact(f"it is {self.word(which)}", scope=scope, **given)
+        fact = new_fact(f"it is {self.word(which)}", scope=scope, **value)
         self.store.remember([fact], actor=AGENT if which % 3 else PERSON)
 
     def gone(self) -> set[str]:
         """Return the words that no fact has any more, as it is now or was before."""
-        left = set()
+        remaining_count = set()
         for fact in facts(self.store):
             history = self.store.history(fact.id, ALL)
             assert history is not None
-            left.add(" ".join(each.model_dump_json() for each in history.versions))
+            remaining_count.add(" ".join(version.model_dump_json() for version in history.versions))
             with self.store._readers.snapshot() as reading:
-                found: Any = reading.execute("SELECT value FROM alias").fetchall()
-                left |= {value for (value,) in found}
-        return {word for word in self.words if not any(word in text for text in left)}
+                result: Any = reading.execute("SELECT value FROM alias").fetchall()
+                remaining_count |= {value for (value,) in result}
+        return {term for term in self.words if not any(term in text for text in remaining_count)}
 
 
-@EVERY
+@SETTINGS
 @given(steps=STEPS)
 def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
     tmp_path_factory: Any, steps: list[tuple[str, int, int, int | None]]
@@ -117,37 +120,37 @@ def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
     time, path = Time(), tmp_path_factory.mktemp("erasing") / "knowledge.db"
     store = SqliteStore(path, time)
     telling = Telling(store)
-    for verb, which, other, erased in steps:
-        telling.take(verb, which, other)
+    for verb, selector, second, erased in steps:
+        telling.take(verb, selector, second)
         time.pass_(minutes=1)
-        every = facts(store)
-        if erased is not None and every:
-            store.erase(every[erased % len(every)].id, WHY)
+        intervals = facts(store)
+        if erased is not None and intervals:
+            store.erase(intervals[erased % len(intervals)].id, WHY)
             data, exported = bytes_of(path), export_of(path)
-            for word in telling.gone():
-                assert word.encode() not in data
-                assert word.encode() not in exported
+            for term in telling.gone():
+                assert term.encode() not in data
+                assert term.encode() not in exported
     store.close()
     db = connection.open_writer(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     db.close()
     assert offline.rebuild(path).changed == ()
     assert offline.verify(path).problems == ()
     db = connection.open_writer(path)
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
 def bytes_of(path: Path) -> bytes:
     """Read the raw bytes of the file and its write-ahead log."""
     files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
-    return b"".join(each.read_bytes() for each in files if each.exists())
+    return b"".join(file.read_bytes() for file in files if file.exists())
 
 
 def export_of(path: Path) -> bytes:
-    out = io.BytesIO()
-    exports.export(path, out)
-    return out.getvalue()
+    stream = io.BytesIO()
+    exports.export(path, stream)
+    return stream.getvalue()
 
 
 def test_edited_words_of_an_approval_go_with_the_fact_that_has_them(tmp_path: Path) -> None:
@@ -162,7 +165,7 @@ def test_edited_words_of_an_approval_go_with_the_fact_that_has_them(tmp_path: Pa
     assert b"xylophone" not in bytes_of(path)
     history = store.history(old.fact_id, ALL)
     assert history is not None
-    (review,) = [each for each in history.entries if each.type == "fact.reviewed"]
+    (review,) = [entry for entry in history.entries if entry.type == "fact.reviewed"]
     assert (review.actor, review.reason) == (PERSON.name, "because")
     store.close()
 
@@ -170,11 +173,63 @@ def test_edited_words_of_an_approval_go_with_the_fact_that_has_them(tmp_path: Pa
 def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
-    named = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
-    (old,) = store.remember([named], actor=PERSON)
+    fact = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (old,) = store.remember([fact], actor=PERSON)
     successor = store.correct(old.fact_id, "old", "it pours", actor=PERSON).replacement_id
     assert successor
     store.erase(successor, WHY)
+    assert b"xylophone" not in export_of(path)
+    store.close()
+    assert offline.rebuild(path).changed == ()
+
+
+def test_name_that_was_taken_from_a_retracted_fact_goes_with_its_last_holder(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    name = (AliasIn(namespace="name", value="xylophone"),)
+    for content in ("it rains", "it pours", "it drips"):
+        (last,) = store.remember([new_fact(content, aliases=name)], actor=PERSON)
+        store.retract(last.fact_id, WHY)
+    store.erase(last.fact_id, WHY)
+    assert b"xylophone" not in export_of(path)
+    store.close()
+    assert offline.rebuild(path).changed == ()
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_name_goes_with_its_last_holder_although_one_between_was_erased(
+    tmp_path: Path, is_rebuilt: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    fact = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (first,) = store.remember([fact], actor=PERSON)
+    second = store.correct(first.fact_id, "old", "it pours", actor=PERSON).replacement_id or ""
+    third = store.correct(second, "old", "it drips", actor=PERSON).replacement_id or ""
+    store.erase(second, WHY)
+    if is_rebuilt:
+        store.close()
+        assert offline.rebuild(path).changed == ()
+        store = SqliteStore(path)
+    assert store.named(Name("name", "xylophone"), ALL) == ((TEAM, third),)
+    store.erase(third, WHY)
+    assert b"xylophone" not in export_of(path)
+    assert store.fact(first.fact_id, ALL) is not None
+    store.close()
+    assert offline.rebuild(path).changed == ()
+
+
+def test_name_that_nobody_holds_any_more_goes_with_the_fact_that_had_it_last(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    fact = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (made,) = store.perform([StoreFact(fact)], WHY)
+    store.undo(made.fact_id, WHY)
+    store.erase(made.fact_id, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
     assert offline.rebuild(path).changed == ()
@@ -187,19 +242,22 @@ def test_name_goes_from_the_answers_that_are_kept_for_a_repeat(
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
     name = (AliasIn(namespace="name", value="xylophone"),)
-    once, elsewhere = IdempotencyKey("ada", "key", "body"), IdempotencyKey("eve", "key", "body")
-    named = [new_fact("it rains", aliases=name), new_fact("snow")]
-    first = store.remember(named, actor=PERSON, idempotency_key=once)
-    other = [new_fact("hail", scope="realm:other", aliases=name)]
-    (stays,) = store.remember(other, actor=PERSON, idempotency_key=elsewhere)
+    first_key, elsewhere = (
+        IdempotencyKey("ada", "key", "body"),
+        IdempotencyKey("eve", "key", "body"),
+    )
+    new_facts = [new_fact("it rains", aliases=name), new_fact("snow")]
+    first = store.remember(new_facts, actor=PERSON, idempotency_key=first_key)
+    other_new_facts = [new_fact("hail", scope="realm:other", aliases=name)]
+    (stays,) = store.remember(other_new_facts, actor=PERSON, idempotency_key=elsewhere)
     holders = [first[0].fact_id]
-    for words in ("it pours", "it drips"):
-        holders.append(store.correct(holders[-1], "old", words, actor=PERSON).replacement_id or "")
+    for text in ("it pours", "it drips"):
+        holders.append(store.correct(holders[-1], "old", text, actor=PERSON).replacement_id or "")
     for fact_id in holders if erases_the_first else holders[2:]:
         store.erase(fact_id, WHY)
-    again = store.remember(named, actor=PERSON, idempotency_key=once)
-    assert again == (first[0].model_copy(update={"aliases": ()}), first[1])
-    assert store.remember(other, actor=PERSON, idempotency_key=elsewhere) == (stays,)
+    repeated_result = store.remember(new_facts, actor=PERSON, idempotency_key=first_key)
+    assert repeated_result == (first[0].model_copy(update={"aliases": ()}), first[1])
+    assert store.remember(other_new_facts, actor=PERSON, idempotency_key=elsewhere) == (stays,)
     store.erase(stays.fact_id, WHY)
     assert b"xylophone" not in bytes_of(path)
     store.close()
@@ -221,8 +279,8 @@ def test_data_that_looks_like_a_name_in_a_kept_answer_stays(tmp_path: Path) -> N
 def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
-    named = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
-    (old,) = store.remember([named], actor=PERSON)
+    fact = new_fact("it rains", aliases=(AliasIn(namespace="name", value="xylophone"),))
+    (old,) = store.remember([fact], actor=PERSON)
     store.correct(old.fact_id, "old", "it pours", actor=PERSON)
     store.erase(old.fact_id, WHY)
     store.close()
@@ -236,11 +294,17 @@ def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path
 def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     store = SqliteStore(path)
-    told = store.remember([new_fact(f"rain {n} word{n % 97}") for n in range(9_000)], actor=PERSON)
-    before = rows_of(path)
-    store.erase(told[5_000].fact_id, WHY)
-    after = rows_of(path)
-    changed = {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
+    remembered = store.remember(
+        [new_fact(f"rain {n} word{n % 97}") for n in range(9_000)], actor=PERSON
+    )
+    initial_rows = rows_of(path)
+    store.erase(remembered[5_000].fact_id, WHY)
+    final_rows = rows_of(path)
+    changed = {
+        item
+        for item in initial_rows.keys() | final_rows.keys()
+        if initial_rows.get(item) != final_rows.get(item)
+    }
     firsts = {key & ((1 << 28) - 1) for table, key in changed if table == "posting"}
     assert firsts == {4_096}, "only the run of documents 4,096 to 8,191 has the fact"
     assert len([key for table, key in changed if table == "posting"]) <= 1 + 5, "terms, and one"
@@ -251,18 +315,18 @@ def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_p
 
 def rows_of(path: Path) -> dict[tuple[str, int], bytes]:
     reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    found = {
+    result = {
         (table, key): data
         for table in ("posting", "equal")
         for key, data in reading.execute(f"SELECT key, data FROM {table}")  # noqa: S608 - two names
     }
     reading.close()
-    return found
+    return result
 
 
 def test_erasure_is_answered_when_reads_that_began_before_it_have_ended(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "knowledge.db")
-    (told,) = store.remember([new_fact("xylophone")], actor=PERSON)
+    (remembered,) = store.remember([new_fact("xylophone")], actor=PERSON)
     is_reading, is_over, answered = threading.Event(), threading.Event(), threading.Event()
 
     def read() -> None:
@@ -273,14 +337,14 @@ def test_erasure_is_answered_when_reads_that_began_before_it_have_ended(tmp_path
             assert not answered.is_set()
 
     def erase() -> None:
-        store.erase(told.fact_id, WHY)
+        store.erase(remembered.fact_id, WHY)
         answered.set()
 
-    threads = [threading.Thread(target=work) for work in (read, erase)]
+    threads = [threading.Thread(target=task) for task in (read, erase)]
     threads[0].start()
     assert is_reading.wait(10)
     threads[1].start()
-    while store.fact(told.fact_id, ALL) is not None:  # until the erasure is committed
+    while store.fact(remembered.fact_id, ALL) is not None:  # until the erasure is committed
         pass
     is_over.set()
     for thread in threads:
@@ -313,10 +377,10 @@ def test_uses_of_a_famous_fact_go_in_commits_of_their_own_and_those_of_others_st
 ) -> None:
     monkeypatch.setattr(usage_erasure, "_PORTION", 10)
     store = SqliteStore(tmp_path / "knowledge.db")
-    told = store.remember([new_fact("it rains"), new_fact("the sun shines")], actor=PERSON)
-    famous, other = (each.fact_id for each in told)
+    remembered = store.remember([new_fact("it rains"), new_fact("the sun shines")], actor=PERSON)
+    famous, second = (item.fact_id for item in remembered)
     for number in range(35):
-        store.record_recall(*receipt(f"r{number}", famous, other), None)
+        store.record_recall(*receipt(f"r{number}", famous, second), None)
     deleted, forget = [], usage_erasure.forget_some
 
     def noted(tx: Transaction, fact_id: str) -> int:

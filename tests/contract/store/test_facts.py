@@ -25,20 +25,23 @@ def test_fact_is_kept_as_it_was_told(store: Store, time: Time) -> None:
         valid_until=datetime(2027, 1, 1, tzinfo=UTC),
     )
     (remembered,) = store.remember([told], actor=PERSON)
-    found = store.fact(remembered.fact_id, VIEW)
-    assert found is not None
-    assert (found.content, found.kind, found.title) == (
+    stored_fact = store.fact(remembered.fact_id, VIEW)
+    assert stored_fact is not None
+    assert (stored_fact.content, stored_fact.kind, stored_fact.title) == (
         "The build needs Java 21",
         "tool-quirk",
         "Java",
     )
-    assert (found.data, found.schema_, found.tags) == (
+    assert (stored_fact.data, stored_fact.schema_, stored_fact.tags) == (
         {"versions": [21]},
         "ko/1",
         ("Build", "java"),
     )
-    assert (found.confidence, found.scope, found.lifecycle) == (0.8, TEAM, "live")
-    assert (found.recorded_at, found.valid_until) == (time.now, datetime(2027, 1, 1, tzinfo=UTC))
+    assert (stored_fact.confidence, stored_fact.scope, stored_fact.lifecycle) == (0.8, TEAM, "live")
+    assert (stored_fact.recorded_at, stored_fact.valid_until) == (
+        time.now,
+        datetime(2027, 1, 1, tzinfo=UTC),
+    )
 
 
 def test_equal_fact_confirms_the_first_and_merges_tags(store: Store) -> None:
@@ -47,9 +50,9 @@ def test_equal_fact_confirms_the_first_and_merges_tags(store: Store) -> None:
         [new_fact("the build needs\nJava 21", tags=("build", "java"), confidence=0.9)], actor=AGENT
     )
     assert (second.status, second.fact_id) == ("confirmed", first.fact_id)
-    found = store.fact(first.fact_id, VIEW)
-    assert found is not None
-    assert (found.tags, found.confidence) == (("Build", "java"), 0.9)
+    stored_fact = store.fact(first.fact_id, VIEW)
+    assert stored_fact is not None
+    assert (stored_fact.tags, stored_fact.confidence) == (("Build", "java"), 0.9)
 
 
 def test_the_same_words_in_another_scope_are_another_fact(store: Store) -> None:
@@ -59,8 +62,8 @@ def test_the_same_words_in_another_scope_are_another_fact(store: Store) -> None:
 
 
 def test_batch_with_one_refused_fact_stores_none(store: Store) -> None:
-    (gone,) = store.remember([new_fact("wrong")], actor=PERSON)
-    store.correct(gone.fact_id, "it is not so", None, actor=PERSON)
+    (retracted_fact,) = store.remember([new_fact("wrong")], actor=PERSON)
+    store.correct(retracted_fact.fact_id, "it is not so", None, actor=PERSON)
     with pytest.raises(PreviouslyRetracted, match="it is not so"):
         store.remember([new_fact("right"), new_fact("wrong")], actor=PERSON)
     assert [fact.content for fact in store.list_facts(Listing(VIEW, 10))] == ["wrong"]
@@ -69,25 +72,27 @@ def test_batch_with_one_refused_fact_stores_none(store: Store) -> None:
 def test_corrected_fact_is_closed_with_its_reason_and_cannot_be_corrected_twice(
     store: Store, time: Time
 ) -> None:
-    (told,) = store.remember([new_fact()], actor=PERSON)
+    (remembered,) = store.remember([new_fact()], actor=PERSON)
     closed_at = time.pass_(hours=1)
-    assert store.correct(told.fact_id, "Java 17 does", None, actor=PERSON).replacement_id is None
-    found = store.fact(told.fact_id, VIEW)
-    assert found is not None
-    assert (found.lifecycle, found.closed_at, found.valid_until) == (
+    assert (
+        store.correct(remembered.fact_id, "Java 17 does", None, actor=PERSON).replacement_id is None
+    )
+    stored_fact = store.fact(remembered.fact_id, VIEW)
+    assert stored_fact is not None
+    assert (stored_fact.lifecycle, stored_fact.closed_at, stored_fact.valid_until) == (
         "retracted",
         closed_at,
         closed_at,
     )
     with pytest.raises(Conflict, match="is retracted already: Java 17 does"):
-        store.correct(told.fact_id, "again", None, actor=PERSON)
+        store.correct(remembered.fact_id, "again", None, actor=PERSON)
 
 
 def test_replacement_takes_the_place_of_the_corrected_fact(store: Store) -> None:
-    (told,) = store.remember([new_fact(kind="pitfall", tags=("build",))], actor=PERSON)
-    corrected = store.correct(told.fact_id, "old", "the build needs Java 25", actor=AGENT)
+    (remembered,) = store.remember([new_fact(kind="pitfall", tags=("build",))], actor=PERSON)
+    corrected = store.correct(remembered.fact_id, "old", "the build needs Java 25", actor=AGENT)
     assert corrected.replacement_id is not None
-    old, new = store.fact(told.fact_id, VIEW), store.fact(corrected.replacement_id, VIEW)
+    old, new = store.fact(remembered.fact_id, VIEW), store.fact(corrected.replacement_id, VIEW)
     assert old is not None
     assert new is not None
     assert (old.lifecycle, new.lifecycle) == ("superseded", "live")
@@ -96,12 +101,12 @@ def test_replacement_takes_the_place_of_the_corrected_fact(store: Store) -> None
 
 
 def test_replacement_with_the_same_words_is_refused(store: Store) -> None:
-    (told,) = store.remember([new_fact()], actor=PERSON)
+    (remembered,) = store.remember([new_fact()], actor=PERSON)
     with pytest.raises(Conflict, match="says the same"):
-        store.correct(told.fact_id, "typo", "the build needs  Java 21", actor=PERSON)
-    found = store.fact(told.fact_id, VIEW)
-    assert found is not None
-    assert found.lifecycle == "live"
+        store.correct(remembered.fact_id, "typo", "the build needs  Java 21", actor=PERSON)
+    stored_fact = store.fact(remembered.fact_id, VIEW)
+    assert stored_fact is not None
+    assert stored_fact.lifecycle == "live"
 
 
 def test_unknown_fact_cannot_be_corrected(store: Store) -> None:
@@ -110,11 +115,11 @@ def test_unknown_fact_cannot_be_corrected(store: Store) -> None:
 
 
 def test_equal_to_a_superseded_fact_is_new(store: Store) -> None:
-    (told,) = store.remember([new_fact()], actor=PERSON)
-    store.correct(told.fact_id, "old", "the build needs Java 25", actor=PERSON)
-    (again,) = store.remember([new_fact()], actor=PERSON)
-    assert again.status == "created"
-    assert again.fact_id != told.fact_id
+    (remembered,) = store.remember([new_fact()], actor=PERSON)
+    store.correct(remembered.fact_id, "old", "the build needs Java 25", actor=PERSON)
+    (repeated,) = store.remember([new_fact()], actor=PERSON)
+    assert repeated.status == "created"
+    assert repeated.fact_id != remembered.fact_id
 
 
 class TestSupersession:
@@ -123,14 +128,14 @@ class TestSupersession:
     ) -> None:
         keyed = {"subject": "build", "predicate": "needs"}
         (old,) = store.remember([new_fact("Java 21", **keyed)], actor=PERSON)
-        later = time.pass_(days=1)
+        later_time = time.pass_(days=1)
         (new,) = store.remember(
             [new_fact("Java 25", subject="BUILD ", predicate="Needs")], actor=AGENT
         )
         assert new.superseded == (old.fact_id,)
-        found = store.fact(old.fact_id, VIEW)
-        assert found is not None
-        assert (found.lifecycle, found.valid_until) == ("superseded", later)
+        stored_fact = store.fact(old.fact_id, VIEW)
+        assert stored_fact is not None
+        assert (stored_fact.lifecycle, stored_fact.valid_until) == ("superseded", later_time)
 
     def test_statement_that_arrives_late_is_recorded_already_closed(
         self, store: Store, time: Time
@@ -140,19 +145,19 @@ class TestSupersession:
         past = time.now - timedelta(days=9)
         (old,) = store.remember([new_fact("Java 21", valid_from=past, **keyed)], actor=PERSON)
         assert old.superseded == ()
-        found, standing = store.fact(old.fact_id, VIEW), store.fact(new.fact_id, VIEW)
-        assert found is not None
+        read_fact, standing = store.fact(old.fact_id, VIEW), store.fact(new.fact_id, VIEW)
+        assert read_fact is not None
         assert standing is not None
-        assert (found.lifecycle, found.valid_until) == ("superseded", standing.recorded_at)
+        assert (read_fact.lifecycle, read_fact.valid_until) == ("superseded", standing.recorded_at)
         assert standing.lifecycle == "live"
 
     def test_equal_beginnings_stay_both_and_the_answer_says_so(
         self, store: Store, time: Time
     ) -> None:
         keyed = {"subject": "build", "predicate": "needs", "valid_from": time.now}
-        (one,) = store.remember([new_fact("Java 21", **keyed)], actor=PERSON)
+        (first_fact,) = store.remember([new_fact("Java 21", **keyed)], actor=PERSON)
         (two,) = store.remember([new_fact("Java 25", **keyed)], actor=PERSON)
-        assert (two.contradicts, two.superseded) == ((one.fact_id,), ())
+        assert (two.contradicts, two.superseded) == ((first_fact.fact_id,), ())
 
     def test_without_a_predicate_nothing_is_superseded(self, store: Store, time: Time) -> None:
         store.remember([new_fact("Java 21", subject="build")], actor=PERSON)
@@ -163,15 +168,15 @@ class TestSupersession:
 
 class TestListing:
     def test_lists_newest_first_in_pages(self, store: Store) -> None:
-        told = store.remember([new_fact(f"fact {n}") for n in range(5)], actor=PERSON)
-        ids = [each.fact_id for each in told][::-1]
+        remembered = store.remember([new_fact(f"fact {n}") for n in range(5)], actor=PERSON)
+        ids = [remembered_fact.fact_id for remembered_fact in remembered][::-1]
         first = store.list_facts(Listing(VIEW, 3))
         assert [fact.id for fact in first] == ids[:3]
         rest = store.list_facts(Listing(VIEW, 3, before_id=first[-1].id))
         assert [fact.id for fact in rest] == ids[3:]
 
     def test_filters_narrow(self, store: Store) -> None:
-        told = store.remember(
+        stored = store.remember(
             [
                 new_fact("a", kind="pitfall", tags=("Build",)),
                 new_fact("b", kind="pattern"),
@@ -180,11 +185,11 @@ class TestListing:
             ],
             actor=PERSON,
         )
-        store.correct(told[1].fact_id, "no", None, actor=PERSON)
+        store.correct(stored[1].fact_id, "no", None, actor=PERSON)
 
         def names(**filters: object) -> list[str]:
-            found = store.list_facts(Listing(VIEW, 10, **filters))  # type: ignore[arg-type]
-            return sorted(fact.content for fact in found)
+            listed = store.list_facts(Listing(VIEW, 10, **filters))  # type: ignore[arg-type]
+            return sorted(fact.content for fact in listed)
 
         assert names() == ["a", "b", "c"]
         assert names(kind="pitfall") == ["a"]
@@ -202,9 +207,9 @@ class TestListing:
 
 class TestRepeats:
     def test_same_key_and_body_get_the_first_answer(self, store: Store) -> None:
-        once = IdempotencyKey("ada", "key-1", "body-a")
-        first = store.remember([new_fact("a")], actor=PERSON, idempotency_key=once)
-        assert store.remember([new_fact("a")], actor=PERSON, idempotency_key=once) == first
+        first_key = IdempotencyKey("ada", "key-1", "body-a")
+        first = store.remember([new_fact("a")], actor=PERSON, idempotency_key=first_key)
+        assert store.remember([new_fact("a")], actor=PERSON, idempotency_key=first_key) == first
         assert first[0].status == "created"
 
     def test_same_key_with_another_body_is_refused(self, store: Store) -> None:
@@ -222,14 +227,16 @@ class TestRepeats:
         store.remember(
             [new_fact("a")], actor=PERSON, idempotency_key=IdempotencyKey("ada", "key-1", "body-a")
         )
-        (other,) = store.remember(
+        (other_fact,) = store.remember(
             [new_fact("b")], actor=PERSON, idempotency_key=IdempotencyKey("bob", "key-1", "body-b")
         )
-        assert other.status == "created"
+        assert other_fact.status == "created"
 
     def test_refused_write_leaves_its_key_free(self, store: Store) -> None:
         once = IdempotencyKey("ada", "key-1", "body")
         with pytest.raises(NotFound):
             store.correct("nobody", "why", None, actor=PERSON, idempotency_key=once)
-        (told,) = store.remember([new_fact()], actor=PERSON)
-        assert store.correct(told.fact_id, "why", None, actor=PERSON, idempotency_key=once).fact_id
+        (remembered,) = store.remember([new_fact()], actor=PERSON)
+        assert store.correct(
+            remembered.fact_id, "why", None, actor=PERSON, idempotency_key=once
+        ).fact_id

@@ -18,8 +18,8 @@ NONE = {"platform": 0, "realm": 0, "formation": 0, "cell": 0}
 def test_live_facts_are_counted_by_the_level_of_their_scope(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "k.db")
     assert store.facts_by_level() == NONE
-    places = ("platform", "realm:demo", "realm:cell", TEAM, TEAM, LEAD, LEAD, LEAD)
-    facts = [new_fact(f"fact {number}", scope=scope) for number, scope in enumerate(places)]
+    locations = ("platform", "realm:demo", "realm:cell", TEAM, TEAM, LEAD, LEAD, LEAD)
+    facts = [new_fact(f"fact {number}", scope=scope) for number, scope in enumerate(locations)]
     *_, last = store.remember(facts, actor=PERSON)
     assert store.facts_by_level() == {"platform": 1, "realm": 2, "formation": 2, "cell": 3}
     store.retract(last.fact_id, ActionContext(PERSON, "because"))

@@ -33,18 +33,18 @@ from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
 
 STRANGERS = 150
 # The same words and names everywhere: what a reader finds by them may be everybody's.
-WORDS = "The build needs Java 21"
+MESSAGE = "The build needs Java 21"
 SHOP = Name("shop", "java")
 BLUEPRINT = BlueprintName(namespace="demo", name="review")
 
 
 def receipt(number: int, observer: str, fact_ids: tuple[str, ...], run: str | None) -> NewReceipt:
-    made = Receipt(
+    created_receipt = Receipt(
         id=f"receipt-{number}", principal="demo/x", scopes=(observer,), query_hash="0",
         known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=fact_ids,
         scores=tuple(1.0 for _ in fact_ids), run=run,
     )  # fmt: skip
-    return NewReceipt(made, observer)
+    return NewReceipt(created_receipt, observer)
 
 
 class Town:
@@ -52,18 +52,18 @@ class Town:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
-        famous = new_fact(WORDS, scope="platform", aliases=[AliasIn(namespace="shop", value="a")])
-        (made,) = store.remember([famous], actor=OPERATOR)
-        self.famous = made.fact_id
+        famous = new_fact(MESSAGE, scope="platform", aliases=[AliasIn(namespace="shop", value="a")])
+        (remembered,) = store.remember([famous], actor=OPERATOR)
+        self.famous = remembered.fact_id
         self.settle(LEAD, 0)
 
     def settle(self, home: str, number: int) -> None:
         """Do from one home everything that a principal may do with the famous fact."""
         store, alias = self.store, AliasIn(namespace="shop", value="java")
-        own = new_fact(f"{WORDS} {number}", scope=home, aliases=[alias])
-        (made,) = store.remember([own], actor=OPERATOR)
+        own_new_fact = new_fact(f"{MESSAGE} {number}", scope=home, aliases=[alias])
+        (created_result,) = store.remember([own_new_fact], actor=OPERATOR)
         everything = View("platform", (ScopeRange("platform", subtree=True),))
-        for ends in ((made.fact_id, self.famous), (self.famous, made.fact_id)):
+        for ends in ((created_result.fact_id, self.famous), (self.famous, created_result.fact_id)):
             for kind in ("related", "derived_from", "supersedes"):
                 link = NewLink(*ends, kind)
                 store.link(link, everything, actor=OPERATOR)
@@ -72,27 +72,27 @@ class Town:
         namespace = home.split("/", maxsplit=1)[0].removeprefix("realm:")
         run = run_in(scope=home, namespace=namespace)
         store.put_run(f"run-{number}", run, actor=OPERATOR)
-        shown = receipt(number, home, (self.famous,), f"run-{number}")
-        store.record_recall_later(shown)
+        displayed_receipt = receipt(number, home, (self.famous,), f"run-{number}")
+        store.record_recall_later(displayed_receipt)
         ended = run.model_copy(update={"outcome": "Succeeded"})
         store.put_run(f"run-{number}", ended, actor=OPERATOR)
 
     def strangers(self, first: int, count: int) -> None:
         for number in range(first, first + count):
             # Of the reader's own team, where it sees no other cell, and of other realms.
-            near, far = f"{TEAM}/cell:c{number}", f"realm:r{number}/cell:c"
-            self.settle(near if number % 2 else far, number)
+            neighbor, far = f"{TEAM}/cell:c{number}", f"realm:r{number}/cell:c"
+            self.settle(neighbor if number % 2 else far, number)
 
 
 CELL = View(LEAD)
 GRANTED = View(LEAD, (ScopeRange("realm:demo/formation:other", subtree=True),))
 READS: dict[str, Callable[[Town, View], object]] = {
-    "recall": lambda town, view: town.store.search(Search(view, WORDS, 10)).hits,
+    "recall": lambda town, view: town.store.search(Search(view, MESSAGE, 10)).hits,
     "recall in a named scope": lambda town, view: (
-        town.store.search(Search(view, WORDS, 10, ("platform",))).hits
+        town.store.search(Search(view, MESSAGE, 10, ("platform",))).hits
     ),
     "recall of what was known": lambda town, view: (
-        town.store.search(Search(view, WORDS, 10, None)).hits
+        town.store.search(Search(view, MESSAGE, 10, None)).hits
     ),
     "list of facts": lambda town, view: town.store.list_facts(Listing(view, 50)),
     "runs": lambda town, view: town.store.list_runs(RunListing(view, 50)),
@@ -133,8 +133,8 @@ class Steps:
         for reader in self._readers:
             reader.connection.trace_v2(0)
 
-    def _note(self, said: dict[str, object]) -> None:
-        status = said["stmt_status"]
+    def _note(self, record: dict[str, object]) -> None:
+        status = record["stmt_status"]
         assert isinstance(status, dict)
         self.count += status["SQLITE_STMTSTATUS_VM_STEP"]
 
@@ -165,12 +165,14 @@ def test_reads_take_as_many_steps_however_many_strangers_there_are(town: Town, v
     assert all(among_few.values())
     town.strangers(5, STRANGERS)
     measure()
-    among_many, again = measure()
-    assert again == answers
+    among_many, repeated_result = measure()
+    assert repeated_result == answers
     assert among_many == among_few
 
 
-BEFORE = """
+INITIAL_MESSAGE = """
+ALTER TABLE principal DROP COLUMN address;
+ALTER TABLE principal DROP COLUMN default_scope;
 DROP INDEX event_scope; DROP INDEX receipt_observer;
 DROP INDEX idempotency_named;
 DROP INDEX scope_erased; ALTER TABLE scope DROP COLUMN erased_by;
@@ -196,6 +198,8 @@ CREATE TABLE fact_event(fact_no INTEGER NOT NULL, seq INTEGER NOT NULL, op INTEG
 INSERT INTO fact_event SELECT fact_no, seq, op, undone FROM fact_event_now;
 DROP TABLE fact_event_now;
 CREATE INDEX fact_event_op ON fact_event(op);
+DROP INDEX fact_root;
+ALTER TABLE fact DROP COLUMN root;
 DELETE FROM migration WHERE number >= 11;
 """
 
@@ -205,23 +209,23 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
     store = SqliteStore(path)
     town = Town(store)
     town.strangers(1, 4)
-    own = new_fact("The kettle whistles", scope=LEAD)
-    (made,) = store.remember([own], actor=OPERATOR)
-    store.promote(made.fact_id, ActionContext(OPERATOR, "proven"))
+    own_new_fact = new_fact("The kettle whistles", scope=LEAD)
+    (remembered,) = store.remember([own_new_fact], actor=OPERATOR)
+    store.promote(remembered.fact_id, ActionContext(OPERATOR, "proven"))
     views = (CELL, GRANTED, View("platform", (ScopeRange("platform", subtree=True),)))
     reads = [(read, view) for read in READS.values() for view in views]
-    before = [read(town, view) for read, view in reads]
-    why = store.why(made.fact_id, AuditReader(CELL, "demo/lead-0"))
+    initial_items = [read(town, view) for read, view in reads]
+    fact_provenance = store.why(remembered.fact_id, AuditReader(CELL, "demo/lead-0"))
     store.close()
     db = apsw.Connection(str(path))
-    db.execute(BEFORE)
+    db.execute(INITIAL_MESSAGE)
     db.close()
     with contextlib.closing(SqliteStore(path)) as store:
         town.store = store
-        assert [read(town, view) for read, view in reads] == before
-        assert why is not None
-        assert why.promotions
-        assert store.why(made.fact_id, AuditReader(CELL, "demo/lead-0")) == why
+        assert [read(town, view) for read, view in reads] == initial_items
+        assert fact_provenance is not None
+        assert fact_provenance.promotions
+        assert store.why(remembered.fact_id, AuditReader(CELL, "demo/lead-0")) == fact_provenance
     assert offline.rebuild(path).changed == ()
 
 
@@ -311,17 +315,21 @@ def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:
     store = SqliteStore(path)
     town = Town(store)
     town.settle(home, 1)
-    whole = store.history(town.famous, GRANTED)
+    full_history = store.history(town.famous, GRANTED)
     store.delete_scope(home, actor=OPERATOR)
-    assert store.history(town.famous, GRANTED) == store.history(town.famous, CELL) != whole
+    assert store.history(town.famous, GRANTED) == store.history(town.famous, CELL) != full_history
     new = new_fact("The kettle whistles", scope=home)
-    (made,) = store.remember([new], actor=OPERATOR)
-    store.link(NewLink(made.fact_id, town.famous, "related"), GRANTED, actor=OPERATOR)
+    (remembered,) = store.remember([new], actor=OPERATOR)
+    store.link(NewLink(remembered.fact_id, town.famous, "related"), GRANTED, actor=OPERATOR)
     store.adopt_scope(home, actor=OPERATOR)
-    after = store.history(town.famous, GRANTED)
-    assert whole is not None
-    assert after is not None
-    assert [each for each in after.entries if made.fact_id not in each.facts] == list(whole.entries)
-    assert len(after.entries) == len(whole.entries) + 1
+    final_history = store.history(town.famous, GRANTED)
+    assert full_history is not None
+    assert final_history is not None
+    assert [
+        history_entry
+        for history_entry in final_history.entries
+        if remembered.fact_id not in history_entry.facts
+    ] == list(full_history.entries)
+    assert len(final_history.entries) == len(full_history.entries) + 1
     store.close()
     assert offline.rebuild(path).changed == ()

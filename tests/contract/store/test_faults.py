@@ -16,8 +16,9 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.db import transaction
-from knowledge_service.store.sqlite.maintenance import exports, file_verification, migrate, offline
+from knowledge_service.store.sqlite.maintenance import exports, file_verification, offline
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import ALL, OTHER, PERSON, TEAM, new_fact
 
 
@@ -104,41 +105,43 @@ def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
     monkeypatch.setattr(module, step, refused)
     with pytest.raises(StartupError) as caught:
         run()
-    said = str(caught.value)
-    assert said.startswith(f"database {path} cannot be used ({REFUSALS[error]}")
-    assert said.endswith("); check its disk and permissions, then try again")
-    assert "damaged" not in said
-    assert "restore" not in said
+    message = str(caught.value)
+    assert message.startswith(f"database {path} cannot be used ({REFUSALS[error]}")
+    assert message.endswith("); check its disk and permissions, then try again")
+    assert "damaged" not in message
+    assert "restore" not in message
 
 
 def test_page_that_is_found_damaged_while_serving_ends_writing_and_readiness(path: Path) -> None:
     store = SqliteStore(path)
     facts = [new_fact(f"ship number {number} is at sea") for number in range(200)]
-    told = store.remember(facts, actor=PERSON)
+    remembered = store.remember(facts, actor=PERSON)
     store.close()
     data = bytearray(path.read_bytes())
     # In the table of facts: the log has the words with their name before them.
-    found = re.search(rb'(?<!:")ship number 150 is', data)
-    assert found is not None
-    page = found.start() // 4096 * 4096
+    damage_match = re.search(rb'(?<!:")ship number 150 is', data)
+    assert damage_match is not None
+    page = damage_match.start() // 4096 * 4096
     data[page : page + 4096] = b"\xff" * 4096
     path.write_bytes(data)
 
     store = SqliteStore(path)
     store.check()
-    words = r"the database is corrupt \(.*\); the store is read-only. Restore a copy of it"
-    with pytest.raises(StoreUnavailable, match=words):
-        [store.fact(each.fact_id, ALL) for each in told]
-    with pytest.raises(StoreUnavailable, match=words):
+    message_pattern = (
+        r"the database is corrupt \(.*\); the store is read-only. Restore a copy of it"
+    )
+    with pytest.raises(StoreUnavailable, match=message_pattern):
+        [store.fact(result.fact_id, ALL) for result in remembered]
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.check()
-    with pytest.raises(StoreUnavailable, match=words):
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.remember([new_fact("a copy would not have it")], actor=PERSON)
     store.check_alive()  # a restart would not help
-    assert store.fact(told[0].fact_id, ALL) is not None
+    assert store.fact(remembered[0].fact_id, ALL) is not None
     store.close()
 
 
-def spoilt(data: bytes, how: str) -> bytes | None:
+def spoilt(data: bytes, damage_kind: str) -> bytes | None:
     """Damage a row of the index as a disk may, which the database does not notice."""
     n, u, m = struct.unpack_from("<III", data)
     width = 0 if n == 1 else 1 if 0 < n <= 64 else 2
@@ -149,10 +152,10 @@ def spoilt(data: bytes, how: str) -> bytes | None:
         "the counts": (counts, counts + width * u),
         "the places": (counts + width * u, counts + width * (u + m)),
     }
-    if how in spans:
-        start, end = spans[how]
+    if damage_kind in spans:
+        start, end = spans[damage_kind]
         return data[:start] + b"\xff" * (end - start) + data[end:]
-    return {"the end": data[:-1], "nothing left": b"", "no row": None}[how]
+    return {"the end": data[:-1], "nothing left": b"", "no row": None}[damage_kind]
 
 
 def search(store: SqliteStore, query: str) -> list[str]:
@@ -161,22 +164,22 @@ def search(store: SqliteStore, query: str) -> list[str]:
 
 @pytest.mark.parametrize("count", [20, 700, 4100])
 @pytest.mark.parametrize(
-    "how",
+    "damage_kind",
     ["all of it", "the head", "the counts", "the places", "the end", "nothing left", "no row"],
 )
 def test_index_that_is_damaged_unnoticed_is_said_and_made_anew_by_rebuild(
-    path: Path, count: int, how: str
+    path: Path, count: int, damage_kind: str
 ) -> None:
     store = SqliteStore(path)
     facts = [new_fact(f"ship number {number} is at sea", scope=TEAM) for number in range(count)]
-    told = store.remember(facts, actor=PERSON)
-    before = search(store, "ship")
+    remembered = store.remember(facts, actor=PERSON)
+    hits_before = search(store, "ship")
     store.close()
     db = apsw.Connection(str(path))
     # Also the last documents alone, which the next write puts together with others.
     for key, size, data in db.execute("SELECT key, size, data FROM posting").fetchall():
-        if size > 1 or how in ("all of it", "nothing left"):
-            spoiled = spoilt(data, how)
+        if size > 1 or damage_kind in ("all of it", "nothing left"):
+            spoiled = spoilt(data, damage_kind)
             if spoiled is None:
                 db.execute("DELETE FROM posting WHERE key = ?", (key,))
             else:
@@ -184,20 +187,20 @@ def test_index_that_is_damaged_unnoticed_is_said_and_made_anew_by_rebuild(
     db.close()
 
     store = SqliteStore(path)
-    words = r"the index is corrupt \(.*\); .*run `kais-knowledge rebuild`"
-    with pytest.raises(StoreUnavailable, match=words):
+    message_pattern = r"the index is corrupt \(.*\); .*run `kais-knowledge rebuild`"
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         search(store, "ship")
-    with pytest.raises(StoreUnavailable, match=words):
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.check()
-    with pytest.raises(StoreUnavailable, match=words):
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.remember([new_fact("somewhere else", scope=OTHER)], actor=PERSON)
     store.check_alive()
-    assert store.fact(told[0].fact_id, ALL) is not None
+    assert store.fact(remembered[0].fact_id, ALL) is not None
     store.close()
     assert offline.verify(path).problems == ()
     offline.rebuild(path)
     store = SqliteStore(path)
-    assert set(search(store, "ship")) >= set(before)
+    assert set(search(store, "ship")) >= set(hits_before)
     store.close()
 
 
@@ -209,9 +212,11 @@ def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: 
     db.execute("UPDATE posting SET data = substr(data, 2)")
     db.close()
     store = SqliteStore(path)
-    words = "the index is corrupt (a row of the index has another size than it says); the store"
+    message_pattern = (
+        "the index is corrupt (a row of the index has another size than it says); the store"
+    )
     for content in ("the eighth, with which all are put together", "another one"):
-        with pytest.raises(StoreUnavailable, match=re.escape(words)):
+        with pytest.raises(StoreUnavailable, match=re.escape(message_pattern)):
             store.remember([new_fact(content)], actor=PERSON)
     store.close()
     assert offline.verify(path).events == 4  # three scopes, and what was told first
@@ -221,18 +226,18 @@ def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: 
 @pytest.mark.parametrize("spoiled", [b"\xf8", b"{", b"{}\n{}"])
 def test_log_that_is_damaged_unnoticed_is_said_where_it_is_read(path: Path, spoiled: bytes) -> None:
     store = SqliteStore(path)
-    (told,) = store.remember([new_fact("ship")], actor=PERSON)
+    (remembered,) = store.remember([new_fact("ship")], actor=PERSON)
     store.close()
     db = apsw.Connection(str(path))
     db.execute("UPDATE payload SET bytes = ?", (spoiled,))
     db.close()
     store = SqliteStore(path)
-    words = r"the database is corrupt \(an event says nothing that can be read\)"
-    with pytest.raises(StoreUnavailable, match=words):
+    message_pattern = r"the database is corrupt \(an event says nothing that can be read\)"
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.audit((ScopeRange("platform", subtree=True),), None, limit=10)
-    with pytest.raises(StoreUnavailable, match=words):
+    with pytest.raises(StoreUnavailable, match=message_pattern):
         store.check()
-    assert store.fact(told.fact_id, ALL) is not None
+    assert store.fact(remembered.fact_id, ALL) is not None
     store.close()
     assert len(offline.verify(path).problems) == 4
 
@@ -250,22 +255,22 @@ def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(
         with pytest.raises(StoreUnavailable):
             store._writer.submit(full)
     store.remember([new_fact("snow")], actor=PERSON)
-    told = [r for r in caplog.records if r.name.endswith("write_queue")]
-    assert [r.message for r in told] == [
+    log_records = [r for r in caplog.records if r.name.endswith("write_health")]
+    assert [r.message for r in log_records] == [
         "the store takes no writes",
         "the store takes writes again",
     ]
-    assert "database or disk is full" in told[0].fields["why"]  # type: ignore[attr-defined]
+    assert "database or disk is full" in log_records[0].fields["why"]  # type: ignore[attr-defined]
     store.close()
 
 
 def test_error_that_nobody_foresaw_ends_no_writer_and_asks_for_a_restart(path: Path) -> None:
     store = SqliteStore(path)
-    inner = store._writer._connection
-    store._writer._connection = Disk(inner, apsw.ConstraintError("odd"))  # type: ignore[assignment]
+    inner = store._writer._commits._connection
+    store._writer._commits._connection = Disk(inner, apsw.ConstraintError("odd"))  # type: ignore[assignment]
     with pytest.raises(StoreUnavailable, match=r"ConstraintError: odd"):
         store.remember([new_fact("lost")], actor=PERSON)
-    store._writer._connection = inner
+    store._writer._commits._connection = inner
     with pytest.raises(StoreUnavailable, match="restart the service"):
         store.check_alive()
     with pytest.raises(StoreUnavailable):

@@ -22,8 +22,8 @@ REALM = "realm:demo"
 
 
 class TestRetaining:
-    def bounded(self, store: Store, **given: Any) -> None:
-        store.put_scope(TEAM, ScopeConfig(retention=Retention(**given)), actor=PERSON)
+    def bounded(self, store: Store, **fields: Any) -> None:
+        store.put_scope(TEAM, ScopeConfig(retention=Retention(**fields)), actor=PERSON)
 
     def test_scope_nobody_declared_archives_nothing(self, store: Store) -> None:
         for n in range(5):
@@ -37,8 +37,8 @@ class TestRetaining:
         told(store, "middling", confidence=0.5)
         assert store.retain() == 1
         assert live(store) == ["middling", "strong"]
-        found = known(store, weak)
-        assert (found.lifecycle, found.closed_reason) == (
+        fact = known(store, weak)
+        assert (fact.lifecycle, fact.closed_reason) == (
             "archived",
             "the scope keeps 2 facts; this one was the least useful",
         )
@@ -84,27 +84,29 @@ class TestRetaining:
         self.bounded(store, max_facts=1)
         told(store, "rain", confidence=0.1)
         told(store, "sun", confidence=0.9)
-        then = time.now
+        later_time = time.now
         time.pass_(hours=1)
         store.retain()
-        search = Search(VIEW, "rain", 5, filters=Filters(known_at=then))
+        search = Search(VIEW, "rain", 5, filters=Filters(known_at=later_time))
         assert [hit.fact.content for hit in store.search(search).hits] == ["rain"]
 
 
 class TestErasing:
     def test_erased_fact_is_gone_from_every_read(self, store: Store, time: Time) -> None:
-        fact_id, other = told(store, "rain falls"), told(store, "sun shines")
-        then = time.now
+        fact_id, second = told(store, "rain falls"), told(store, "sun shines")
+        later_time = time.now
         time.pass_(hours=1)
         erased = store.erase(fact_id, ActionContext(PERSON, "asked to"))
         assert erased.facts == (fact_id,)
         assert erased.erased_at == time.now
         assert "made before 2026-03-01T13:00:00+00:00 still hold the text" in erased.backups
         assert store.fact(fact_id, ALL) is None
-        assert store.fact(fact_id, ALL, then) is None
+        assert store.fact(fact_id, ALL, later_time) is None
         assert store.history(fact_id, ALL) is None
-        assert [fact.id for fact in store.list_facts(Listing(ALL, 9, known_at=then))] == [other]
-        for filters in (Filters(), Filters(known_at=then)):
+        assert [fact.id for fact in store.list_facts(Listing(ALL, 9, known_at=later_time))] == [
+            second
+        ]
+        for filters in (Filters(), Filters(known_at=later_time)):
             assert store.search(Search(VIEW, "rain falls", 5, filters=filters)).hits == ()
         assert store.scope_stats([TEAM], ALL)[0].facts == 1
 

@@ -13,8 +13,8 @@ from knowledge_service.ports import ActionContext, Hit, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
-WORDS = [f"word{n}" for n in range(30)]
-WHY = ActionContext(PERSON, "asked to")
+MESSAGES = [f"word{n}" for n in range(30)]
+ACTION_CONTEXT = ActionContext(PERSON, "asked to")
 
 
 def asked(store: SqliteStore, query: str) -> list[tuple[str, float, dict[str, float]]]:
@@ -40,28 +40,39 @@ def test_histories_with_erasures_are_recalled_as_by_a_store_just_opened(
     dice = random.Random(seed)  # noqa: S311 - cases of a test
     path = tmp_path / "k.db"
     store = SqliteStore(path)
-    known: list[str] = []
+    known_names: list[str] = []
     try:
         for step in range(12):
             facts = [
                 new_fact(
-                    f"{' '.join(dice.choices(WORDS, k=6))} n{step}x{n}",
+                    f"{' '.join(dice.choices(MESSAGES, k=6))} n{step}x{n}",
                     scope=dice.choice((LEAD, TEAM)),
                 )
                 for n in range(dice.choice((1, 1, 7, 60)))
             ]
-            known += [told.fact_id for told in store.remember(facts, actor=PERSON)]
-            queries = [" ".join(dice.sample(WORDS, 3)) for _ in range(3)]
+            known_names += [
+                remembered.fact_id for remembered in store.remember(facts, actor=PERSON)
+            ]
+            queries = [" ".join(dice.sample(MESSAGES, 3)) for _ in range(3)]
             for query in queries:
                 asked(store, query)
             if dice.random() < 0.6:
                 # Often the newest: its number is given to the next fact.
-                gone = known.pop() if dice.random() < 0.7 else known.pop(dice.randrange(len(known)))
-                store.erase(gone, WHY)
-                again = new_fact(" ".join(dice.choices(WORDS, k=6)) + f" s{step}", scope=LEAD)
-                known += [told.fact_id for told in store.remember([again], actor=PERSON)]
-            found = [asked(store, query) for query in queries]
-            assert found == of_a_copy(path, tmp_path / f"copy{step}.db", queries)
+                deleted_name = (
+                    known_names.pop()
+                    if dice.random() < 0.7
+                    else known_names.pop(dice.randrange(len(known_names)))
+                )
+                store.erase(deleted_name, ACTION_CONTEXT)
+                repeated_new_fact = new_fact(
+                    " ".join(dice.choices(MESSAGES, k=6)) + f" s{step}", scope=LEAD
+                )
+                known_names += [
+                    remembered.fact_id
+                    for remembered in store.remember([repeated_new_fact], actor=PERSON)
+                ]
+            results = [asked(store, query) for query in queries]
+            assert results == of_a_copy(path, tmp_path / f"copy{step}.db", queries)
     finally:
         store.close()
 
@@ -72,7 +83,7 @@ def test_successor_of_an_erased_fact_is_found_by_its_own_words_only(tmp_path: Pa
         store.remember([new_fact("apples in autumn")], actor=PERSON)
         (last,) = store.remember([new_fact("pears in spring")], actor=PERSON)
         assert [fact for fact, _, _ in asked(store, "pears")] == [last.fact_id]
-        store.erase(last.fact_id, WHY)
+        store.erase(last.fact_id, ACTION_CONTEXT)
         (new,) = store.remember([new_fact("plums in summer")], actor=PERSON)
         assert asked(store, "pears") == []
         assert [fact for fact, _, _ in asked(store, "plums")] == [new.fact_id]
@@ -93,8 +104,8 @@ def test_word_kept_in_the_midst_of_a_large_run_is_read_on_when_that_is_whole(
                 for n in range(first, end)
             ]
             store.remember(facts, actor=PERSON)
-            found = asked(store, "snow")
-        assert [found] == of_a_copy(path, tmp_path / "copy.db", ["snow"])
-        assert len(found) == 10
+            results = asked(store, "snow")
+        assert [results] == of_a_copy(path, tmp_path / "copy.db", ["snow"])
+        assert len(results) == 10
     finally:
         store.close()

@@ -28,12 +28,12 @@ def remembered(store: Store, content: str, **fields: Any) -> Remembered:
 
 
 def served(store: Store) -> list[str]:
-    return sorted(each.fact.content for each in store.search(Search(READER, "Java", 9)).hits)
+    return sorted(hit.fact.content for hit in store.search(Search(READER, "Java", 9)).hits)
 
 
 def links(store: Store, fact_id: str, kind: str) -> list[tuple[str, str]]:
     page = store.links(fact_id, ALL, types=(kind,), before_id=None, limit=9)
-    return [(each.from_, each.to) for each in page.links if each.closed_at is None]
+    return [(link.from_, link.to) for link in page.links if link.closed_at is None]
 
 
 def test_draft_supersedes_nothing_and_readers_are_served_the_older_fact(
@@ -55,9 +55,9 @@ def test_approval_of_a_draft_supersedes_the_older_fact_since_the_draft(
     draft = remembered(store, "Java 25", review="draft").fact_id
     approved = time.pass_(days=1)
     assert store.approve(draft, WHY, APPROVAL).fact.lifecycle == "live"
-    found = known(store, old)
-    assert (found.lifecycle, found.closed_reason) == ("superseded", f"superseded by {draft}")
-    assert (found.valid_until, found.closed_at) == (recorded, approved)
+    fact = known(store, old)
+    assert (fact.lifecycle, fact.closed_reason) == ("superseded", f"superseded by {draft}")
+    assert (fact.valid_until, fact.closed_at) == (recorded, approved)
     assert links(store, draft, "supersedes") == [(draft, old)]
     assert served(store) == ["Java 25"]
 
@@ -77,16 +77,16 @@ def test_approved_draft_that_is_older_than_an_approved_fact_is_closed_by_it(
     store: Store, time: Time
 ) -> None:
     first = told(store, "Java 17", **KEYED)
-    began = time.pass_(days=1)
+    started_at = time.pass_(days=1)
     draft = remembered(store, "Java 21", review="draft").fact_id
     time.pass_(days=1)
     newest = told(store, "Java 25", **KEYED)
     store.approve(newest, WHY, APPROVAL)
-    found = store.approve(draft, WHY, APPROVAL).fact
-    assert (found.lifecycle, found.review) == ("superseded", "approved")
-    assert found.closed_reason == f"superseded by {newest}"
-    assert found.valid_until == known(store, newest).recorded_at
-    assert known(store, first).valid_until == began
+    fact = store.approve(draft, WHY, APPROVAL).fact
+    assert (fact.lifecycle, fact.review) == ("superseded", "approved")
+    assert fact.closed_reason == f"superseded by {newest}"
+    assert fact.valid_until == known(store, newest).recorded_at
+    assert known(store, first).valid_until == started_at
     assert served(store) == ["Java 25"]
 
 
@@ -95,9 +95,9 @@ def test_approved_draft_and_a_later_fact_that_nobody_approved_stay_live_and_cont
 ) -> None:
     draft = remembered(store, "Java 21", review="draft").fact_id
     time.pass_(days=1)
-    later = remembered(store, "Java 25").fact_id
+    later_fact_id = remembered(store, "Java 25").fact_id
     assert store.approve(draft, WHY, APPROVAL).fact.lifecycle == "live"
-    assert links(store, draft, "contradicts") == [(draft, later)]
+    assert links(store, draft, "contradicts") == [(draft, later_fact_id)]
     assert served(store) == ["Java 21", "Java 25"]
 
 
@@ -114,12 +114,12 @@ def test_undone_approval_gives_back_the_draft_and_the_older_fact(store: Store, t
     old = told(store, "Java 21", **KEYED)
     time.pass_(days=1)
     draft = remembered(store, "Java 25", review="draft").fact_id
-    before = known(store, old), known(store, draft)
+    initial_facts = known(store, old), known(store, draft)
     store.approve(draft, WHY, APPROVAL)
     store.undo(draft, WHY)
-    after = known(store, old), known(store, draft)
-    unversioned = [each.model_dump(exclude={"version"}) for each in after]
-    assert unversioned == [each.model_dump(exclude={"version"}) for each in before]
+    final_facts = known(store, old), known(store, draft)
+    unversioned = [fact.model_dump(exclude={"version"}) for fact in final_facts]
+    assert unversioned == [fact.model_dump(exclude={"version"}) for fact in initial_facts]
     assert links(store, draft, "supersedes") == []
     assert served(store) == ["Java 21"]
 
@@ -134,9 +134,12 @@ def test_answer_names_no_unreviewed_fact_of_the_key(
         store.restore(hidden, WHY)
     same_moment = remembered(store, "Java 24")
     time.pass_(days=1)
-    later = remembered(store, "Java 25")
+    later_remembered = remembered(store, "Java 25")
     assert (same_moment.superseded, same_moment.contradicts) == ((), ())
-    assert (later.superseded, later.contradicts) == ((same_moment.fact_id,), ())
+    assert (later_remembered.superseded, later_remembered.contradicts) == (
+        (same_moment.fact_id,),
+        (),
+    )
     assert known(store, hidden).lifecycle == "live"
 
 

@@ -77,8 +77,8 @@ class TestRuns:
             time.pass_(minutes=1)
         store.put_run("d", run_in(namespace="other", scope=OTHER), actor=OPERATOR)
 
-        def names(view: View, **given: object) -> list[str]:
-            listing = RunListing(view, 10, **given)  # type: ignore[arg-type]
+        def names(view: View, **fields: object) -> list[str]:
+            listing = RunListing(view, 10, **fields)  # type: ignore[arg-type]
             return [run.run_id for run in store.list_runs(listing)]
 
         assert names(View(LEAD)) == ["c", "b", "a"]
@@ -98,14 +98,14 @@ class TestEpisodes:
             run_key("r"), [episode("b"), episode("b", attempt=2), episode("c")], actor=AGENT
         )
         assert (second.accepted, second.duplicates) == (2, 1)
-        found = store.episodes(run_key("r"))
-        assert [(e.seq, e.attempt, e.content) for e in found] == [
+        episodes_read = store.episodes(run_key("r"))
+        assert [(e.seq, e.attempt, e.content) for e in episodes_read] == [
             (1, 1, "a"),
             (2, 1, "b"),
             (3, 2, "b"),
             (4, 1, "c"),
         ]
-        assert {e.actor for e in found} == {AGENT.name}
+        assert {e.actor for e in episodes_read} == {AGENT.name}
         assert [e.seq for e in store.episodes(run_key("r"), after_sequence=1, limit=2)] == [2, 3]
 
     def test_secrets_are_masked(self, store: Store) -> None:
@@ -195,14 +195,14 @@ class TestStatistics:
 
     def test_rare_values_are_summed_up(self, store: Store) -> None:
         for n in range(30):
-            for again in range(2 if n < 3 else 1):
+            for _ in range(2 if n < 3 else 1):
                 run = run_in(parameters={"n": n}, outcome="Succeeded")
-                store.put_run(f"r{n}-{again}", run, actor=OPERATOR)
-        (told,) = store.parameter_stats(REVIEW, ALL)
-        assert [v.value for v in told.values[:3]] == ["0", "1", "2"]
-        assert len(told.values) == 21
-        assert (told.values[-1].value, told.values[-1].uses) == (None, 10)
-        assert sum(v.uses for v in told.values) == 33
+                store.put_run(f"r{n}-{_}", run, actor=OPERATOR)
+        (statistics,) = store.parameter_stats(REVIEW, ALL)
+        assert [v.value for v in statistics.values[:3]] == ["0", "1", "2"]
+        assert len(statistics.values) == 21
+        assert (statistics.values[-1].value, statistics.values[-1].uses) == (None, 10)
+        assert sum(v.uses for v in statistics.values) == 33
 
     def test_parameter_values_out_of_sight_are_not_told(self, store: Store) -> None:
         run = run_in(scope="realm:demo/formation:secret", parameters={"tier": "small"})
@@ -224,22 +224,22 @@ class TestExtractions:
         assert store.accept_extraction(run_key("r"), 7, actor=OPERATOR).state == "running"
         assert store.extraction_limit(run_key("r")) == 5
         assert [e.run_id for _, e in store.open_extractions(10)] == ["r"]
-        done = store.finish_extraction(run_key("r"), [new_fact()], "little", actor=OPERATOR)
-        again = store.finish_extraction(run_key("r"), [new_fact("other")], None, actor=OPERATOR)
-        assert (done.state, len(done.facts), done.reason) == ("done", 1, "little")
-        assert again == done
+        finished = store.finish_extraction(run_key("r"), [new_fact()], "little", actor=OPERATOR)
+        repeated = store.finish_extraction(run_key("r"), [new_fact("other")], None, actor=OPERATOR)
+        assert (finished.state, len(finished.facts), finished.reason) == ("done", 1, "little")
+        assert repeated == finished
         assert store.open_extractions(10) == ()
         assert len(store.list_facts(Listing(ALL, 10))) == 1
 
     def test_fact_that_the_scope_knows_by_key_is_confirmed(self, store: Store) -> None:
         keyed = {"subject": "OOMKilled", "predicate": "recurs"}
-        (known,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
+        (known_fact,) = store.remember([new_fact("memory is short", **keyed)], actor=PERSON)
         store.put_run("r", run_in(outcome="Failed"), actor=OPERATOR)
         store.accept_extraction(run_key("r"), 7, actor=OPERATOR)
         done = store.finish_extraction(
             run_key("r"), [new_fact("too little memory", **keyed)], None, actor=OPERATOR
         )
-        assert done.facts == (known.fact_id,)
+        assert done.facts == (known_fact.fact_id,)
 
     def test_fact_that_was_retracted_is_left_out_and_said(self, store: Store) -> None:
         keyed = {"subject": "OOMKilled", "predicate": "recurs"}
@@ -290,11 +290,11 @@ class TestScopesAndPrincipals:
 
     def test_deleted_scope_starts_empty_and_keeps_what_lies_below(self, store: Store) -> None:
         store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
-        (told, below) = store.remember([new_fact(), new_fact(scope=LEAD)], actor=PERSON)
+        (remembered, below) = store.remember([new_fact(), new_fact(scope=LEAD)], actor=PERSON)
         store.put_scope(TEAM, ScopeConfig(read_only=True), actor=OPERATOR)
         assert store.delete_scope(TEAM, actor=OPERATOR)
         assert not store.delete_scope(TEAM, actor=OPERATOR)
-        assert store.fact(told.fact_id, ALL) is None
+        assert store.fact(remembered.fact_id, ALL) is None
         assert store.fact(below.fact_id, ALL) is not None
         assert store.scope_configs([TEAM]) == {}
         assert store.remember([new_fact()], actor=PERSON)[0].status == "created"
@@ -311,12 +311,12 @@ class TestScopesAndPrincipals:
             )
 
         register("one")
-        (told,) = store.remember([new_fact(scope=LEAD)], actor=PERSON)
+        (stored,) = store.remember([new_fact(scope=LEAD)], actor=PERSON)
         store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
         register("one")
-        assert store.fact(told.fact_id, ALL) is not None
+        assert store.fact(stored.fact_id, ALL) is not None
         register("two")
-        assert store.fact(told.fact_id, ALL) is None
+        assert store.fact(stored.fact_id, ALL) is None
         assert store.run(run_key("r"), ALL) is None
         assert store.blueprint_stats([REVIEW], ALL)[0].uses == 0
         with pytest.raises(Conflict, match="belonged to namespace UID one before, now to two"):
@@ -335,10 +335,10 @@ class TestScopesAndPrincipals:
                 ),
                 actor=OPERATOR,
             )
-        found = store.principal("x")
-        assert found is not None
-        assert (found.subject.uid, found.grants) == ("b", (grant,))
-        assert store.principals() == (found,)
+        principal = store.principal("x")
+        assert principal is not None
+        assert (principal.subject.uid, principal.grants) == ("b", (grant,))
+        assert store.principals() == (principal,)
         assert store.delete_principal("x", actor=OPERATOR)
         assert not store.delete_principal("x", actor=OPERATOR)
         assert store.principal("x") is None
@@ -349,10 +349,12 @@ class TestScopesAndPrincipals:
 
     def test_repeated_episodes_call_gets_its_first_answer(self, store: Store) -> None:
         store.put_run("r", run_in(), actor=OPERATOR)
-        once = IdempotencyKey("demo/lead-0", "k", "h")
-        first = store.add_episodes(run_key("r"), [episode()], actor=AGENT, idempotency_key=once)
+        first_key = IdempotencyKey("demo/lead-0", "k", "h")
+        first = store.add_episodes(
+            run_key("r"), [episode()], actor=AGENT, idempotency_key=first_key
+        )
         assert (
-            store.add_episodes(run_key("r"), [episode()], actor=AGENT, idempotency_key=once)
+            store.add_episodes(run_key("r"), [episode()], actor=AGENT, idempotency_key=first_key)
             == first
         )
         assert first.accepted == 1
@@ -360,7 +362,7 @@ class TestScopesAndPrincipals:
 
 def test_references_of_sources_are_kept(store: Store) -> None:
     source = Source(type="explicit_remember", refs=(Ref(type="mission", id="demo/m"),), actor="a")
-    (told,) = store.remember([new_fact(source=source)], actor=AGENT)
-    found = store.fact(told.fact_id, ALL)
-    assert found is not None
-    assert found.source == source
+    (remembered,) = store.remember([new_fact(source=source)], actor=AGENT)
+    stored_fact = store.fact(remembered.fact_id, ALL)
+    assert stored_fact is not None
+    assert stored_fact.source == source

@@ -16,11 +16,11 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.test_famous_fact import Steps
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact
 
-OWN = (ScopeRange(TEAM, subtree=True),)
+OWN_SCOPE_RANGES = (ScopeRange(TEAM, subtree=True),)
 READS: dict[str, Callable[[SqliteStore], object]] = {
     "bounds": lambda store: bool(store.bounds()),
     "stream": lambda store: store.changes(0, View(LEAD), limit=50).changes,
-    "audit": lambda store: store.audit(OWN, None, limit=50),
+    "audit": lambda store: store.audit(OWN_SCOPE_RANGES, None, limit=50),
     "audit of a scope": lambda store: store.audit(
         (ScopeRange(LEAD, subtree=False),), None, limit=5
     ),
@@ -29,21 +29,23 @@ READS: dict[str, Callable[[SqliteStore], object]] = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "knowledge.db")
+    created_store = SqliteStore(tmp_path / "knowledge.db")
     try:
-        yield made
+        yield created_store
     finally:
-        made.close()
+        created_store.close()
 
 
 def work(store: SqliteStore, scope: str, count: int) -> None:
     """Remember and recall in one scope; receipts are written with the next fact."""
     for number in range(count):
-        place = store.bounds()[1]
-        (made,) = store.remember([new_fact(f"{scope} fact {number}", scope=scope)], actor=OPERATOR)
+        bound = store.bounds()[1]
+        (remembered,) = store.remember(
+            [new_fact(f"{scope} fact {number}", scope=scope)], actor=OPERATOR
+        )
         receipt = Receipt(
-            id=f"receipt-{place:06}", principal="demo/x", scopes=(scope,), query_hash="0",
-            known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=(made.fact_id,),
+            id=f"receipt-{bound:06}", principal="demo/x", scopes=(scope,), query_hash="0",
+            known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=(remembered.fact_id,),
             scores=(1.0,), run=None,
         )  # fmt: skip
         store.record_recall_later(NewReceipt(receipt, scope))
@@ -62,11 +64,11 @@ def test_log_is_read_in_as_many_steps_however_much_others_did(
 
     work(store, LEAD, 8)
     work(store, "realm:other/cell:c", 2)
-    before = measure()
-    assert before[0] > 0
+    initial_measure = measure()
+    assert initial_measure[0] > 0
     work(store, "realm:other/cell:c", 100)
     work(store, "realm:third/cell:c", 100)
-    assert measure() == before
+    assert measure() == initial_measure
 
 
 def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStore) -> None:
@@ -74,17 +76,19 @@ def test_events_of_several_scopes_come_in_the_order_of_the_log(store: SqliteStor
     for number in range(240):
         scope = (LEAD, TEAM, "realm:demo", "realm:other/cell:c")[number % 7 % 4]
         store.remember([new_fact(f"fact {number}", scope=scope)], actor=OPERATOR)
-    whole = [each.position for each in store.changes(0, view, limit=1000).changes]
-    assert len(whole) > 150
-    assert whole == sorted(whole)
+    full_positions = [
+        change_record.position for change_record in store.changes(0, view, limit=1000).changes
+    ]
+    assert len(full_positions) > 150
+    assert full_positions == sorted(full_positions)
     paged, position = list[int](), 0
     while True:
         page = store.changes(position, view, limit=7)
         if not page.changes:
             break
-        paged += [each.position for each in page.changes]
+        paged += [change_record.position for change_record in page.changes]
         position = page.position
-    assert paged == whole
+    assert paged == full_positions
     assert position == store.bounds()[1]
 
 
@@ -98,10 +102,12 @@ def test_stream_of_many_scopes_finds_the_same_by_scope_as_by_the_log(store: Sqli
     assert last > len(reaches) + 10
     by_scope = store.changes(0, view, limit=10_000)
     by_log = [store.changes(position, view, limit=10_000) for position in (last - 500, last - 20)]
-    for found in by_log:
-        start = last - 500 if found is by_log[0] else last - 20
-        assert found.changes == tuple(each for each in by_scope.changes if each.position > start)
-        assert found.position == by_scope.position == last
+    for change_page in by_log:
+        start = last - 500 if change_page is by_log[0] else last - 20
+        assert change_page.changes == tuple(
+            change_record for change_record in by_scope.changes if change_record.position > start
+        )
+        assert change_page.position == by_scope.position == last
 
 
 def test_pages_of_the_audit_merge_changes_and_recalls_of_several_scopes(
@@ -110,27 +116,27 @@ def test_pages_of_the_audit_merge_changes_and_recalls_of_several_scopes(
     reaches = (ScopeRange("realm:demo", subtree=True),)
     for scope in (LEAD, TEAM, "realm:other/cell:c", LEAD):
         work(store, scope, 60)
-    whole = store.audit(reaches, None, limit=10_000)
-    assert whole.next is None
-    assert {each.scope for each in whole.entries} == {LEAD, TEAM, "realm:demo"}
-    assert [each.at for each in whole.entries] == sorted(
-        (each.at for each in whole.entries), reverse=True
+    full_audit_records = store.audit(reaches, None, limit=10_000)
+    assert full_audit_records.next is None
+    assert {entry.scope for entry in full_audit_records.entries} == {LEAD, TEAM, "realm:demo"}
+    assert [entry.at for entry in full_audit_records.entries] == sorted(
+        (entry.at for entry in full_audit_records.entries), reverse=True
     )
-    assert sum(each.action == "recall" for each in whole.entries) == 180
+    assert sum(entry.action == "recall" for entry in full_audit_records.entries) == 180
     paged: list[object] = []
-    place: AuditCursor | None = None
+    audit_cursor: AuditCursor | None = None
     while True:
-        page = store.audit(reaches, place, limit=11)
+        page = store.audit(reaches, audit_cursor, limit=11)
         paged += page.entries
-        place = page.next
-        if place is None:
+        audit_cursor = page.next
+        if audit_cursor is None:
             break
-    assert paged == list(whole.entries)
+    assert paged == list(full_audit_records.entries)
 
 
 def test_reads_by_scope_use_the_indexes(store: SqliteStore, tmp_path: Path) -> None:
     work(store, LEAD, 2)
     db = apsw.Connection(str(tmp_path / "knowledge.db"))
-    found = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")}
-    assert {"event_scope", "receipt_observer"} <= found
+    names = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")}
+    assert {"event_scope", "receipt_observer"} <= names
     db.close()

@@ -86,9 +86,9 @@ def url(script: Script) -> Iterator[str]:
 
 @pytest.fixture
 def embedder(url: str) -> Iterator[EndpointEmbedder]:
-    made = EndpointEmbedder(url, "small", "s3cret")
-    yield made
-    made.close()
+    endpoint_embedder = EndpointEmbedder(url, "small", "s3cret")
+    yield endpoint_embedder
+    endpoint_embedder.close()
 
 
 @pytest.fixture
@@ -168,10 +168,10 @@ def test_endpoint_that_hangs_or_trickles_holds_recalls_up_once_and_is_asked_agai
     backfill(store, embedder).step()
     store.embedder = embedder
     script.pause_s = 0.2  # each byte comes in time, the answer does not
-    began = time.monotonic()
+    started_at = time.monotonic()
     for _ in range(5):
         assert found(store, "lyre zither") == ["a zither lay there"]
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - started_at < 3
     assert len(script.asked) == 2, "once for the facts, once for five questions"
     script.pause_s = 0.0
     now_s += 6
@@ -210,27 +210,27 @@ def test_environment_says_whether_there_are_embeddings(tmp_path: Path) -> None:
     assert settings.read({}) is None
     key = tmp_path / "key"
     key.write_text("s3cret\n")
-    given = {"KAIS_EMBEDDINGS_URL": "http://models/v1", "KAIS_EMBEDDINGS_MODEL": "small"}
-    assert settings.read(given) == settings.Embeddings("http://models/v1", "small", None)
-    keyed = settings.read(given | {"KAIS_EMBEDDINGS_KEY_FILE": str(key)})
+    fields = {"KAIS_EMBEDDINGS_URL": "http://models/v1", "KAIS_EMBEDDINGS_MODEL": "small"}
+    assert settings.read(fields) == settings.Embeddings("http://models/v1", "small", None)
+    keyed = settings.read(fields | {"KAIS_EMBEDDINGS_KEY_FILE": str(key)})
     assert keyed is not None
     assert keyed.key == "s3cret"
-    for wrong, words in (
+    for wrong, text in (
         ({"KAIS_EMBEDDINGS_URL": "models"}, "is no http"),
         ({"KAIS_EMBEDDINGS_MODEL": ""}, "KAIS_EMBEDDINGS_MODEL is missing"),
         ({"KAIS_EMBEDDINGS_KEY_FILE": str(tmp_path / "none")}, "cannot be read"),
     ):
-        with pytest.raises(StartupError, match=words):
-            settings.read(given | wrong)
+        with pytest.raises(StartupError, match=text):
+            settings.read(fields | wrong)
 
 
 def test_vector_of_an_erased_fact_is_not_kept_for_another_scopes_with_its_number(
     tmp_path: Path,
 ) -> None:
     store = SqliteStore(tmp_path / "knowledge.db")
-    (told,) = store.remember([new_fact("lyre", LEAD)], actor=AGENT)
+    (remembered,) = store.remember([new_fact("lyre", LEAD)], actor=AGENT)
     ((number, scope_no, _),) = store.facts_without_vector("m", 0, 10)
-    store.erase(told.fact_id, ActionContext(AGENT, "asked for"))
+    store.erase(remembered.fact_id, ActionContext(AGENT, "asked for"))
     store.remember([new_fact("truck", OTHER)], actor=AGENT)
     store.keep_vectors("m", [(number, scope_no, b"data")])
     assert [text for _, _, text in store.facts_without_vector("m", 0, 10)] == ["truck"]

@@ -20,35 +20,35 @@ from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, OPERATOR, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
-WHY = "it is wrong"
+MESSAGE = "it is wrong"
 
 
 def stored(store: Store, content: str = "the build needs Java 21") -> str:
-    (found,) = store.remember([new_fact(content)], actor=AGENT)
-    return found.fact_id
+    (remembered,) = store.remember([new_fact(content)], actor=AGENT)
+    return remembered.fact_id
 
 
 def read(store: Store, fact_id: str) -> Fact:
-    found = store.fact(fact_id, VIEW)
-    assert found is not None
-    return found
+    fact = store.fact(fact_id, VIEW)
+    assert fact is not None
+    return fact
 
 
 def retract(store: Store, actor: Actor) -> str:
     fact_id = stored(store, f"the build of {actor.name} needs Java 21")
-    store.retract(fact_id, ActionContext(actor, WHY))
+    store.retract(fact_id, ActionContext(actor, MESSAGE))
     return fact_id
 
 
 def correct_away(store: Store, actor: Actor) -> str:
     fact_id = stored(store)
-    store.correct(fact_id, WHY, None, actor=actor)
+    store.correct(fact_id, MESSAGE, None, actor=actor)
     return fact_id
 
 
 def undo_recording(store: Store, actor: Actor) -> str:
     fact_id = stored(store)
-    store.undo(fact_id, ActionContext(actor, WHY))
+    store.undo(fact_id, ActionContext(actor, MESSAGE))
     return fact_id
 
 
@@ -60,11 +60,11 @@ def test_agent_does_not_restore_what_a_person_retracted(
     store: Store, close: Callable[[Store, Actor], str]
 ) -> None:
     fact_id = close(store, PERSON)
-    words = (
+    message = (
         f"demo/lead-0 may not restore fact {fact_id}: a person retracted it;"
         " remember what you know instead, or have a person restore it"
     )
-    with pytest.raises(Forbidden, match=words):
+    with pytest.raises(Forbidden, match=message):
         store.restore(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "retracted"
 
@@ -88,13 +88,13 @@ def test_agent_restores_what_an_agent_retracted_after_a_person_had_restored_it(
 ) -> None:
     fact_id = retract(store, PERSON)
     store.restore(fact_id, ActionContext(PERSON, "it was right"))
-    store.retract(fact_id, ActionContext(AGENT, WHY))
+    store.retract(fact_id, ActionContext(AGENT, MESSAGE))
     assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
 
 
 def test_agent_does_not_restore_what_a_person_corrected(store: Store) -> None:
     fact_id = stored(store)
-    store.correct(fact_id, WHY, "the build needs Java 25", actor=PERSON)
+    store.correct(fact_id, MESSAGE, "the build needs Java 25", actor=PERSON)
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a person superseded it"):
         store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
@@ -105,32 +105,32 @@ NEW = "the build needs Java 25"
 def correct(store: Store) -> tuple[str, str]:
     """Have a person correct a fact; return its id and that of the successor."""
     fact_id = stored(store)
-    successor = store.correct(fact_id, WHY, NEW, actor=PERSON).replacement_id
+    successor = store.correct(fact_id, MESSAGE, NEW, actor=PERSON).replacement_id
     assert successor is not None
     return fact_id, successor
 
 
 def approve_with_edits(store: Store) -> tuple[str, str]:
     fact_id = stored(store)
-    edits = ApproveIn(reason=WHY, content=NEW)
-    return fact_id, store.approve(fact_id, ActionContext(PERSON, WHY), edits).fact.id
+    edits = ApproveIn(reason=MESSAGE, content=NEW)
+    return fact_id, store.approve(fact_id, ActionContext(PERSON, MESSAGE), edits).fact.id
 
 
 def supersede_by_key(store: Store) -> tuple[str, str]:
     key: dict[str, Any] = {"subject": "build", "predicate": "needs"}
-    past = datetime(2020, 1, 1, tzinfo=UTC)
-    (old,) = store.remember([new_fact("Java 21", valid_from=past, **key)], actor=AGENT)
+    past_time = datetime(2020, 1, 1, tzinfo=UTC)
+    (old,) = store.remember([new_fact("Java 21", valid_from=past_time, **key)], actor=AGENT)
     (new,) = store.remember([new_fact("Java 25", **key)], actor=PERSON)
     assert new.superseded == (old.fact_id,)
     return old.fact_id, new.fact_id
 
 
 def retract_new(store: Store, successor: str, actor: Actor) -> None:
-    store.retract(successor, ActionContext(actor, WHY))
+    store.retract(successor, ActionContext(actor, MESSAGE))
 
 
 def correct_new(store: Store, successor: str, actor: Actor) -> None:
-    store.correct(successor, WHY, "the build needs Java 26", actor=actor)
+    store.correct(successor, MESSAGE, "the build needs Java 26", actor=actor)
 
 
 @pytest.mark.parametrize("end", [retract_new, correct_new])
@@ -151,16 +151,16 @@ def test_agent_does_not_restore_what_a_person_replaced_once_the_successor_is_clo
 
 def test_agent_does_not_restore_what_the_operator_replaced_in_review(store: Store) -> None:
     fact_id = stored(store)
-    edits = ApproveIn(reason=WHY, content=NEW)
-    successor = store.approve(fact_id, ActionContext(OPERATOR, WHY), edits).fact.id
-    store.retract(successor, ActionContext(AGENT, WHY))
+    edits = ApproveIn(reason=MESSAGE, content=NEW)
+    successor = store.approve(fact_id, ActionContext(OPERATOR, MESSAGE), edits).fact.id
+    store.retract(successor, ActionContext(AGENT, MESSAGE))
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer replaced its text"):
         store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
 
 def test_agent_does_not_restore_what_a_reviewer_rejected(store: Store) -> None:
     fact_id = stored(store)
-    store.reject(fact_id, ActionContext(PERSON, WHY))
+    store.reject(fact_id, ActionContext(PERSON, MESSAGE))
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a reviewer rejected its text"):
         store.restore(fact_id, ActionContext(AGENT, "it was right"))
 
@@ -169,9 +169,9 @@ def test_agent_restores_what_an_agent_superseded_once_the_successor_is_closed(
     store: Store,
 ) -> None:
     fact_id = stored(store)
-    successor = store.correct(fact_id, WHY, NEW, actor=AGENT).replacement_id
+    successor = store.correct(fact_id, MESSAGE, NEW, actor=AGENT).replacement_id
     assert successor is not None
-    store.retract(successor, ActionContext(PERSON, WHY))
+    store.retract(successor, ActionContext(PERSON, MESSAGE))
     assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
 
 
@@ -184,7 +184,7 @@ def test_agent_restores_what_was_archived_for_room_unless_a_person_took_that_bac
     store.remember([new_fact("strong", confidence=0.9)], actor=AGENT)
     assert store.retain() == 1
     assert store.restore(fact_id, ActionContext(AGENT, "it was right")).lifecycle == "live"
-    store.undo(fact_id, ActionContext(PERSON, WHY))
+    store.undo(fact_id, ActionContext(PERSON, MESSAGE))
     assert read(store, fact_id).lifecycle == "archived"
     with pytest.raises(Forbidden, match=f"fact {fact_id}: a person archived it"):
         store.restore(fact_id, ActionContext(AGENT, "it was right"))
@@ -195,9 +195,9 @@ def test_agent_does_not_undo_a_correction_by_a_person(
     store: Store, replacement: str | None
 ) -> None:
     fact_id = stored(store)
-    store.correct(fact_id, WHY, replacement, actor=PERSON)
-    words = "a person closed a fact with it; only people and the operator may undo it"
-    with pytest.raises(Forbidden, match=words):
+    store.correct(fact_id, MESSAGE, replacement, actor=PERSON)
+    message = "a person closed a fact with it; only people and the operator may undo it"
+    with pytest.raises(Forbidden, match=message):
         store.undo(fact_id, ActionContext(AGENT, "it was right"))
     store.undo(fact_id, ActionContext(PERSON, "it was right"))
     assert read(store, fact_id).lifecycle == "live"
@@ -217,25 +217,27 @@ def forget_types(path: Path) -> None:
     for seq, salt, data in closed:
         (part,) = event_payloads.decode(event_payloads.StoredPayload(salt, data))
         assert part is not None
-        before = event_payloads.encode([{k: v for k, v in part.items() if k != "actor_type"}])
+        initial_stored_payload = event_payloads.encode(
+            [{k: v for k, v in part.items() if k != "actor_type"}]
+        )
         db.execute("UPDATE payload SET salt = ?, bytes = ? WHERE seq = ?",
-                   (before.salt, before.data, seq))  # fmt: skip
+                   (initial_stored_payload.salt, initial_stored_payload.data, seq))  # fmt: skip
     db.close()
 
 
-UNKNOWN = "and the log does not say whether ada is a person"
+UNKNOWN = "and the log does not say whether that was a person"
 
 
 def test_agent_restores_only_its_own_in_a_log_without_types(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     with contextlib.closing(SqliteStore(path)) as store:
-        own, other = retract(store, AGENT), retract(store, PERSON)
+        own_fact, second = retract(store, AGENT), retract(store, PERSON)
     forget_types(path)
     with contextlib.closing(SqliteStore(path)) as store:
-        assert store.restore(own, ActionContext(AGENT, "it was right")).lifecycle == "live"
-        store.retract(own, ActionContext(AGENT, WHY))
-        with pytest.raises(Forbidden, match=f"fact {other}: ada closed it, {UNKNOWN}; remember"):
-            store.restore(other, ActionContext(AGENT, "it was right"))
+        assert store.restore(own_fact, ActionContext(AGENT, "it was right")).lifecycle == "live"
+        store.retract(own_fact, ActionContext(AGENT, MESSAGE))
+        with pytest.raises(Forbidden, match=f"fact {second}: ada closed it, {UNKNOWN}; remember"):
+            store.restore(second, ActionContext(AGENT, "it was right"))
 
 
 @pytest.mark.parametrize("close", [retract, correct_away])
@@ -244,31 +246,31 @@ def test_agent_undoes_only_its_own_in_a_log_without_types(
 ) -> None:
     path = tmp_path / "knowledge.db"
     with contextlib.closing(SqliteStore(path)) as store:
-        other = close(store, PERSON)
-        own = retract(store, AGENT)
+        second = close(store, PERSON)
+        own_fact = retract(store, AGENT)
     forget_types(path)
     with contextlib.closing(SqliteStore(path)) as store:
-        store.undo(own, ActionContext(AGENT, "it was right"))
-        assert read(store, own).lifecycle == "live"
+        store.undo(own_fact, ActionContext(AGENT, "it was right"))
+        assert read(store, own_fact).lifecycle == "live"
         with pytest.raises(Forbidden, match=f"ada closed a fact with it, {UNKNOWN}; only people"):
-            store.undo(other, ActionContext(AGENT, "it was right"))
-        assert read(store, other).lifecycle == "retracted"
+            store.undo(second, ActionContext(AGENT, "it was right"))
+        assert read(store, second).lifecycle == "retracted"
 
 
 def undo_restoring(store: Store, actor: Actor) -> str:
     fact_id = retract(store, AGENT)
     store.restore(fact_id, ActionContext(AGENT, "it was right"))
-    store.undo(fact_id, ActionContext(actor, WHY))
+    store.undo(fact_id, ActionContext(actor, MESSAGE))
     return fact_id
 
 
 def test_agent_does_not_get_around_a_persons_undo_by_undoing_what_was_before(store: Store) -> None:
     fact_id = undo_restoring(store, PERSON)
-    words = "a person closed a fact since that it would make live again; only people"
+    message = "a person closed a fact since that it would make live again; only people"
     for take_back in (store.restore, store.undo):
         with pytest.raises(Forbidden, match="a person"):
             take_back(fact_id, ActionContext(AGENT, "it was right"))
-    with pytest.raises(Forbidden, match=words):
+    with pytest.raises(Forbidden, match=message):
         store.undo(fact_id, ActionContext(AGENT, "it was right"))
     assert read(store, fact_id).lifecycle == "retracted"
     store.undo(fact_id, ActionContext(PERSON, "it was right"))

@@ -33,8 +33,8 @@ _HONEST = connection.open_writer
 def folder() -> Iterator[Path]:
     """Give a folder in memory where there is one: the disk is a made-up one anyway."""
     memory = Path("/dev/shm")  # noqa: S108 - made by tempfile
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as created:
+        yield Path(created)
 
 
 @dataclass
@@ -59,10 +59,10 @@ def play(folder: Path, seed: int, *, is_new: bool, cut_at: int | None) -> Story:
         store = SqliteStore(disk.folder / NAME)
         # Fold the log into the file often, so that the power goes there, too: by the thread
         # beside the writer, or by the writer alone.
-        after = rng.choice((4, 30, 1000))
-        store._writer._checkpointer._after = after
+        final_state = rng.choice((4, 30, 1000))
+        store._writer._checkpointer._checkpoint_pages = final_state
         if rng.random() < 0.5:
-            store._writer._connection.wal_autocheckpoint(after)
+            store._writer._commits._connection.wal_autocheckpoint(final_state)
         try:
             _write(store, rng, story)
         finally:
@@ -79,10 +79,12 @@ def _write(store: SqliteStore, rng: random.Random, story: Story) -> None:
             store.put_run(run_id, run_in(), actor=OPERATOR)
             story.runs.append(run_id)
         contents = [f"fact {number} {part}: {rng.random()}" for part in range(rng.randint(1, 3))]
-        once = IdempotencyKey("ada", f"key-{number}", "0") if number % 2 else None
+        first_idempotency_key = IdempotencyKey("ada", f"key-{number}", "0") if number % 2 else None
         facts = [new_fact(content) for content in contents]
-        found = store.remember(facts, actor=PERSON, idempotency_key=once)
-        story.told |= {one.fact_id: content for one, content in zip(found, contents, strict=True)}
+        remembered = store.remember(facts, actor=PERSON, idempotency_key=first_idempotency_key)
+        story.told |= {
+            item.fact_id: content for item, content in zip(remembered, contents, strict=True)
+        }
 
 
 def _refused_once(store: SqliteStore, disk: faulty_filesystem.Disk) -> None:
@@ -106,10 +108,10 @@ def losses(story: Story, to: Path) -> list[str]:
 def _differences(story: Story, path: Path) -> list[str]:
     store = SqliteStore(path)
     try:
-        found = [fact.content for fact in store.list_facts(Listing(ALL, 1000))]
-        missing = [content for content in story.told.values() if content not in found]
+        contents = [fact.content for fact in store.list_facts(Listing(ALL, 1000))]
+        missing = [content for content in story.told.values() if content not in contents]
         missing += [run_id for run_id in story.runs if store.run(run_key(run_id), ALL) is None]
-        doubled = sorted({content for content in found if found.count(content) > 1})
+        doubled = sorted({content for content in contents if contents.count(content) > 1})
         with suppress(StoreUnavailable):
             store.remember([new_fact("written after the power came back")], actor=PERSON)
     finally:
@@ -122,13 +124,13 @@ def _differences(story: Story, path: Path) -> list[str]:
 def calls(folder: Path) -> dict[bool, int]:
     """Make the file that most cuts begin with; count the calls of a run that nothing ends."""
     SqliteStore(folder / NAME).close()
-    told = {}
+    fields = {}
     for is_new in (False, True):
         story = play(folder / f"whole-{is_new}", 0, is_new=is_new, cut_at=None)
         assert len(story.told) > WRITES
         assert losses(story, folder / f"whole-{is_new}" / "after") == []
-        told[is_new] = story.disk.calls
-    return told
+        fields[is_new] = story.disk.calls
+    return fields
 
 
 def cuts(folder: Path, calls: dict[bool, int], number: int) -> Iterator[tuple[int, list[str]]]:
@@ -151,18 +153,18 @@ def test_whatever_was_acknowledged_outlives_a_power_cut(
     assert list(cuts(folder, calls, settings.power_cuts())) == []
 
 
-def _synced(how: str) -> Callable[[Path], apsw.Connection]:
+def _synced(mode: str) -> Callable[[Path], apsw.Connection]:
     def opened(path: Path) -> apsw.Connection:
-        made = _HONEST(path)
-        made.execute(f"PRAGMA synchronous={how}")
-        return made
+        honest = _HONEST(path)
+        honest.execute(f"PRAGMA synchronous={mode}")
+        return honest
 
     return opened
 
 
-@pytest.mark.parametrize("how", ["OFF", "NORMAL"])
+@pytest.mark.parametrize("damage_kind", ["OFF", "NORMAL"])
 def test_store_that_does_not_wait_for_the_disk_fails_the_suite(
-    folder: Path, calls: dict[bool, int], monkeypatch: pytest.MonkeyPatch, how: str
+    folder: Path, calls: dict[bool, int], monkeypatch: pytest.MonkeyPatch, damage_kind: str
 ) -> None:
-    monkeypatch.setattr(connection, "open_writer", _synced(how))
+    monkeypatch.setattr(connection, "open_writer", _synced(damage_kind))
     assert next(cuts(folder, calls, 60), None)

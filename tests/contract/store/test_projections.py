@@ -9,14 +9,16 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge_client.models import Grant, PrincipalIn, ScopeConfig, Subject
+from knowledge_client.models import AliasIn, Grant, PrincipalIn, ScopeConfig, Subject
 from knowledge_service.domain import conversation_metadata
 from knowledge_service.domain.access_control import View
 from knowledge_service.errors import FileLocked
 from knowledge_service.event_log import event_payloads
-from knowledge_service.ports import Listing, Search
+from knowledge_service.ports import ActionContext, Listing, NewLink, Search
+from knowledge_service.ports.operations import LinkFacts, RetractFact, StoreFact
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection, postings
-from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import (
     AGENT,
@@ -59,7 +61,7 @@ def live_a_little(path: Path) -> None:
     store.put_scope(TEAM, ScopeConfig(read_only=False), actor=OPERATOR)
     keyed = {"subject": "web", "predicate": "port"}
     early = datetime(2026, 1, 1, tzinfo=UTC)
-    told = store.remember(
+    remembered = store.remember(
         [
             new_fact("the build needs Java 21", tags=("Build",), data={"é": [1, 0.1]}),
             new_fact("the build needs  Java 21", tags=("java",), confidence=0.9),
@@ -70,7 +72,7 @@ def live_a_little(path: Path) -> None:
         ],
         actor=PERSON,
     )
-    store.correct(told[0].fact_id, "old", "the build needs Java 25", actor=AGENT)
+    store.correct(remembered[0].fact_id, "old", "the build needs Java 25", actor=AGENT)
     store.remember([new_fact("the build needs Java 21")], actor=PERSON)
     store.put_run("r", run_in(), actor=OPERATOR)
     store.add_episodes(run_key("r"), [episode("a"), episode("a"), episode("b")], actor=AGENT)
@@ -80,6 +82,16 @@ def live_a_little(path: Path) -> None:
     store.fail_extraction(run_key("r"), "busy", retry=True)
     store.begin_extraction(run_key("r"))
     store.finish_extraction(run_key("r"), [new_fact("learnt")], "one", actor=OPERATOR)
+    chart = new_fact("a chart", LEAD, aliases=(AliasIn(namespace="chart", prefix="c"),))
+    acts = (StoreFact(chart), StoreFact(new_fact("done", LEAD, about="act:0")),
+            LinkFacts(NewLink("act:0", "act:1", "contains", data={"a": 1})))  # fmt: skip
+    order = ActionContext(PERSON, "together")
+    first = store.perform(acts, order)
+    revised = store.revise(first[0].fact_id, {"data": {"x": 1}, "tags": ("now",)}, order)
+    store.revise(revised.successor_id, {"title": "the chart"}, order)
+    second = store.perform((RetractFact(first[1].fact_id), StoreFact(new_fact("b", LEAD))), order)
+    store.undo(second[1].fact_id, order)
+    store.undo(store.perform(acts, order)[0].fact_id, order)
     store.put_scope("realm:old", ScopeConfig(), actor=OPERATOR)
     store.delete_scope("realm:old", actor=OPERATOR)
     store.close()
@@ -92,40 +104,40 @@ def database(path: Path) -> apsw.Connection:
 def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     db.close()
     rebuilt = offline.rebuild(path)
     assert rebuilt.changed == ()
     assert rebuilt.events > 15
     db = database(path)
-    assert projection_rebuild.fingerprint(db) == before
-    assert len(set(before.values())) > 10
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
+    assert len(set(initial_fingerprint.values())) > 10
     db.close()
 
 
 def test_rebuild_brings_back_what_was_changed_beside_the_log(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     db.execute("UPDATE fact SET confidence = 0.123 WHERE fact_no = 3; DELETE FROM episode")
     db.execute("DELETE FROM posting WHERE key = (SELECT min(key) FROM posting)")
     db.execute("UPDATE scope SET live_facts = 999")
     db.close()
     assert offline.rebuild(path).changed == ("episode", "fact", "posting", "scope")
     db = database(path)
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
 def test_index_of_another_version_is_made_anew_when_the_file_is_opened(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     db.execute("UPDATE meta SET value = 'older' WHERE key = 'index'; DELETE FROM posting")
     db.close()
     SqliteStore(path).close()
     db = database(path)
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
@@ -133,20 +145,23 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The analyser before read nothing of data.
-    told = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
+    report = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
     with monkeypatch.context() as older:
         older.setattr(conversation_metadata, "parse", lambda _: conversation_metadata.NO_METADATA)
         older.setattr(postings, "VERSION", "segments-2 en-2")
         store = SqliteStore(path)
-        new = [new_fact(f"{word} here", data={"speaker": who}) for word, who in told.items()]
+        new = [
+            new_fact(f"{term} here", data={"speaker": principal})
+            for term, principal in report.items()
+        ]
         store.remember(new, actor=AGENT)
         assert store.search(Search(VIEW, "Namekp", 10)).hits == ()
         store.close()
     store = SqliteStore(path)
-    for word, who in told.items():
-        for query in (word, who):
+    for term, principal in report.items():
+        for query in (term, principal):
             hit, *_ = store.search(Search(VIEW, query, 10)).hits
-            assert hit.fact.content == f"{word} here", query
+            assert hit.fact.content == f"{term} here", query
     store.close()
     db = database(path)
     made_by = db.execute("SELECT value FROM meta WHERE key = 'index'").fetchall()
@@ -157,11 +172,11 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
 def test_rebuild_that_fails_leaves_everything_as_it_was(path: Path) -> None:
     live_a_little(path)
     db = database(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     db.execute("UPDATE event SET type = 'fact.unheard' WHERE seq = (SELECT max(seq) FROM event)")
     with pytest.raises(KeyError, match=r"fact\.unheard"):
         projection_rebuild.rebuild(db)
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
@@ -220,16 +235,16 @@ class TestOldestFile:
         ).fetchall()
         db.close()
         store = SqliteStore(old)
-        found = {fact.id: fact for fact in store.list_facts(Listing(ALL, 100))}
-        assert len(found) == len(rows) == 14
+        facts = {fact.id: fact for fact in store.list_facts(Listing(ALL, 100))}
+        assert len(facts) == len(rows) == 14
         for fact_id, content, _, confidence, lifecycle, _ in rows:
-            fact = found[fact_id]
+            fact = facts[fact_id]
             assert (fact.content, fact.confidence, fact.lifecycle) == (
                 content,
                 confidence,
                 lifecycle,
             )
-        java = next(fact for fact in found.values() if fact.content == "the build needs Java 21")
+        java = next(fact for fact in facts.values() if fact.content == "the build needs Java 21")
         assert (java.tags, java.confidence) == (("Build", "java"), 0.9)
         assert store.search(Search(VIEW, "number 3", 1)).hits[0].fact.content == "number 3 of many"
         assert store.scope_stats([TEAM], ALL)[0].facts == 3
@@ -249,24 +264,24 @@ class TestOldestFile:
 
     def test_its_links_are_in_histories_by_the_scope_of_their_other_end(self, old: Path) -> None:
         SqliteStore(old).close()
-        before = connection.open_writer(old)
+        initial_open_writer = connection.open_writer(old)
         query = """SELECT x.other_scope FROM fact_event x JOIN event e USING(seq)
           WHERE e.type = 'link.made'"""
-        made = [number for (number,) in before.execute(query)]
-        before.close()
-        assert made
-        assert set(made) == {3}
+        numbers = [number for (number,) in initial_open_writer.execute(query)]
+        initial_open_writer.close()
+        assert numbers
+        assert set(numbers) == {3}
         assert offline.rebuild(old).changed == ()
-        after = connection.open_writer(old)
-        assert [number for (number,) in after.execute(query)] == made
-        after.close()
+        final_connection = connection.open_writer(old)
+        assert [number for (number,) in final_connection.execute(query)] == numbers
+        final_connection.close()
 
     def test_it_goes_on_from_where_it_was(self, old: Path) -> None:
         store = SqliteStore(old)
-        (told,) = store.remember(
+        (remembered,) = store.remember(
             [new_fact("port 82", subject="web", predicate="port")], actor=AGENT
         )
-        assert len(told.superseded) == 1
+        assert len(remembered.superseded) == 1
         store.close()
         assert offline.rebuild(old).changed == ()
 
@@ -297,15 +312,19 @@ class TestPayloads:
 
     def test_erased_part_leaves_the_hash_and_the_others(self) -> None:
         sealed = event_payloads.encode(self.PARTS)
-        left = event_payloads.without_parts(sealed, {1})
-        assert left is not None
-        assert left.hash == sealed.hash
-        assert event_payloads.decode(left) == (self.PARTS[0], None, self.PARTS[2])
-        assert b'"b"' not in left.data
-        assert sealed.salt[16:32] not in left.salt
-        again = event_payloads.without_parts(left, {0})
-        assert again is not None
-        assert again.hash == sealed.hash
+        remaining_stored_payload = event_payloads.without_parts(sealed, {1})
+        assert remaining_stored_payload is not None
+        assert remaining_stored_payload.hash == sealed.hash
+        assert event_payloads.decode(remaining_stored_payload) == (
+            self.PARTS[0],
+            None,
+            self.PARTS[2],
+        )
+        assert b'"b"' not in remaining_stored_payload.data
+        assert sealed.salt[16:32] not in remaining_stored_payload.salt
+        repeated_stored_payload = event_payloads.without_parts(remaining_stored_payload, {0})
+        assert repeated_stored_payload is not None
+        assert repeated_stored_payload.hash == sealed.hash
 
     def test_payload_of_which_nothing_is_left_goes(self) -> None:
         assert event_payloads.without_parts(event_payloads.encode(self.PARTS[:1]), {0}) is None

@@ -37,9 +37,9 @@ from tests.knowledge_builders import (
 VIEW = View(LEAD)
 
 
-def contents(store: Store, query: str, view: View = VIEW, **given: Any) -> list[str]:
-    filters = Filters(**given.pop("filters", {}))
-    search = Search(view, query, given.pop("limit", 10), filters=filters, **given)
+def contents(store: Store, query: str, view: View = VIEW, **fields: Any) -> list[str]:
+    filters = Filters(**fields.pop("filters", {}))
+    search = Search(view, query, fields.pop("limit", 10), filters=filters, **fields)
     return [hit.fact.content for hit in store.search(search).hits]
 
 
@@ -81,8 +81,8 @@ def test_what_was_just_remembered_is_found(store: Store) -> None:
 
 
 def test_corrected_facts_are_not_returned(store: Store) -> None:
-    (told,) = store.remember([new_fact("the build needs Java 21")], actor=PERSON)
-    store.correct(told.fact_id, "old", "the build needs Java 25", actor=PERSON)
+    (remembered,) = store.remember([new_fact("the build needs Java 21")], actor=PERSON)
+    store.correct(remembered.fact_id, "old", "the build needs Java 25", actor=PERSON)
     assert contents(store, "build Java") == ["the build needs Java 25"]
 
 
@@ -98,28 +98,30 @@ def test_filters_hold(store: Store, time: Time) -> None:
     assert contents(store, "rain", filters={"kinds": ("pitfall",)}) == ["rain one"]
     assert contents(store, "rain", filters={"tags": ("wet",)}) == ["rain one"]
     assert contents(store, "rain", filters={"min_confidence": 0.5}) == ["rain one"]
-    later = start + timedelta(days=2)
-    assert contents(store, "rain", filters={"valid_at": later}) == ["rain one"]
+    later_time = start + timedelta(days=2)
+    assert contents(store, "rain", filters={"valid_at": later_time}) == ["rain one"]
     assert len(contents(store, "rain", filters={"valid_at": start})) == 2
 
 
 def test_known_at_shows_what_was_live_then(store: Store, time: Time) -> None:
-    (told,) = store.remember([new_fact("rain falls up")], actor=PERSON)
-    before = time.now
+    (remembered,) = store.remember([new_fact("rain falls up")], actor=PERSON)
+    earlier = time.now
     time.pass_(hours=1)
-    store.correct(told.fact_id, "it falls down", None, actor=PERSON)
+    store.correct(remembered.fact_id, "it falls down", None, actor=PERSON)
     assert contents(store, "rain") == []
-    assert contents(store, "rain", filters={"known_at": before}) == ["rain falls up"]
+    assert contents(store, "rain", filters={"known_at": earlier}) == ["rain falls up"]
 
 
 def test_link_that_was_made_since_leads_nowhere_then(store: Store, time: Time) -> None:
     facts = [new_fact("rain falls down"), new_fact("the gutter leaks")]
-    rain, gutter = (each.fact_id for each in store.remember(facts, actor=PERSON))
-    before = time.now
+    rain, gutter = (
+        remembered_fact.fact_id for remembered_fact in store.remember(facts, actor=PERSON)
+    )
+    earlier = time.now
     time.pass_(hours=1)
     store.link(NewLink(rain, gutter, "related"), ALL, actor=PERSON)
     assert contents(store, "rain") == ["rain falls down", "the gutter leaks"]
-    assert contents(store, "rain", filters={"known_at": before}) == ["rain falls down"]
+    assert contents(store, "rain", filters={"known_at": earlier}) == ["rain falls down"]
 
 
 def test_nearer_fact_that_was_retracted_since_overrides_a_farther_one_then(
@@ -127,13 +129,13 @@ def test_nearer_fact_that_was_retracted_since_overrides_a_farther_one_then(
 ) -> None:
     key = {"subject": "weather", "predicate": "is"}
     store.remember([new_fact("rain falls down", **key)], actor=PERSON)
-    (near,) = store.remember([new_fact("snow", scope=LEAD, **key)], actor=PERSON)
+    (near_fact,) = store.remember([new_fact("snow", scope=LEAD, **key)], actor=PERSON)
     assert contents(store, "rain") == []
-    before = time.now
+    earlier = time.now
     time.pass_(hours=1)
-    store.correct(near.fact_id, "it melted", None, actor=PERSON)
+    store.correct(near_fact.fact_id, "it melted", None, actor=PERSON)
     assert contents(store, "rain") == ["rain falls down"]
-    assert contents(store, "rain", filters={"known_at": before}) == []
+    assert contents(store, "rain", filters={"known_at": earlier}) == []
 
 
 def test_reader_finds_its_own_path_and_what_it_was_granted(store: Store) -> None:
@@ -144,8 +146,8 @@ def test_reader_finds_its_own_path_and_what_it_was_granted(store: Store) -> None
         ],
         actor=PERSON,
     )
-    own = {f"rain in {scope}" for scope in (LEAD, TEAM, "realm:demo", "platform")}
-    assert set(contents(store, "rain")) == own
+    visible_texts = {f"rain in {scope}" for scope in (LEAD, TEAM, "realm:demo", "platform")}
+    assert set(contents(store, "rain")) == visible_texts
     assert set(contents(store, "rain", scopes=(TEAM, OTHER))) == {f"rain in {TEAM}"}
     granted = View("realm:demo", (ScopeRange("realm:demo", subtree=True),))
     assert len(contents(store, "rain", view=granted)) == 5
@@ -162,8 +164,8 @@ def test_recent_gives_the_nearest_scope_first_then_confidence(store: Store) -> N
         ],
         actor=PERSON,
     )
-    found = store.recent(Search(VIEW, "", 3))
-    assert [fact.content for fact in found] == ["own", "team, sure", "team, unsure"]
+    listed = store.recent(Search(VIEW, "", 3))
+    assert [fact.content for fact in listed] == ["own", "team, sure", "team, unsure"]
 
 
 WORDS = st.sampled_from(["rain", "sun", "wind", "snow", "fog", "hail", "ice", "storm"])
@@ -180,32 +182,34 @@ STRANGE = [
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    own=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=12),
-    others=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=12),
+    own_facts=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=12),
+    other_facts=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=12),
     query=SENTENCE,
 )
 def test_other_tenants_change_neither_order_nor_scores(
-    own: list[tuple[str, str]], others: list[tuple[str, str]], query: str
+    own_facts: list[tuple[str, str]], other_facts: list[tuple[str, str]], query: str
 ) -> None:
     """The fake shares analyser, scorer and rules with SQLite; `test_sqlite` repeats it there."""
-    assert_isolated(MemoryStore(), MemoryStore(), own, others, query)
+    assert_isolated(MemoryStore(), MemoryStore(), own_facts, other_facts, query)
 
 
 def assert_isolated(
     alone: Store,
     shared: Store,
-    own: list[tuple[str, str]],
-    others: list[tuple[str, str]],
+    own_facts: list[tuple[str, str]],
+    other_facts: list[tuple[str, str]],
     query: str,
 ) -> None:
-    for n, (scope, text) in enumerate(own):
+    for n, (scope, text) in enumerate(own_facts):
         alone.remember([new_fact(f"{text} {n}", scope=scope)], actor=PERSON)
-    for n, (scope, text) in enumerate(others):
+    for n, (scope, text) in enumerate(other_facts):
         shared.remember([new_fact(f"{text} {n}", scope=scope)], actor=PERSON)
-        if n < len(own):
-            shared.remember([new_fact(f"{own[n][1]} {n}", scope=own[n][0])], actor=PERSON)
-    for n in range(len(others), len(own)):
-        shared.remember([new_fact(f"{own[n][1]} {n}", scope=own[n][0])], actor=PERSON)
+        if n < len(own_facts):
+            shared.remember(
+                [new_fact(f"{own_facts[n][1]} {n}", scope=own_facts[n][0])], actor=PERSON
+            )
+    for n in range(len(other_facts), len(own_facts)):
+        shared.remember([new_fact(f"{own_facts[n][1]} {n}", scope=own_facts[n][0])], actor=PERSON)
 
     def seen(store: Store) -> object:
         hits = store.search(Search(VIEW, query, 10)).hits
@@ -243,26 +247,29 @@ def receipt(name: str, *facts: str, run: str | None = None) -> tuple[NewReceipt,
 
 class TestReceipts:
     def test_repeat_with_the_same_key_gives_the_same_receipt(self, store: Store) -> None:
-        once = IdempotencyKey("operator", "recall-1", "body")
-        first = store.record_recall(*receipt("r-1"), once)
-        again = store.record_recall(*receipt("r-2"), once)
-        assert (first.receipt, again) == ("r-1", first)
+        first_key = IdempotencyKey("operator", "recall-1", "body")
+        first = store.record_recall(*receipt("r-1"), first_key)
+        repeated_receipt = store.record_recall(*receipt("r-2"), first_key)
+        assert (first.receipt, repeated_receipt) == ("r-1", first)
         assert store.receipt("r-2") is None
         with pytest.raises(IdempotencyConflict):
             store.record_recall(*receipt("r-3"), IdempotencyKey("operator", "recall-1", "other"))
 
     def test_receipt_holds_what_was_returned(self, store: Store) -> None:
-        (told,) = store.remember([new_fact()], actor=PERSON)
-        store.record_recall(*receipt("r-1", told.fact_id, run="run-1"), None)
-        found = store.receipt("r-1")
-        assert found is not None
-        assert (found.receipt.facts, found.observer) == ((told.fact_id,), LEAD)
+        (remembered,) = store.remember([new_fact()], actor=PERSON)
+        store.record_recall(*receipt("r-1", remembered.fact_id, run="run-1"), None)
+        stored_receipt = store.receipt("r-1")
+        assert stored_receipt is not None
+        assert (stored_receipt.receipt.facts, stored_receipt.observer) == (
+            (remembered.fact_id,),
+            LEAD,
+        )
 
     def test_facts_in_front_of_a_run_earn_its_outcome_once(self, store: Store) -> None:
-        (told,) = store.remember([new_fact()], actor=PERSON)
+        (stored,) = store.remember([new_fact()], actor=PERSON)
         store.put_run("run-1", run_in(), actor=OPERATOR)
         for name in ("r-1", "r-2"):  # two attempts, one credit
-            store.record_recall(*receipt(name, told.fact_id, run="run-1"), None)
+            store.record_recall(*receipt(name, stored.fact_id, run="run-1"), None)
         for _ in range(2):
             store.put_run("run-1", run_in(outcome="Succeeded"), actor=OPERATOR)
         (stats,) = store.scope_stats([TEAM], ALL)
@@ -312,11 +319,11 @@ class TestReceipts:
         store.record_recall(*receipt("r-1", told.fact_id), None)
         store.record_recall(*receipt("r-2", told.fact_id, run="open"), None)
         time.pass_(days=40)
-        before = time.now - timedelta(days=30)
-        assert store.delete_old_receipts(before) == 1
+        earlier = time.now - timedelta(days=30)
+        assert store.delete_old_receipts(earlier) == 1
         assert store.receipt("r-1") is None
         assert store.receipt("r-2") is not None
-        assert store.delete_old_receipts(before) == 0
+        assert store.delete_old_receipts(earlier) == 0
         touched = store.impact(told.fact_id, AuditReader(VIEW, "demo/lead-0"), limit=9)
         assert touched is not None
-        assert [one.receipt for one in touched.recalls] == ["r-2"]
+        assert [recall.receipt for recall in touched.recalls] == ["r-2"]

@@ -25,18 +25,18 @@ from tests.knowledge_builders import PERSON, TEAM, new_fact
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
 READER = Principal("ada", "human", TEAM)
-WITHOUT = RankerConfig(use_conversations=False)
+RANKER_CONFIG = RankerConfig(use_conversations=False)
 ROOM = str(Path(conversations.__file__).parent)
 
 
 @pytest.fixture(params=["fake", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore | SqliteStore]:
-    made = (
-        MemoryStore(lambda: EARLIER, ranker_config=WITHOUT)
+    memory_store = (
+        MemoryStore(lambda: EARLIER, ranker_config=RANKER_CONFIG)
         if request.param == "fake"
-        else SqliteStore(tmp_path / "knowledge.db", lambda: EARLIER, ranker_config=WITHOUT)
+        else SqliteStore(tmp_path / "knowledge.db", lambda: EARLIER, ranker_config=RANKER_CONFIG)
     )
-    made.remember(
+    memory_store.remember(
         [
             new_fact("Anna: which parrot did you see by the harbour?", tags=("session_1",)),
             new_fact("Bruno: a green one, with a long tail and a loud voice", tags=("session_1",)),
@@ -45,8 +45,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
         ],
         actor=PERSON,
     )
-    yield made
-    made.close()
+    yield memory_store
+    memory_store.close()
 
 
 def recall_parrot(
@@ -87,7 +87,7 @@ def test_turns_that_share_no_term_are_found_by_conversations_alone(
 ) -> None:
     answer = "Bruno: a green one, with a long tail and a loud voice"
     body = RecallIn(query="parrot harbour", limit=10)
-    for config, is_found in ((WITHOUT, False), (RankerConfig(), True)):
+    for config, is_found in ((RANKER_CONFIG, False), (RankerConfig(), True)):
         store.ranker_config = config
         result = recall.recall(store, READER, body, now=NOW, idempotency_key=None)
         assert (answer in [fact.content for fact in result.facts]) is is_found
@@ -95,15 +95,18 @@ def test_turns_that_share_no_term_are_found_by_conversations_alone(
 
 def test_replay_says_that_the_switch_is_another(store: MemoryStore | SqliteStore) -> None:
     result = recall_parrot(store, IdempotencyKey("ada", "key", "body"))
-    off = f"{ranker_version.RANKER}-no-conversations"
-    assert result.ranker == off
+    message = f"{ranker_version.RANKER}-no-conversations"
+    assert result.ranker == message
     assert result.receipt is not None
-    same = replay.replay(store, READER, result.receipt)
-    assert (same.equal, same.reasons) == (True, ())
+    same_replay_result = replay.replay(store, READER, result.receipt)
+    assert (same_replay_result.equal, same_replay_result.reasons) == (True, ())
     store.ranker_config = RankerConfig()
-    other = replay.replay(store, READER, result.receipt)
-    assert not other.equal
-    assert f"the ranker was {off} and is now {ranker_version.RANKER}" in other.reasons
+    other_replay_result = replay.replay(store, READER, result.receipt)
+    assert not other_replay_result.equal
+    assert (
+        f"the ranker was {message} and is now {ranker_version.RANKER}"
+        in other_replay_result.reasons
+    )
 
 
 def test_equal_texts_of_two_sessions_are_one_result(store: MemoryStore | SqliteStore) -> None:
@@ -112,7 +115,7 @@ def test_equal_texts_of_two_sessions_are_one_result(store: MemoryStore | SqliteS
         [new_fact(text, tags=("session_1",)), new_fact(f"{text} again", tags=("session_2",))],
         actor=PERSON,
     )
-    for config, count in ((WITHOUT, 1), (RankerConfig(), 2)):
+    for config, count in ((RANKER_CONFIG, 1), (RankerConfig(), 2)):
         store.ranker_config = config
         body = RecallIn(query="ferry across the bay", limit=10)
         result = recall.recall(store, READER, body, now=NOW, idempotency_key=None)

@@ -27,32 +27,34 @@ TABLES = {
 def filled(path: Path) -> tuple[SqliteStore, list[NewReceipt]]:
     """Open a store with facts of two scopes, and make receipts that share some of them."""
     store = SqliteStore(path)
-    told = [store.remember([new_fact(f"rain {n}", TEAM)], actor=PERSON) for n in range(3)]
-    told.append(store.remember([new_fact("sun")], actor=PERSON))
-    ids = [each[0].fact_id for each in told]
-    shown = (ids, ids[:2], [ids[3], "gone"], [], ids[1:])
-    made = [receipt(f"r{n}", *facts)[0] for n, facts in enumerate(shown)]
-    return store, made
+    remembered_items = [
+        store.remember([new_fact(f"rain {n}", TEAM)], actor=PERSON) for n in range(3)
+    ]
+    remembered_items.append(store.remember([new_fact("sun")], actor=PERSON))
+    ids = [items[0].fact_id for items in remembered_items]
+    served_ids = (ids, ids[:2], [ids[3], "gone"], [], ids[1:])
+    receipts = [receipt(f"r{n}", *facts)[0] for n, facts in enumerate(served_ids)]
+    return store, receipts
 
 
 def rows(path: Path, sql: str) -> list[Any]:
     reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    found = sorted(reading.execute(sql).fetchall(), key=repr)
+    results = sorted(reading.execute(sql).fetchall(), key=repr)
     reading.close()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("sql", TABLES.values(), ids=TABLES.keys())
 def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) -> None:
-    alone, together = tmp_path / "alone.db", tmp_path / "together.db"
-    store, made = filled(alone)
-    for each in made:
-        store.record_recall(each, receipt("x")[1], None)
+    alone, combined_path = tmp_path / "alone.db", tmp_path / "together.db"
+    store, created_receipts = filled(alone)
+    for item in created_receipts:
+        store.record_recall(item, receipt("x")[1], None)
     store.close()
-    store, made_too = filled(together)
+    store, made_too = filled(combined_path)
     with held_writer(store):  # the receipts wait for one commit
-        for each in made_too:
-            store.record_recall_later(each)
+        for item in made_too:
+            store.record_recall_later(item)
     store.close()
 
     def named(path: Path, receipts: list[NewReceipt]) -> str:
@@ -62,8 +64,8 @@ def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) ->
             text = text.replace(fact, f"fact {number}")
         return text
 
-    assert named(together, made_too) == named(alone, made)
-    assert rows(together, sql)
+    assert named(combined_path, made_too) == named(alone, created_receipts)
+    assert rows(combined_path, sql)
 
 
 def test_receipts_are_refused_when_the_disk_does_not_keep_up_and_the_rest_are_stored(

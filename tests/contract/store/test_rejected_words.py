@@ -11,17 +11,17 @@ from knowledge_service.ports import ActionContext, Actor, Search, Store
 from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
-WORDS = "rain falls up"
+MESSAGE = "rain falls up"
 
 
 def reject(store: Store) -> str:
-    (stored,) = store.remember([new_fact(WORDS)], actor=AGENT)
+    (stored,) = store.remember([new_fact(MESSAGE)], actor=AGENT)
     store.reject(stored.fact_id, ActionContext(PERSON, "it falls down"))
     return stored.fact_id
 
 
 def served(store: Store) -> list[str]:
-    return [hit.fact.id for hit in store.search(Search(VIEW, WORDS, 10)).hits]
+    return [hit.fact.id for hit in store.search(Search(VIEW, MESSAGE, 10)).hits]
 
 
 @pytest.mark.parametrize("others", [(), ("snow",)], ids=["alone", "in a batch"])
@@ -30,20 +30,20 @@ def test_equal_words_are_refused_with_the_reviewers_reason(
 ) -> None:
     reject(store)
     with pytest.raises(PreviouslyRetracted, match=f"rejected in review in {TEAM}: it falls down"):
-        store.remember([new_fact(text) for text in (*others, WORDS)], actor=AGENT)
+        store.remember([new_fact(text) for text in (*others, MESSAGE)], actor=AGENT)
     assert served(store) == []
 
 
 def test_forced_words_are_a_draft_until_a_reviewer_approves_them(store: Store) -> None:
-    before = reject(store)
-    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
-    found = store.fact(again.fact_id, VIEW)
-    assert found is not None
-    assert (found.review, again.fact_id != before) == ("draft", True)
+    initial_text = reject(store)
+    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(repeated_result.fact_id, VIEW)
+    assert fact is not None
+    assert (fact.review, repeated_result.fact_id != initial_text) == ("draft", True)
     assert served(store) == []
     edits = ApproveIn(reason="it does, in a storm")
-    store.approve(again.fact_id, ActionContext(PERSON, edits.reason), edits)
-    assert served(store) == [again.fact_id]
+    store.approve(repeated_result.fact_id, ActionContext(PERSON, edits.reason), edits)
+    assert served(store) == [repeated_result.fact_id]
 
 
 @pytest.mark.parametrize("verb", ["retract", "correct"])
@@ -52,19 +52,19 @@ def test_closing_the_forced_draft_does_not_lift_the_rejection(
     store: Store, verb: str, *, force: bool
 ) -> None:
     reject(store)
-    (draft,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    (draft,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
     if verb == "retract":
         store.retract(draft.fact_id, ActionContext(AGENT, "x"))
     else:
         store.correct(draft.fact_id, "x", "rain is wet", actor=AGENT)
     if not force:
         with pytest.raises(PreviouslyRetracted):
-            store.remember([new_fact(WORDS)], actor=AGENT)
+            store.remember([new_fact(MESSAGE)], actor=AGENT)
         return
-    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
-    found = store.fact(again.fact_id, VIEW)
-    assert found is not None
-    assert found.review == "draft"
+    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(repeated_result.fact_id, VIEW)
+    assert fact is not None
+    assert fact.review == "draft"
     assert served(store) == []
 
 
@@ -73,15 +73,15 @@ def test_words_that_a_reviewer_approved_since_are_rejected_no_longer(
     store: Store, actor: Actor
 ) -> None:
     reject(store)
-    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
+    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
     store.approve(
-        again.fact_id, ActionContext(PERSON, "in a storm"), ApproveIn(reason="in a storm")
+        repeated_result.fact_id, ActionContext(PERSON, "in a storm"), ApproveIn(reason="in a storm")
     )
-    store.correct(again.fact_id, "the storm is over", "rain falls down", actor=PERSON)
-    (third,) = store.remember([new_fact(WORDS)], actor=actor)
-    found = store.fact(third.fact_id, VIEW)
-    assert found is not None
-    assert (found.lifecycle, found.review) == ("live", "none")
+    store.correct(repeated_result.fact_id, "the storm is over", "rain falls down", actor=PERSON)
+    (third,) = store.remember([new_fact(MESSAGE)], actor=actor)
+    fact = store.fact(third.fact_id, VIEW)
+    assert fact is not None
+    assert (fact.lifecycle, fact.review) == ("live", "none")
 
 
 EDITED = "rain falls down"
@@ -89,7 +89,7 @@ EDITED = "rain falls down"
 
 def replace(store: Store) -> str:
     """Have a person approve a statement with other text; return the id of the original."""
-    (stored,) = store.remember([new_fact(WORDS)], actor=AGENT)
+    (stored,) = store.remember([new_fact(MESSAGE)], actor=AGENT)
     edits = ApproveIn(reason="it falls down", content=EDITED)
     store.approve(stored.fact_id, ActionContext(PERSON, edits.reason), edits)
     return stored.fact_id
@@ -100,31 +100,31 @@ def test_text_that_an_approval_replaced_is_refused_with_the_reviewers_reason(
     store: Store, others: tuple[str, ...]
 ) -> None:
     replace(store)
-    before = served(store)
-    words = f"replaced the text of an equal fact in {TEAM}: it falls down"
-    with pytest.raises(PreviouslyRetracted, match=words):
-        store.remember([new_fact(text) for text in (*others, WORDS)], actor=AGENT)
-    assert served(store) == before
+    initial_items = served(store)
+    message = f"replaced the text of an equal fact in {TEAM}: it falls down"
+    with pytest.raises(PreviouslyRetracted, match=message):
+        store.remember([new_fact(text) for text in (*others, MESSAGE)], actor=AGENT)
+    assert served(store) == initial_items
 
 
 def test_correction_does_not_bring_back_the_text_that_an_approval_replaced(store: Store) -> None:
     replace(store)
-    (other,) = store.remember([new_fact("snow falls up")], actor=AGENT)
+    (other_result,) = store.remember([new_fact("snow falls up")], actor=AGENT)
     with pytest.raises(PreviouslyRetracted, match="replaced the text of an equal fact"):
-        store.correct(other.fact_id, "x", WORDS, actor=AGENT)
-    found = store.fact(other.fact_id, VIEW)
-    assert found is not None
-    assert found.lifecycle == "live"
+        store.correct(other_result.fact_id, "x", MESSAGE, actor=AGENT)
+    fact = store.fact(other_result.fact_id, VIEW)
+    assert fact is not None
+    assert fact.lifecycle == "live"
 
 
 def test_forced_text_that_an_approval_replaced_is_a_draft(store: Store) -> None:
     replace(store)
-    before = served(store)
-    (again,) = store.remember([new_fact(WORDS, force=True)], actor=AGENT)
-    found = store.fact(again.fact_id, VIEW)
-    assert found is not None
-    assert found.review == "draft"
-    assert served(store) == before
+    initial_items = served(store)
+    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(repeated_result.fact_id, VIEW)
+    assert fact is not None
+    assert fact.review == "draft"
+    assert served(store) == initial_items
 
 
 def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
@@ -132,12 +132,12 @@ def test_text_whose_replacement_was_erased_stays_replaced(store: Store) -> None:
     (successor,) = served(store)
     store.erase(successor, ActionContext(PERSON, "x"))
     with pytest.raises(PreviouslyRetracted, match="replaced the text of an equal fact"):
-        store.remember([new_fact(WORDS)], actor=AGENT)
+        store.remember([new_fact(MESSAGE)], actor=AGENT)
 
 
 def test_text_whose_approval_was_undone_is_confirmed(store: Store) -> None:
     original = replace(store)
     (successor,) = served(store)
     store.undo(successor, ActionContext(PERSON, "x"))
-    (again,) = store.remember([new_fact(WORDS)], actor=AGENT)
-    assert (again.fact_id, again.status) == (original, "confirmed")
+    (repeated_result,) = store.remember([new_fact(MESSAGE)], actor=AGENT)
+    assert (repeated_result.fact_id, repeated_result.status) == (original, "confirmed")

@@ -30,9 +30,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
-    found = SqliteStore(path)
-    yield found
-    found.close()
+    opened_store = SqliteStore(path)
+    yield opened_store
+    opened_store.close()
 
 
 def bound(store: SqliteStore, max_facts: int, scope: str = TEAM) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from knowledge_client.models import Recalled, Receipt, Ref, Source
 from knowledge_service.domain.access_control import ScopeRange, View
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import Conflict
 from knowledge_service.ports import AuditReader, Listing, NewReceipt, RunListing, Store
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
 from tests.fact_actions import known, told
@@ -31,7 +31,7 @@ from tests.knowledge_builders import (
     run_key,
 )
 
-OURS, THEIRS = run_key("nightly"), run_key("nightly", "realm:other")
+OWN_RUN, THEIRS = run_key("nightly"), run_key("nightly", "realm:other")
 MEMBER = View(LEAD)
 
 
@@ -52,9 +52,9 @@ def recalled(store: Store, fact_id: str, observer: str) -> None:
 
 def assert_rebuilt_alike(path: Path) -> None:
     db = connection.open_writer(path)
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     projection_rebuild.rebuild(db)
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 
 
@@ -64,10 +64,10 @@ class TestTwoRealms:
         store.put_run(
             "nightly", run_in(namespace="other", scope=OTHER, outcome="Failed"), actor=OPERATOR
         )
-        ours, theirs = store.run(OURS, ALL), store.run(THEIRS, ALL)
-        assert ours is not None
+        own_run, theirs = store.run(OWN_RUN, ALL), store.run(THEIRS, ALL)
+        assert own_run is not None
         assert theirs is not None
-        assert (ours.namespace, ours.outcome) == ("demo", None)
+        assert (own_run.namespace, own_run.outcome) == ("demo", None)
         assert (theirs.namespace, theirs.outcome) == ("other", "Failed")
         assert [run.namespace for run in store.runs_named("nightly", ALL)] == ["demo", "other"]
         assert [run.namespace for run in store.runs_named("nightly", MEMBER)] == ["demo"]
@@ -81,20 +81,20 @@ class TestTwoRealms:
 
     def test_each_has_its_own_episodes(self, store: Store) -> None:
         open_both(store)
-        store.add_episodes(OURS, [episode("a"), episode("b")], actor=AGENT)
+        store.add_episodes(OWN_RUN, [episode("a"), episode("b")], actor=AGENT)
         accepted = store.add_episodes(THEIRS, [episode("a")], actor=AGENT)
         assert (accepted.accepted, accepted.duplicates) == (1, 0)
-        assert [each.content for each in store.episodes(OURS)] == ["a", "b"]
-        assert [each.seq for each in store.episodes(THEIRS)] == [1]
+        assert [item.content for item in store.episodes(OWN_RUN)] == ["a", "b"]
+        assert [item.seq for item in store.episodes(THEIRS)] == [1]
 
     def test_each_has_its_own_extraction(self, store: Store) -> None:
         open_both(store)
-        store.accept_extraction(OURS, 5, actor=OPERATOR)
+        store.accept_extraction(OWN_RUN, 5, actor=OPERATOR)
         assert store.extraction(THEIRS) is None
         store.accept_extraction(THEIRS, 2, actor=OPERATOR)
-        assert (store.extraction_limit(OURS), store.extraction_limit(THEIRS)) == (5, 2)
+        assert (store.extraction_limit(OWN_RUN), store.extraction_limit(THEIRS)) == (5, 2)
         store.finish_extraction(THEIRS, [], "little", actor=OPERATOR)
-        assert [key for key, _ in store.open_extractions(9)] == [OURS]
+        assert [key for key, _ in store.open_extractions(9)] == [OWN_RUN]
 
     def test_outcome_credits_facts_of_its_own_receipts_only(self, store: Store) -> None:
         open_both(store)
@@ -104,12 +104,12 @@ class TestTwoRealms:
         store.put_run(
             "nightly", run_in(namespace="other", scope=OTHER, outcome="Succeeded"), actor=OPERATOR
         )
-        ours = store.impact(shared, AuditReader(MEMBER, "p"), limit=9)
-        every = store.impact(shared, AuditReader(ALL, "p"), limit=9)
-        assert ours is not None
-        assert every is not None
-        assert "succeeded" not in ours.usage
-        assert every.usage["succeeded"].count == 1
+        own_impact = store.impact(shared, AuditReader(MEMBER, "p"), limit=9)
+        impact = store.impact(shared, AuditReader(ALL, "p"), limit=9)
+        assert own_impact is not None
+        assert impact is not None
+        assert "succeeded" not in own_impact.usage
+        assert impact.usage["succeeded"].count == 1
 
     def test_open_run_of_another_realm_keeps_no_receipt(self, store: Store, time: Time) -> None:
         open_both(store)
@@ -121,10 +121,12 @@ class TestTwoRealms:
     def test_fact_names_the_run_of_its_own_realm(self, store: Store) -> None:
         open_both(store)
         fact_id = told(store, source=Source(refs=(Ref(type="run", id="nightly"),)))
-        why = store.why(fact_id, AuditReader(View(LEAD, (ScopeRange(OTHER, subtree=True),)), "p"))
-        assert why is not None
-        assert why.run is not None
-        assert why.run.namespace == "demo"
+        fact_provenance = store.why(
+            fact_id, AuditReader(View(LEAD, (ScopeRange(OTHER, subtree=True),)), "p")
+        )
+        assert fact_provenance is not None
+        assert fact_provenance.run is not None
+        assert fact_provenance.run.namespace == "demo"
         assert known(store, fact_id).scope == TEAM
 
 
@@ -132,9 +134,9 @@ class TestAdoption:
     def test_realm_made_again_may_use_the_ids_of_the_one_before(self, store: Store) -> None:
         store.put_run("nightly", run_in(outcome="Failed"), actor=OPERATOR)
         store.delete_scope("realm:demo", actor=OPERATOR)
-        assert store.run(OURS, ALL) is None
+        assert store.run(OWN_RUN, ALL) is None
         store.put_run("nightly", run_in(outcome="Succeeded"), actor=OPERATOR)
-        run = store.run(OURS, ALL)
+        run = store.run(OWN_RUN, ALL)
         assert run is not None
         assert run.outcome == "Succeeded"
 
@@ -147,22 +149,22 @@ class TestAdoption:
 
     def test_brings_runs_with_their_episodes_and_open_extractions_back(self, store: Store) -> None:
         store.put_run("nightly", run_in(outcome="Failed"), actor=OPERATOR)
-        store.add_episodes(OURS, [episode("a")], actor=AGENT)
-        store.accept_extraction(OURS, 5, actor=OPERATOR)
+        store.add_episodes(OWN_RUN, [episode("a")], actor=AGENT)
+        store.accept_extraction(OWN_RUN, 5, actor=OPERATOR)
         store.delete_scope("realm:demo", actor=OPERATOR)
         assert store.open_extractions(9) == ()
         store.put_run("weekly", run_in(), actor=OPERATOR)
         store.add_episodes(run_key("weekly"), [episode("b")], actor=AGENT)
         store.adopt_scope("realm:demo", actor=OPERATOR)
-        assert [each.content for each in store.episodes(OURS)] == ["a"]
-        assert [each.content for each in store.episodes(run_key("weekly"))] == ["b"]
-        assert [key for key, _ in store.open_extractions(9)] == [OURS]
+        assert [item.content for item in store.episodes(OWN_RUN)] == ["a"]
+        assert [item.content for item in store.episodes(run_key("weekly"))] == ["b"]
+        assert [key for key, _ in store.open_extractions(9)] == [OWN_RUN]
 
 
 def test_ledger_of_two_realms_is_rebuilt_to_the_byte(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "knowledge.db")
     open_both(store)
-    store.add_episodes(OURS, [episode("a")], actor=AGENT)
+    store.add_episodes(OWN_RUN, [episode("a")], actor=AGENT)
     store.add_episodes(THEIRS, [episode("a")], actor=AGENT)
     store.accept_extraction(THEIRS, 3, actor=OPERATOR)
     store.finish_extraction(THEIRS, [new_fact("learnt", OTHER)], None, actor=OPERATOR)
@@ -177,18 +179,20 @@ def test_file_of_schema_8_keeps_runs_episodes_extractions_and_receipts(tmp_path:
     db.close()
     store = SqliteStore(path)
     weekly = run_key("weekly", "realm:other")
-    run = store.run(OURS, ALL)
+    run = store.run(OWN_RUN, ALL)
     assert run is not None
     assert (run.mission, run.outcome) == ("m", "Succeeded")
-    for key in (OURS, weekly):
-        assert [each.content for each in store.episodes(key)] == ["looked", "OOMKilled"]
+    for key in (OWN_RUN, weekly):
+        assert [item.content for item in store.episodes(key)] == ["looked", "OOMKilled"]
     ((key, extraction),) = store.open_extractions(9)
-    assert (key, extraction.attempts, store.extraction_limit(key)) == (OURS, 1, 4)
+    assert (key, extraction.attempts, store.extraction_limit(key)) == (OWN_RUN, 1, 4)
     (fact,) = store.list_facts(Listing(ALL, 9))
     # The receipt still belongs to its run: the run's facts were learnt in front of it.
-    other = told(store, "needs Java 25", source=Source(refs=(Ref(type="run", id="nightly"),)))
-    why = store.why(other, AuditReader(ALL, "p"))
-    assert why is not None
-    assert [receipt.facts for receipt in why.receipts] == [(fact.id,)]
+    other_fact_id = told(
+        store, "needs Java 25", source=Source(refs=(Ref(type="run", id="nightly"),))
+    )
+    fact_provenance = store.why(other_fact_id, AuditReader(ALL, "p"))
+    assert fact_provenance is not None
+    assert [receipt.facts for receipt in fact_provenance.receipts] == [(fact.id,)]
     store.close()
     assert_rebuilt_alike(path)

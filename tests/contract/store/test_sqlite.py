@@ -23,8 +23,9 @@ from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, Sto
 from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite.db import connection, transaction
-from knowledge_service.store.sqlite.maintenance import backup, migrate
+from knowledge_service.store.sqlite.maintenance import backup
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.upgrade import migrate
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, PERSON, TEAM, new_fact, run_in
 
@@ -38,20 +39,20 @@ def path(tmp_path: Path) -> Path:
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    own=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=8),
-    others=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=8),
+    own_facts=st.lists(st.tuples(st.sampled_from(SCOPES), SENTENCE), max_size=8),
+    other_facts=st.lists(st.tuples(st.sampled_from(STRANGE), SENTENCE), max_size=8),
     query=SENTENCE,
 )
 def test_other_tenants_change_neither_order_nor_scores(
     tmp_path_factory: pytest.TempPathFactory,
-    own: list[tuple[str, str]],
-    others: list[tuple[str, str]],
+    own_facts: list[tuple[str, str]],
+    other_facts: list[tuple[str, str]],
     query: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("isolation")
     alone, shared = SqliteStore(folder / "alone.db"), SqliteStore(folder / "shared.db")
     try:
-        assert_isolated(alone, shared, own, others, query)
+        assert_isolated(alone, shared, own_facts, other_facts, query)
     finally:
         alone.close()
         shared.close()
@@ -61,12 +62,12 @@ def test_everything_is_there_after_a_restart(path: Path) -> None:
     store = SqliteStore(path)
     identity = store.identity()
     store.remember([new_fact("rain in spring")], actor=PERSON)
-    before = store.search(Search(VIEW, "rain", 5)).hits
+    hits_before = store.search(Search(VIEW, "rain", 5)).hits
     store.close()
-    again = SqliteStore(path)
-    assert again.search(Search(VIEW, "rain", 5)).hits == before
-    assert again.identity().id == identity.id
-    again.close()
+    reopened = SqliteStore(path)
+    assert reopened.search(Search(VIEW, "rain", 5)).hits == hits_before
+    assert reopened.identity().id == identity.id
+    reopened.close()
 
 
 _WRITE = """
@@ -94,9 +95,9 @@ def test_every_acknowledged_write_survives_kill_9(path: Path) -> None:
         acknowledged = 41 + len(output.read().split())
     process.wait()
     store = SqliteStore(path)
-    kept = len(store.list_facts(Listing(ALL, 100_000)))
-    assert acknowledged <= kept <= acknowledged + 1
-    assert len(store.search(Search(VIEW, "acknowledged", 100_000)).hits) == kept
+    kept_count = len(store.list_facts(Listing(ALL, 100_000)))
+    assert acknowledged <= kept_count <= acknowledged + 1
+    assert len(store.search(Search(VIEW, "acknowledged", 100_000)).hits) == kept_count
     store.close()
 
 
@@ -110,12 +111,12 @@ def test_second_owner_of_the_file_is_refused(path: Path) -> None:
 
 def test_path_that_is_no_database_is_said(path: Path) -> None:
     path.write_bytes(b"not a database, " * 100)
-    said = (
-        r"is damaged \(it is no database\); restore a copy of it, or choose another file with --db"
+    message_pattern = (
+        r"is damaged \(it is not a database\); restore a copy of it, or choose another file"
     )
-    with pytest.raises(StartupError, match=said):
+    with pytest.raises(StartupError, match=message_pattern):
         SqliteStore(path)
-    with pytest.raises(StartupError, match=said):
+    with pytest.raises(StartupError, match=message_pattern):
         backup.backup(path, path.with_name("copy.db"))
 
 
@@ -131,16 +132,16 @@ def test_thirty_two_writers_lose_nothing(path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = store.list_facts(Listing(VIEW, 1000))
-    assert len(found) == len({fact.id for fact in found}) == 320
-    assert [fact.id for fact in found] == sorted((fact.id for fact in found), reverse=True)
+    listed = store.list_facts(Listing(VIEW, 1000))
+    assert len(listed) == len({fact.id for fact in listed}) == 320
+    assert [fact.id for fact in listed] == sorted((fact.id for fact in listed), reverse=True)
     assert store.scope_stats([TEAM], ALL)[0].facts == 320
     store.close()
 
 
 def test_answers_do_not_depend_on_how_facts_were_grouped_into_writes(tmp_path: Path) -> None:
-    words = ["rain", "sun", "wind", "snow", "fog", "hail", "ice", "storm"]
-    facts = [new_fact(f"{words[n % 8]} {words[n % 7]} number{n}") for n in range(900)]
+    vocabulary = ["rain", "sun", "wind", "snow", "fog", "hail", "ice", "storm"]
+    facts = [new_fact(f"{vocabulary[n % 8]} {vocabulary[n % 7]} number{n}") for n in range(900)]
     answers, indexes = [], []
     for name, size in (("one", 1), ("few", 7), ("many", 300)):
         store = SqliteStore(tmp_path / name)
@@ -208,9 +209,9 @@ class TestMigrations:
 
 def test_every_change_is_in_the_event_log_and_its_chain_holds(path: Path) -> None:
     store = SqliteStore(path)
-    (told,) = store.remember([new_fact()], actor=PERSON)
+    (remembered,) = store.remember([new_fact()], actor=PERSON)
     store.remember([new_fact()], actor=PERSON)
-    store.correct(told.fact_id, "old", "new words", actor=PERSON)
+    store.correct(remembered.fact_id, "old", "new words", actor=PERSON)
     store.put_run("r", run_in(outcome="Succeeded"), actor=OPERATOR)
     store.close()
     db = connection.open_writer(path)
@@ -240,7 +241,7 @@ def test_upkeep_holds_no_table_in_memory_and_serving_no_savepoint_in_a_file(path
     assert upkeep.execute("PRAGMA temp_store").fetchall() == [(0,)]
     upkeep.close()
     store = SqliteStore(path)
-    assert store._writer._connection.execute("PRAGMA temp_store").fetchall() == [(2,)]
+    assert store._writer._commits._connection.execute("PRAGMA temp_store").fetchall() == [(2,)]
     store.close()
 
 
@@ -260,7 +261,7 @@ def test_disk_that_takes_no_writes_is_unavailable_and_reading_goes_on(path: Path
 
 def test_commit_that_failed_is_never_tried_again(path: Path) -> None:
     store = SqliteStore(path)
-    inner = store._writer._connection
+    inner = store._writer._commits._connection
 
     class FailingDisk:
         """The connection on a disk whose fsync fails."""
@@ -275,10 +276,10 @@ def test_commit_that_failed_is_never_tried_again(path: Path) -> None:
 
     store.check()
     store.check_alive()
-    store._writer._connection = FailingDisk()  # type: ignore[assignment]
+    store._writer._commits._connection = FailingDisk()  # type: ignore[assignment]
     with pytest.raises(StoreUnavailable, match=r"a commit failed .* restart the service"):
         store.remember([new_fact("lost")], actor=PERSON)
-    store._writer._connection = inner
+    store._writer._commits._connection = inner
     for call in (store.check, store.check_alive):
         with pytest.raises(StoreUnavailable, match="a commit failed"):
             call()
@@ -288,7 +289,7 @@ def test_commit_that_failed_is_never_tried_again(path: Path) -> None:
 
 def test_every_error_of_the_driver_is_either_the_environments_or_ours() -> None:
     """A new class of apsw fails here until somebody says which of the two it is."""
-    ours = {
+    own_errors = {
         "Error",
         "SQLError",
         "ConstraintError",
@@ -325,7 +326,7 @@ def test_every_error_of_the_driver_is_either_the_environments_or_ours() -> None:
     unmapped = {
         name
         for name, item in classes.items()
-        if not issubclass(item, connection.ENVIRONMENTAL) and name not in ours
+        if not issubclass(item, connection.ENVIRONMENTAL) and name not in own_errors
     }
     assert unmapped == set()
 

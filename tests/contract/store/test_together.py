@@ -16,14 +16,15 @@ from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, Actor
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.maintenance import offline, projection_rebuild
+from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
 from tests.writer_gate import held_writer, wait_for_queue
 
-Told = Remembered | BaseException
+remembered = Remembered | BaseException
 
 
 @pytest.fixture
@@ -33,19 +34,22 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
-    with contextlib.closing(SqliteStore(path)) as found:
-        yield found
+    with contextlib.closing(SqliteStore(path)) as closing:
+        yield closing
 
 
-async def tell(store: SqliteStore, *facts: tuple[NewFact, Actor]) -> list[Told]:
+async def tell(store: SqliteStore, *facts: tuple[NewFact, Actor]) -> list[remembered]:
     """Tell facts at once, each in a call of its own; all are queued before the first commit."""
     calls = [store.remembered([fact], actor=actor) for fact, actor in facts]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     return [answer if isinstance(answer, BaseException) else answer[0] for answer in answers]
 
 
-def statuses(told: list[Told]) -> list[str]:
-    return [each.status if isinstance(each, Remembered) else type(each).__name__ for each in told]
+def statuses(remembered_items: list[remembered]) -> list[str]:
+    return [
+        item.status if isinstance(item, Remembered) else type(item).__name__
+        for item in remembered_items
+    ]
 
 
 async def test_each_call_is_an_event_of_its_own_by_its_own_caller(
@@ -65,23 +69,23 @@ async def test_equals_that_come_at_once_are_one_fact_and_its_confirmations(
     store: SqliteStore,
 ) -> None:
     facts = [(new_fact(("rain", "sun")[n % 2]), PERSON) for n in range(12)]
-    told = await tell(store, *facts)
-    assert statuses(told) == ["created", "created"] + ["confirmed"] * 10
-    assert len({each.fact_id for each in told if isinstance(each, Remembered)}) == 2
+    remembered_items = await tell(store, *facts)
+    assert statuses(remembered_items) == ["created", "created"] + ["confirmed"] * 10
+    assert len({item.fact_id for item in remembered_items if isinstance(item, Remembered)}) == 2
 
 
 async def test_one_that_is_refused_takes_nobody_with_it(store: SqliteStore) -> None:
     (old,) = store.remember([new_fact("rain")], actor=PERSON)
     store.retract(old.fact_id, ActionContext(PERSON, "it is dry"))
-    words = ("sun", "rain", "wind", "rain", "fog")
-    told = await tell(store, *((new_fact(word), PERSON) for word in words))
+    texts = ("sun", "rain", "wind", "rain", "fog")
+    report = await tell(store, *((new_fact(term), PERSON) for term in texts))
     refused = PreviouslyRetracted.__name__
-    assert statuses(told) == ["created", refused, "created", refused, "created"]
+    assert statuses(report) == ["created", refused, "created", refused, "created"]
 
 
-@pytest.mark.parametrize("place", [0, 1, 3])
+@pytest.mark.parametrize("location", [0, 1, 3])
 async def test_write_that_fails_halfway_is_taken_back_alone(
-    store: SqliteStore, path: Path, place: int
+    store: SqliteStore, path: Path, location: int
 ) -> None:
     def failing(tx: Transaction) -> None:
         base.ensure_scope(tx, "realm:trace", "x")
@@ -90,14 +94,14 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     calls: list[Coroutine[Any, Any, Any]] = [
         store.remembered([new_fact(f"rain {n}")], actor=PERSON) for n in range(3)
     ]
-    calls.insert(place, store._writer.submit_async(failing))
+    calls.insert(location, store._writer.submit_async(failing))
     with held_writer(store):  # the calls wait for one commit
         answers = asyncio.gather(*calls, return_exceptions=True)
         await asyncio.to_thread(wait_for_queue, store, len(calls))
-    told = await answers
-    assert isinstance(told.pop(place), Conflict)
-    ids = [each[0].fact_id for each in told if not isinstance(each, BaseException)]
-    assert [store.fact(each, View(LEAD)) is not None for each in ids] == [True] * 3
+    messages = await answers
+    assert isinstance(messages.pop(location), Conflict)
+    ids = [item[0].fact_id for item in messages if not isinstance(item, BaseException)]
+    assert [store.fact(item, View(LEAD)) is not None for item in ids] == [True] * 3
     store.close()
     db = apsw.Connection(str(path))
     assert db.execute("SELECT 1 FROM scope WHERE path = 'realm:trace'").fetchall() == []
@@ -110,33 +114,33 @@ async def test_new_scopes_are_made_by_who_told_first_in_them(
 ) -> None:
     await tell(store, (new_fact("rain", TEAM), PERSON), (new_fact("sun", LEAD), AGENT))
     db = apsw.Connection(str(path))
-    made = db.execute(
+    created = db.execute(
         "SELECT s.path, e.actor FROM event e JOIN scope s USING(scope_no) "
         "WHERE type = 'scope.created' ORDER BY seq"
     ).fetchall()
-    assert made[-2:] == [(TEAM, PERSON.name), (LEAD, AGENT.name)]
+    assert created[-2:] == [(TEAM, PERSON.name), (LEAD, AGENT.name)]
     db.close()
 
 
 async def test_one_of_them_is_undone_alone(store: SqliteStore) -> None:
-    told = await tell(store, *((new_fact(f"rain {n}", LEAD), PERSON) for n in range(5)))
-    ids = [each.fact_id for each in told if isinstance(each, Remembered)]
+    remembered_items = await tell(store, *((new_fact(f"rain {n}", LEAD), PERSON) for n in range(5)))
+    ids = [item.fact_id for item in remembered_items if isinstance(item, Remembered)]
     store.undo(ids[2], ActionContext(PERSON, "not so"))
-    states = {each: found.lifecycle for each in ids if (found := store.fact(each, View(LEAD)))}
-    assert [each for each in ids if states[each] != "live"] == [ids[2]]
+    states = {item: fact.lifecycle for item in ids if (fact := store.fact(item, View(LEAD)))}
+    assert [item for item in ids if states[item] != "live"] == [ids[2]]
 
 
 async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
     store = SqliteStore(path)
-    words = [f"rain {n % 50} {n}" if n % 7 else "rain" for n in range(150)]
+    messages = [f"rain {n % 50} {n}" if n % 7 else "rain" for n in range(150)]
     scopes = (TEAM, LEAD, "realm:other")
-    facts = [new_fact(w, scopes[n % 3], tags=("Wet",) * (n % 2)) for n, w in enumerate(words)]
+    facts = [new_fact(w, scopes[n % 3], tags=("Wet",) * (n % 2)) for n, w in enumerate(messages)]
     await tell(store, *((fact, PERSON) for fact in facts))
     store.close()
     db = apsw.Connection(str(path))
-    before = projection_rebuild.fingerprint(db)
+    initial_fingerprint = projection_rebuild.fingerprint(db)
     assert offline.rebuild(path).changed == ()
-    assert projection_rebuild.fingerprint(db) == before
+    assert projection_rebuild.fingerprint(db) == initial_fingerprint
     assert offline.verify(path).problems == ()
     db.close()
 
@@ -148,7 +152,7 @@ async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
     answers = await asyncio.gather(
         *(store.remembered([new_fact(c) for c in call], actor=PERSON) for call in calls)
     )
-    assert [[each.status for each in answer] for answer in answers] == [
+    assert [[item.status for item in answer] for answer in answers] == [
         ["created"],
         ["created", "confirmed"],
         ["created", "created", "confirmed"],

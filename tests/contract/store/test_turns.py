@@ -21,8 +21,8 @@ def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:
     SqliteStore(path).close()
     readers = ReadPool(path, timedelta(milliseconds=50))
     with readers.search_connection(), readers.search_connection():
-        with readers.snapshot() as other:
-            assert other.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
+        with readers.snapshot() as other_connection:
+            assert other_connection.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
         with pytest.raises(StoreUnavailable, match="every reader has been busy for"):
             readers.search_connection().__enter__()
     with readers.search_connection() as next_one:

@@ -27,30 +27,30 @@ def scores(store: SqliteStore, home: str = LEAD) -> dict[str, tuple[float, float
 
 def told(store: SqliteStore) -> list[str]:
     facts = [new_fact("the red gate", "platform"), new_fact("the blue gate", "platform")]
-    return [each.fact_id for each in store.remember(facts, actor=AGENT)]
+    return [remembered.fact_id for remembered in store.remember(facts, actor=AGENT)]
 
 
 def test_fact_that_helped_comes_before_its_like_that_did_not(store: SqliteStore) -> None:
     red, blue = told(store)
     store.count_usage([FactUsage(blue, "succeeded", 6)], observer=TEAM, actor="x")
     store.count_usage([FactUsage(red, "failed", 6)], observer=TEAM, actor="x")
-    found = scores(store)
-    assert list(found) == ["the blue gate", "the red gate"]
+    matching_scores = scores(store)
+    assert list(matching_scores) == ["the blue gate", "the red gate"]
     # (6 + 4/2) / (6 + 4) and (0 + 4/2) / (6 + 4), both around the scope's own rate of one half.
-    assert found["the blue gate"][1] == pytest.approx(0.8 + 0.4 * 0.8)
-    assert found["the red gate"][1] == pytest.approx(0.8 + 0.4 * 0.2)
+    assert matching_scores["the blue gate"][1] == pytest.approx(0.8 + 0.4 * 0.8)
+    assert matching_scores["the red gate"][1] == pytest.approx(0.8 + 0.4 * 0.2)
 
 
 def test_uses_of_observers_out_of_sight_move_nothing(store: SqliteStore) -> None:
     _, blue = told(store)
-    before = scores(store)
+    initial_scores = scores(store)
     store.count_usage([FactUsage(blue, "succeeded", 50)], observer=OTHER, actor="x")
-    assert scores(store) == before
-    assert scores(store, OTHER)["the blue gate"] != before["the blue gate"]
+    assert scores(store) == initial_scores
+    assert scores(store, OTHER)["the blue gate"] != initial_scores["the blue gate"]
 
 
 def test_uses_that_say_nothing_of_an_outcome_do_not_weigh(store: SqliteStore) -> None:
     _, blue = told(store)
-    before = scores(store)
+    initial_scores = scores(store)
     store.count_usage([FactUsage(blue, "consulted", 50)], observer=TEAM, actor="x")
-    assert scores(store) == before
+    assert scores(store) == initial_scores

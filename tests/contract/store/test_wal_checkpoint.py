@@ -17,7 +17,7 @@ from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, PERSON, new_fact
 
-AFTER, PAGE = 40, 4096
+FINAL_STATE, PAGE = 40, 4096
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
-    with contextlib.closing(SqliteStore(path)) as found:
-        found._writer._checkpointer._after = AFTER
-        yield found
+    with contextlib.closing(SqliteStore(path)) as closing:
+        closing._writer._checkpointer._checkpoint_pages = FINAL_STATE
+        yield closing
 
 
 def write(store: SqliteStore, count: int, by: str = "x") -> None:
@@ -43,19 +43,19 @@ def log_pages(path: Path) -> int:
 
 def facts_in(path: Path) -> int:
     store = SqliteStore(path)
-    found = len(store.list_facts(Listing(ALL, 10_000)))
+    count = len(store.list_facts(Listing(ALL, 10_000)))
     store.close()
-    return found
+    return count
 
 
 def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path: Path) -> None:
     writers = [threading.Thread(target=write, args=(store, 120, str(n))) for n in range(4)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
     # Each fact alone writes some ten pages: without an end the log would have thousands.
-    assert log_pages(path) < 12 * AFTER
+    assert log_pages(path) < 12 * FINAL_STATE
     store.close()
     assert facts_in(path) == 480
     assert offline.verify(path).problems == ()
@@ -85,7 +85,7 @@ def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Pat
     checkpointer: Checkpointer = store._writer._checkpointer
     checkpointer._connection.close()
     write(store, 200)
-    assert log_pages(path) < 12 * AFTER
+    assert log_pages(path) < 12 * FINAL_STATE
     store.close()
     assert facts_in(path) == 200
 
@@ -93,7 +93,7 @@ def test_writer_folds_alone_when_the_thread_cannot(store: SqliteStore, path: Pat
 def test_writers_go_on_while_the_thread_is_held(store: SqliteStore, path: Path) -> None:
     with store._writer._checkpointer.at_work:
         write(store, 200)
-        assert log_pages(path) < 12 * AFTER
+        assert log_pages(path) < 12 * FINAL_STATE
     store.close()
     assert facts_in(path) == 200
 
@@ -102,28 +102,28 @@ def test_thread_leaves_the_log_to_who_folds_it_at_the_moment_and_complains_not(
     store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(store, 2)
-    reader, other = apsw.Connection(str(path)), apsw.Connection(str(path))
+    reader, other_connection = apsw.Connection(str(path)), apsw.Connection(str(path))
     reader.execute("BEGIN; SELECT count(*) FROM fact").fetchall()
-    other.execute("SELECT count(*) FROM fact").fetchall()
+    other_connection.execute("SELECT count(*) FROM fact").fetchall()
     write(store, 2, "again")
-    is_waiting, is_done = threading.Event(), threading.Event()
+    is_waiting, event = threading.Event(), threading.Event()
 
     def wait_for_the_reader(_: int) -> bool:
         is_waiting.set()
-        return not is_done.wait(10)
+        return not event.wait(10)
 
-    other.set_busy_handler(wait_for_the_reader)
-    folder = threading.Thread(target=fold_whole, args=(other,))
+    other_connection.set_busy_handler(wait_for_the_reader)
+    folder = threading.Thread(target=fold_whole, args=(other_connection,))
     folder.start()
     assert is_waiting.wait(10)
     store._writer._checkpointer._checkpoint()
-    is_done.set()
+    event.set()
     folder.join()
     reader.close()
-    other.close()
+    other_connection.close()
     assert "the write-ahead log was not checkpointed" not in caplog.messages
 
 
-def fold_whole(other: apsw.Connection) -> None:
+def fold_whole(other_connection: apsw.Connection) -> None:
     with contextlib.suppress(apsw.BusyError):
-        other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        other_connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)

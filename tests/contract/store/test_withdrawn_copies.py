@@ -50,9 +50,12 @@ class TestCorrected:
         store.confirm(copy, ActionContext(AGENT, ""), "another-session")
         corrected = store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
         assert (corrected.copies_retracted, corrected.copies_flagged) == ((), (copy,))
-        found = known(store, copy)
-        assert (found.lifecycle, found.content) == ("live", "the build needs Java 21")
-        assert found.flags == ("origin-retracted",)
+        matching_fact = known(store, copy)
+        assert (matching_fact.lifecycle, matching_fact.content) == (
+            "live",
+            "the build needs Java 21",
+        )
+        assert matching_fact.flags == ("origin-retracted",)
         queue = store.review_queue(ReviewQuery((ScopeRange("platform", subtree=True),), 9))
         assert [fact.id for fact in queue] == [copy]
 
@@ -87,9 +90,9 @@ class TestCorrected:
             store.retract(fact_id, ActionContext(AGENT, "wrong"))
         else:
             store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
-        found = known(store, copy)
-        assert (found.lifecycle, found.review) == ("live", "approved")
-        assert found.flags == ("origin-retracted",)
+        fact = known(store, copy)
+        assert (fact.lifecycle, fact.review) == ("live", "approved")
+        assert fact.flags == ("origin-retracted",)
 
     def test_successor_climbs_on_its_own_evidence_and_the_old_words_do_not(
         self, store: Store
@@ -111,7 +114,7 @@ class TestCorrected:
         copy = store.promote(fact_id, WHY).copy_id
         store.correct(fact_id, "wrong", "Java 25", actor=AGENT)
         store.undo(fact_id, WHY)
-        assert [known(store, each).lifecycle for each in (fact_id, copy)] == ["live", "live"]
+        assert [known(store, item).lifecycle for item in (fact_id, copy)] == ["live", "live"]
         assert store.correct(fact_id, "wrong", None, actor=AGENT).copies_retracted == (copy,)
 
 
@@ -133,9 +136,9 @@ class TestReviewed:
         fact_id = told(store)
         copy = store.promote(fact_id, WHY).copy_id
         store.reject(fact_id, WHY)
-        found = known(store, copy)
-        assert found.lifecycle == "retracted"
-        assert found.closed_reason == "the fact that it was copied from was rejected"
+        fact = known(store, copy)
+        assert fact.lifecycle == "retracted"
+        assert fact.closed_reason == "the fact that it was copied from was rejected"
 
 
 class TestSuperseded:

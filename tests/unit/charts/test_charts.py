@@ -30,8 +30,8 @@ Body = dict[str, Any]
 
 def objects(name: str) -> list[Body]:
     lines = (TEMPLATES / name).read_text().splitlines()
-    kept = [line for line in lines if not re.fullmatch(r"\s*\{\{.*\}\}\s*", line)]
-    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(kept))
+    stored_lines = [line for line in lines if not re.fullmatch(r"\s*\{\{.*\}\}\s*", line)]
+    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(stored_lines))
     return [body for body in yaml.safe_load_all(text) if body]
 
 
@@ -101,13 +101,13 @@ def test_operator_writes_leases_in_its_own_namespace_only() -> None:
 
 
 def test_operator_of_some_namespaces_only_reads_in_its_own_besides_the_outbox() -> None:
-    written = {
+    written_grants = {
         resource
         for _, resource, verb in grants(rules("operator-home-watching"))
         if verb not in ("list", "watch")
     }
 
-    assert written == {"configmaps"}
+    assert written_grants == {"configmaps"}
 
 
 def test_operator_of_some_namespaces_may_list_at_home_whatever_it_watches_elsewhere() -> None:
@@ -126,10 +126,10 @@ def test_service_may_only_review_tokens() -> None:
 def test_people_with_edit_write_six_kinds_and_nobody_writes_revisions() -> None:
     view, edit, admin = (rules(f"people-{name}") for name in ("view", "edit", "admin"))
 
-    assert {r for _, r, _ in grants(view)} == PLURALS
+    assert {r for group, r, _ in grants(view) if group == "kais.io"} == PLURALS
     assert {v for _, _, v in grants(view)} == {"get", "list", "watch"}
-    written = {r for group, r, _ in grants(edit) if group == "kais.io"}
-    assert written == PLURALS - {"blueprintrevisions"}
+    written_grants = {r for group, r, _ in grants(edit) if group == "kais.io"}
+    assert written_grants == PLURALS - {"blueprintrevisions"}
     assert {v for _, _, v in grants(admin)} == {"delete", "deletecollection"}
 
 
@@ -141,7 +141,7 @@ def test_chart_binds_no_role_to_an_account_of_a_cell() -> None:
         for body in objects(path.name)
         if body["kind"] in ("RoleBinding", "ClusterRoleBinding")
     ]
-    subjects = {one["name"] for body in bindings for one in body["subjects"] or []}
+    subjects = {subject["name"] for body in bindings for subject in body["subjects"] or []}
 
     assert subjects == {"x-operator", "x-knowledge"}
     assert "kais.io" not in {group for group, _, _ in grants(rules("people-release"))}
@@ -165,9 +165,9 @@ def test_the_admission_policies_of_the_chart_are_what_the_code_generates() -> No
 
 @pytest.mark.parametrize("chart", ["kais", "kais-crds"])
 def test_chart_has_the_version_of_the_project(chart: str) -> None:
-    found = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
+    result = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
 
-    assert (found["version"], found["appVersion"]) == (VERSION, VERSION)
+    assert (result["version"], result["appVersion"]) == (VERSION, VERSION)
 
 
 def test_two_operators_run_and_spread_over_the_nodes_that_there_are() -> None:
@@ -180,13 +180,15 @@ def test_two_operators_run_and_spread_over_the_nodes_that_there_are() -> None:
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
 
 
-def test_a_cluster_made_here_has_one_operator_unless_told() -> None:
-    assert charts.with_one_replica({"namespaces": ["a"]}) == {
+def test_a_cluster_made_here_has_one_operator_and_a_price_for_the_scripted_model() -> None:
+    prices = {"openai/scripted": {"input": "1", "output": "4"}}
+    assert charts.with_cluster_defaults({"namespaces": ["a"]}) == {
         "namespaces": ["a"],
         "operator": {"replicas": 1},
+        "agents": {"prices": prices},
     }
-    two = charts.with_one_replica({"operator": {"replicas": 2, "logLevel": "DEBUG"}})
-    assert two == {"operator": {"replicas": 2, "logLevel": "DEBUG"}}
+    two = charts.with_cluster_defaults({"operator": {"replicas": 2, "logLevel": "DEBUG"}})
+    assert two["operator"] == {"replicas": 2, "logLevel": "DEBUG"}
 
 
 def test_images_come_from_the_values() -> None:
@@ -197,9 +199,9 @@ def test_images_come_from_the_values() -> None:
         if line.strip().startswith("image:")
     ]
 
-    ours = [image for image in images if 'include "kais.image"' in image]
-    assert len(ours) == 4  # the operator, its renderer, its uninstall hook, the service
-    assert set(images) - set(ours) == {"image: {{ .image | quote }}"}  # of the replication
+    own_images = [image for image in images if 'include "kais.image"' in image]
+    assert len(own_images) == 5  # operator, renderer, uninstall hook, service, its backup
+    assert set(images) - set(own_images) == {"image: {{ .image | quote }}"}  # of the replication
 
 
 def test_every_value_is_in_the_schema_and_in_the_reference() -> None:
@@ -213,29 +215,29 @@ def test_every_value_is_in_the_schema_and_in_the_reference() -> None:
 
 def leaves(values: Body, schema: Body) -> list[str]:
     """The paths of all values; fails on one that the schema does not know."""
-    found = []
+    results = []
 
-    def walk(node: Any, known: Body, path: str) -> None:
-        if "$ref" in known:
-            known = schema["definitions"][known["$ref"].rsplit("/", 1)[1]]
-        if not isinstance(node, dict) or "properties" not in known:
-            found.append(path)
+    def walk(node: Any, known_fields: Body, path: str) -> None:
+        if "$ref" in known_fields:
+            known_fields = schema["definitions"][known_fields["$ref"].rsplit("/", 1)[1]]
+        if not isinstance(node, dict) or "properties" not in known_fields:
+            results.append(path)
             return
         for key, value in node.items():
-            assert key in known["properties"], f"values.schema.json lacks {path}.{key}"
-            walk(value, known["properties"][key], f"{path}.{key}".lstrip("."))
+            assert key in known_fields["properties"], f"values.schema.json lacks {path}.{key}"
+            walk(value, known_fields["properties"][key], f"{path}.{key}".lstrip("."))
 
     walk(values, schema, "")
-    return found
+    return results
 
 
 def test_metrics_of_the_service_are_on_a_port_that_cells_do_not_reach() -> None:
-    workload, *others = objects("knowledge-statefulset.yaml")
+    workload, *remaining_objects = objects("knowledge-statefulset.yaml")
     container = workload["spec"]["template"]["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    (told,) = [each["value"] for each in container["env"] if each["name"] == "KAIS_METRICS_PORT"]
-    assert ports == {"http": 8000, "metrics": int(told)}
-    (service,) = [body for body in others if body["kind"] == "Service"]
+    (report,) = [item["value"] for item in container["env"] if item["name"] == "KAIS_METRICS_PORT"]
+    assert ports == {"http": 8000, "metrics": int(report)}
+    (service,) = [body for body in remaining_objects if body["kind"] == "Service"]
     assert [port["port"] for port in service["spec"]["ports"]] == [8000]
 
     (policy,) = objects("knowledge-networkpolicy.yaml")
@@ -250,14 +252,14 @@ def test_metrics_of_the_service_are_on_a_port_that_cells_do_not_reach() -> None:
 
 
 def test_replication_sees_the_database_and_outlives_the_service() -> None:
-    workload, *others = objects("knowledge-statefulset.yaml")
+    workload, *remaining_objects = objects("knowledge-statefulset.yaml")
     pod = workload["spec"]["template"]["spec"]
     (sidecar,) = pod["initContainers"]
     assert sidecar["restartPolicy"] == "Always"
     mounts = {mount["name"]: mount["mountPath"] for mount in sidecar["volumeMounts"]}
     assert mounts["data"] == pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/data"
     assert "replication" in {volume["name"] for volume in pod["volumes"]}
-    assert "ConfigMap" in {body["kind"] for body in others}
+    assert "ConfigMap" in {body["kind"] for body in remaining_objects}
 
 
 @pytest.mark.parametrize("name", ["operator-deployment.yaml", "knowledge-statefulset.yaml"])
@@ -280,9 +282,9 @@ def test_pods_write_to_mounted_volumes_only(name: str) -> None:
 def test_operator_makes_and_removes_what_service_cells_are_made_of() -> None:
     granted = grants(rules("operator"))
 
-    wanted = {("apps", "deployments"), ("", "services"), ("", "persistentvolumeclaims")}
+    expected = {("apps", "deployments"), ("", "services"), ("", "persistentvolumeclaims")}
     verbs = ("get", "list", "watch", "create", "patch", "delete")
-    assert {(*kind, verb) for kind in wanted for verb in verbs} <= granted
+    assert {(*kind, verb) for kind in expected for verb in verbs} <= granted
 
 
 def test_cells_may_reach_everything_but_where_clouds_keep_the_nodes_credentials() -> None:
@@ -323,7 +325,7 @@ def test_only_the_operators_container_has_a_token() -> None:
 
 def test_the_operators_token_is_where_the_kubelet_would_mount_it() -> None:
     pod = operator_pod()
-    (volume,) = (each for each in pod["volumes"] if each["name"] == "api-token")
+    (volume,) = (mounted for mounted in pod["volumes"] if mounted["name"] == "api-token")
     (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "api-token")
     paths = set()
     for source in volume["projected"]["sources"]:

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kais_cluster import images
+from kais_cluster import image_catalog
 
 ROOT = Path(__file__).parents[3]
-DOCKERFILES = [image.dockerfile for image in images.IMAGES]
-OURS = [path for path in DOCKERFILES if "bring-your-own-image" not in path]
-"""Those with our package in them; the other example shows an image that knows nothing of kais."""
+DOCKERFILES = [image.dockerfile for image in image_catalog.IMAGES]
+OWN_DOCKERFILES = [path for path in DOCKERFILES if "bring-your-own-image" not in path]
+"""All but an example of an image that knows nothing of kais."""
+PACKAGED_DOCKERFILES = [path for path in OWN_DOCKERFILES if "model_server" not in path]
+"""Those with our package in them; the scripted model server is none of its modules."""
 
 
 def instructions(path: str) -> list[str]:
@@ -17,20 +19,49 @@ def instructions(path: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("path", OURS)
-def test_image_is_built_on_the_one_base_in_two_stages(path: str) -> None:
+def installs_of_image(path: str) -> list[str]:
+    """The instructions that install into the folder that the image gets."""
+    return [line for line in instructions(path) if "/opt/kais/bin/python -m pip install" in line]
+
+
+@pytest.mark.parametrize("path", OWN_DOCKERFILES)
+def test_every_stage_of_an_image_is_built_on_the_one_base(path: str) -> None:
     bases = [line for line in instructions(path) if line.startswith("FROM ")]
 
-    assert bases == ["FROM python:3.11-slim-bookworm AS build", "FROM python:3.11-slim-bookworm"]
+    assert bases[0] == "FROM python:3.11-slim-bookworm AS tools"
+    assert bases[-1] == "FROM python:3.11-slim-bookworm"
+    assert {line.rpartition(" AS ")[0] for line in bases[1:-1]} == {"FROM tools"}
 
 
-@pytest.mark.parametrize("path", OURS)
+@pytest.mark.parametrize("path", OWN_DOCKERFILES)
+def test_last_stage_gets_what_the_build_stage_installed_and_no_tools(path: str) -> None:
+    lines = instructions(path)
+    last = lines[lines.index("FROM python:3.11-slim-bookworm") :]
+
+    copied = [line for line in last if line.startswith("COPY --from=")]
+    assert copied == ["COPY --from=build /opt/kais /opt/kais"]
+
+
+def test_the_model_server_installs_nothing_but_checked_packages() -> None:
+    (install,) = installs_of_image("tests/model_server/Dockerfile")
+
+    assert "--require-hashes --no-deps -r /requirements.txt" in install
+
+
+def test_the_image_of_minds_contains_bytecode() -> None:
+    (compiled,) = [
+        line for line in instructions("agent_runtime/Dockerfile") if "compileall" in line
+    ]
+
+    assert "-m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/kais/lib" in compiled
+
+
+@pytest.mark.parametrize("path", PACKAGED_DOCKERFILES)
 def test_every_package_is_checked_by_its_hash_and_nothing_is_resolved_anew(path: str) -> None:
-    installs = [line for line in instructions(path) if " pip install" in line]
+    requirements, wheel = installs_of_image(path)
 
-    requirements, wheel = installs
-    assert "--require-hashes --no-deps -r /build/requirements.txt" in requirements
-    assert "--no-deps /build/kais-*.whl" in wheel
+    assert "--require-hashes --no-deps -r /requirements.txt" in requirements
+    assert "--no-deps /wheels/kais-*.whl" in wheel
 
 
 @pytest.mark.parametrize("path", DOCKERFILES)

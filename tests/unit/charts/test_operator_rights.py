@@ -40,10 +40,10 @@ async def run_again_on_another_revision(fake: FakeWorld) -> None:
         await fake.step(blueprint_instance.CONTROLLER, uses.USE)
 
 
-async def world_with(way: Rights) -> FakeWorld:
+async def world_with(rights: Rights) -> FakeWorld:
     use = blueprints.instance(parameters={"topic": "pods", "count": 2})
     fake = await uses.world(use)
-    fake.cluster.rights = (way,)
+    fake.cluster.rights = (rights,)
     return fake
 
 
@@ -64,7 +64,7 @@ async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Ri
 
 
 @ways
-@pytest.mark.parametrize("kind", watches.WATCHED_KINDS)
+@pytest.mark.parametrize("kind", [*watches.WATCHED_KINDS, *watch_targets.CHILD_KINDS])
 def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
     for namespace in ("demo", chart_rbac.HOME):
         for verb in ("list", "watch"):
@@ -82,10 +82,10 @@ def test_the_leases_of_election_and_of_the_watch_probe_may_be_written(
 
 @ways
 async def test_the_outbox_is_kept_and_emptied_with_the_rights_at_home(way: Rights) -> None:
-    kept = outbox.body(chart_rbac.HOME, key="demo/run", calls=[])
+    body = outbox.body(chart_rbac.HOME, key="demo/run", calls=[])
     fake = fake_world(rights=(way,))
-    await fake.world.cluster.create(kept)
-    ref = ObjectRef(outbox_reading.KIND, chart_rbac.HOME, kept["metadata"]["name"])
+    await fake.world.cluster.create(body)
+    ref = ObjectRef(outbox_reading.KIND, chart_rbac.HOME, body["metadata"]["name"])
     await fake.step(outbox_reading.CONTROLLER, ref)
     assert fake.cluster.refs("ConfigMap") == []
 
@@ -105,4 +105,4 @@ def test_every_call_of_the_cluster_port_is_held_against_the_rules() -> None:
 
 def test_every_kind_that_the_operator_calls_has_a_rule() -> None:
     resources = {resource for _, resource, _ in chart_rbac.OF_CLUSTER.home}
-    assert {place.plural for place in api_paths.RESOURCES.values()} <= resources
+    assert {target_resource.plural for target_resource in api_paths.RESOURCES.values()} <= resources

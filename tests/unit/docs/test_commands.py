@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from e2e.support import documents
+from kais_cli.completion import command_line
 from scripts import cli_reference
 
 ROOT = documents.ROOT
 PATHS = documents.paths()
 _TYPED = re.compile(r"kais ([a-z]+)(?: ([a-z][a-z-]+))?")
-OURS = {typed for typed, _ in cli_reference.commands()}
+OWN_COMMANDS = {typed for typed, _ in cli_reference.commands()}
 
 
 def name(path: Path) -> str:
@@ -47,13 +48,15 @@ def test_what_another_test_runs_names_a_file_that_is_there(path: Path) -> None:
 def test_every_kais_command_in_a_document_exists(path: Path) -> None:
     typed = re.findall(r"`(kais [^`]+)`", path.read_text())
     typed += documents.script(path).splitlines()
-    named = [found.groups() for line in typed if (found := _TYPED.match(line))]
-    known = {tuple(typed.split()[1:]) for typed in OURS}
-    rooms = {words[0] for words in known}
-    for room, verb in named:
+    groups = [match.groups() for line in typed if (match := _TYPED.match(line))]
+    paths = [tuple(typed.split()[1:]) for typed in OWN_COMMANDS]
+    known_names = {path[:2] for path in paths}
+    rooms = {texts[0] for texts in known_names}
+    for typed_room, verb in groups:
+        room = command_line.ALIASES.get(typed_room, typed_room)
         assert room in rooms, f"kais {room}"
-        if verb and (room,) not in known:
-            assert (room, verb) in known, f"kais {room} {verb}"
+        if verb and (room,) not in known_names:
+            assert (room, verb) in known_names, f"kais {room} {verb}"
 
 
 def test_a_block_under_the_name_of_a_file_is_written_for_the_reader(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_every_annotation_that_people_write_is_told() -> None:
     page = (ROOT / "docs/how-it-works.md").read_text()
     verbs = (labels.ABORT, labels.RERUN, labels.REVIEW, labels.RECONCILE)
     permissions = (labels.ALLOW_BREAKING_CHANGES, labels.ALLOW_CELLS, labels.APPROVED)
-    assert [each for each in (*verbs, *permissions) if f"`{each}: " not in page] == []
+    assert [item for item in (*verbs, *permissions) if f"`{item}: " not in page] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
@@ -73,15 +73,15 @@ def test_every_link_to_a_heading_leads_somewhere(path: Path) -> None:
 
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9- ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    known = {target for line in targets for target in line.split()}
+    known_targets = {target for line in targets for target in line.split()}
 
-    named = {
+    documents = {
         target
         for path in DOCUMENTS
         for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", path.read_text(), re.MULTILINE)
     }
 
-    assert named <= known
+    assert documents <= known_targets
 
 
 def test_changelog_speaks_of_the_version_of_the_project() -> None:
@@ -119,7 +119,7 @@ def test_every_place_that_the_glossary_names_exists() -> None:
         for line in (ROOT / "docs/glossary.md").read_text().splitlines()
         if line.startswith("|")
     ]
-    places = {place for row in rows for place in re.findall(r"`([^`]+)`", row[3])}
+    locations = {location for row in rows for location in re.findall(r"`([^`]+)`", row[3])}
 
-    assert places
-    assert {place for place in places if not (ROOT / place).exists()} == set()
+    assert locations
+    assert {location for location in locations if not (ROOT / location).exists()} == set()

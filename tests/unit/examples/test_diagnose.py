@@ -18,8 +18,8 @@ def recorded(name: str) -> tuple[dict, list[dict]]:
 
 
 def diagnosed(name: str) -> Diagnosis:
-    (found,) = diagnose.diagnose_pod(*recorded(name), now=NOW)
-    return found
+    (diagnosis,) = diagnose.diagnose_pod(*recorded(name), now=NOW)
+    return diagnosis
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,13 @@ def diagnosed(name: str) -> Diagnosis:
     ],
 )
 def test_failure_is_explained(name: str, cause: Cause, signature: str, statement: str) -> None:
-    found = diagnosed(name)
+    diagnosis = diagnosed(name)
 
-    assert (found.cause, found.signature, found.statement) == (cause, signature, statement)
+    assert (diagnosis.cause, diagnosis.signature, diagnosis.statement) == (
+        cause,
+        signature,
+        statement,
+    )
 
 
 @pytest.mark.parametrize("name", ["healthy-after-restarts", "completed", "starting"])
@@ -125,10 +129,10 @@ def test_container_that_runs_for_a_moment_between_two_crashes_is_not_well() -> N
     restarted = datetime(2026, 11, 20, 10, 0, 2, tzinfo=UTC)
 
     at_once = diagnose.diagnose_pod(pod, events, now=restarted + timedelta(seconds=59))
-    later = diagnose.diagnose_pod(pod, events, now=restarted + timedelta(seconds=60))
+    later_diagnose_pod = diagnose.diagnose_pod(pod, events, now=restarted + timedelta(seconds=60))
 
     assert [d.signature for d in at_once] == ["CrashLoopBackOff healthy/app exit 1"]
-    assert later == ()
+    assert later_diagnose_pod == ()
 
 
 def test_first_failed_pull_and_back_off_make_the_same_fact() -> None:
@@ -144,23 +148,23 @@ def test_events_of_an_older_pod_of_that_name_are_not_believed() -> None:
 
 
 def test_pods_of_kais_and_pods_that_are_going_are_left_out() -> None:
-    ours, events = recorded("crash-loop")
-    ours["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "kais"
+    managed_pod, events = recorded("crash-loop")
+    managed_pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "kais"
     going, _ = recorded("out-of-memory")
     going["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
 
-    found = diagnose.examine([ours, going], events, now=NOW, max_pods=50)
+    examination = diagnose.examine([managed_pod, going], events, now=NOW, max_pods=50)
 
-    assert found == diagnose.Examination(looked_at=0, left_out=0, diagnoses=())
+    assert examination == diagnose.Examination(examined_pods=0, omitted_pods=0, diagnoses=())
 
 
 def test_failing_pods_beyond_the_limit_are_counted() -> None:
     pods = [recorded(name)[0] for name in ("crash-loop", "out-of-memory", "image-back-off")]
 
-    found = diagnose.examine(pods, [], now=NOW, max_pods=2)
+    examination = diagnose.examine(pods, [], now=NOW, max_pods=2)
 
-    assert [d.pod for d in found.diagnoses] == ["crash-loop", "missing-image-one"]
-    assert (found.looked_at, found.left_out) == (3, 1)
+    assert [d.pod for d in examination.diagnoses] == ["crash-loop", "missing-image-one"]
+    assert (examination.examined_pods, examination.omitted_pods) == (3, 1)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_cell_without_an_account_is_told_to_ask_for_one(tmp_path: Path) -> None:
 
 
 def test_settings_come_from_the_environment_of_the_pod() -> None:
-    found = settings.read(
+    matching_settings = settings.read(
         {
             "CELL_NAMESPACE": "demo",
             "KUBERNETES_SERVICE_HOST": "fd00::1",
@@ -66,6 +66,14 @@ def test_settings_come_from_the_environment_of_the_pod() -> None:
         ["--max-pods=7"],
     )
 
-    assert (found.namespace, found.max_pods, found.api_url) == ("demo", 7, "https://[fd00::1]:6443")
-    assert (found.run_id, found.attempt, found.mission) == ("run-1", 2, "doctor-x1")
-    assert found.report_file == Path("/dev/termination-log")
+    assert (matching_settings.namespace, matching_settings.max_pods, matching_settings.api_url) == (
+        "demo",
+        7,
+        "https://[fd00::1]:6443",
+    )
+    assert (matching_settings.run_id, matching_settings.attempt, matching_settings.mission) == (
+        "run-1",
+        2,
+        "doctor-x1",
+    )
+    assert matching_settings.report_file == Path("/dev/termination-log")

@@ -92,5 +92,5 @@ def test_objective_names_the_namespace_and_the_words_that_facts_are_found_by() -
     assert rendering.mission_spec is not None
     objective = rendering.mission_spec["objective"]
     assert objective.startswith("Explain each failing pod of namespace demo: an image that cannot")
-    for word in ("ImagePullBackOff", "crash loop", "probe", "out of memory", "unschedulable"):
-        assert word in objective
+    for text in ("ImagePullBackOff", "crash loop", "probe", "out of memory", "unschedulable"):
+        assert text in objective

@@ -21,14 +21,14 @@ CRASH = Diagnosis(
     explanation="exits with code 1 and is restarted again and again",
     advice="read its last words",
 )
-NOTHING = memory.Given()
+SCENARIO = memory.RecalledKnowledge()
 
 
 class FakeStore:
     """Takes what it is told; refuses facts about the subjects in `corrected`."""
 
-    def __init__(self, *, corrected: str = "", known: str = "", is_away: bool = False) -> None:
-        self.corrected, self.known, self.is_away = corrected, known, is_away
+    def __init__(self, *, corrected: str = "", known_name: str = "", is_away: bool = False) -> None:
+        self.corrected, self.known, self.is_away = corrected, known_name, is_away
         self.facts: list[models.FactIn] = []
         self.episodes: list[models.EpisodesIn] = []
 
@@ -52,18 +52,22 @@ class FakeStore:
         return models.EpisodesAccepted(accepted=len(episodes.episodes), duplicates=0)
 
 
-def given_file(folder: Path, *facts: dict, **more: object) -> Path:
+def given_file(folder: Path, *facts: dict, **extra_fields: object) -> Path:
     path = folder / "knowledge.json"
-    path.write_text(json.dumps({"note": "data", "receipt": "r", "facts": facts, **more}))
+    path.write_text(json.dumps({"note": "data", "receipt": "r", "facts": facts, **extra_fields}))
     return path
 
 
-def new_facts(*diagnoses: Diagnosis, given: memory.Given = NOTHING) -> list[models.FactIn]:
-    return memory.new_facts(diagnoses, given, memory.Origin("run-1", 1, "demo/doctor-x1"))
+def new_facts(
+    *diagnoses: Diagnosis, scenario: memory.RecalledKnowledge = SCENARIO
+) -> list[models.FactIn]:
+    return memory.new_facts(diagnoses, scenario, memory.Origin("run-1", 1, "demo/doctor-x1"))
 
 
-def record(*diagnoses: Diagnosis, given: memory.Given = NOTHING) -> tuple[models.EpisodeIn, ...]:
-    return memory.episodes(diagnoses, given, namespace="demo", attempt=2)
+def record(
+    *diagnoses: Diagnosis, scenario: memory.RecalledKnowledge = SCENARIO
+) -> tuple[models.EpisodeIn, ...]:
+    return memory.episodes(diagnoses, scenario, namespace="demo", attempt=2)
 
 
 def test_new_fact_says_what_is_true_of_the_subject_and_not_of_the_pod() -> None:
@@ -89,64 +93,66 @@ def test_two_pods_with_one_reason_make_one_fact() -> None:
 
 
 def test_fact_that_was_given_is_not_remembered_again(tmp_path: Path) -> None:
-    given = memory.read_given(given_file(tmp_path, {"id": "f1", "content": IMAGE.statement}))
+    scenario = memory.read_knowledge(given_file(tmp_path, {"id": "f1", "content": IMAGE.statement}))
 
-    assert [fact.subject for fact in new_facts(IMAGE, CRASH, given=given)] == [CRASH.subject]
-    assert [fact.id for fact in given.about(IMAGE)] == ["f1"]
-    assert given.about(CRASH) == ()
+    assert [fact.subject for fact in new_facts(IMAGE, CRASH, scenario=scenario)] == [CRASH.subject]
+    assert [fact.id for fact in scenario.facts_about(IMAGE)] == ["f1"]
+    assert scenario.facts_about(CRASH) == ()
 
 
 def test_fact_that_names_the_signature_is_used_and_does_not_stand_for_the_explanation(
     tmp_path: Path,
 ) -> None:
     content = f"error {IMAGE.signature} recurred 2 times"
-    given = memory.read_given(given_file(tmp_path, {"id": "f2", "content": content}))
+    scenario = memory.read_knowledge(given_file(tmp_path, {"id": "f2", "content": content}))
 
-    assert [fact.id for fact in given.about(IMAGE)] == ["f2"]
-    assert [fact.subject for fact in new_facts(IMAGE, given=given)] == [IMAGE.subject]
+    assert [fact.id for fact in scenario.facts_about(IMAGE)] == ["f2"]
+    assert [fact.subject for fact in new_facts(IMAGE, scenario=scenario)] == [IMAGE.subject]
 
 
 def test_fact_with_another_reason_for_the_subject_is_named_and_replaced(tmp_path: Path) -> None:
     content = f"{CRASH.subject} exits with code 9; read its last words"
-    given = memory.read_given(given_file(tmp_path, {"id": "f3", "content": content}))
+    scenario = memory.read_knowledge(given_file(tmp_path, {"id": "f3", "content": content}))
 
-    assert [fact.id for fact in given.about(CRASH)] == ["f3"]
-    assert [fact.content for fact in new_facts(CRASH, given=given)] == [CRASH.statement]
+    assert [fact.id for fact in scenario.facts_about(CRASH)] == ["f3"]
+    assert [fact.content for fact in new_facts(CRASH, scenario=scenario)] == [CRASH.statement]
 
 
 def test_reason_for_no_knowledge_is_passed_on(tmp_path: Path) -> None:
-    given = memory.read_given(given_file(tmp_path, reason="injection is off"))
+    scenario = memory.read_knowledge(given_file(tmp_path, reason="injection is off"))
 
-    assert given == memory.Given((), "injection is off")
+    assert scenario == memory.RecalledKnowledge((), "injection is off")
 
 
 def test_missing_or_damaged_knowledge_is_a_note_and_no_failure(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.json"
     damaged.write_text("{")
 
-    assert memory.read_given(None).note == (
+    assert memory.read_knowledge(None).note == (
         "no knowledge was given: KAIS_KNOWLEDGE_FILE is not set"
     )
-    assert f"the given knowledge in {damaged} cannot be read" in memory.read_given(damaged).note
+    assert f"the given knowledge in {damaged} cannot be read" in memory.read_knowledge(damaged).note
 
 
 def test_record_has_one_error_a_container_and_the_decision() -> None:
-    *seen, decision = record(IMAGE, CRASH)
+    *episodes, decision = record(IMAGE, CRASH)
 
-    assert [(e.type, e.error_signature, e.attempt) for e in seen] == [
+    assert [(e.type, e.error_signature, e.attempt) for e in episodes] == [
         ("error", IMAGE.signature, 2),
         ("error", CRASH.signature, 2),
     ]
-    assert seen[0].refs[0].id == "demo/missing-image-one"
+    assert episodes[0].refs[0].id == "demo/missing-image-one"
     assert decision.content == (
         "explained 2 failing containers of namespace demo: 0 by facts that were given, 2 anew"
     )
 
 
 def test_only_facts_that_are_new_in_the_store_are_named_as_remembered() -> None:
-    store = FakeStore(known=IMAGE.subject)
+    store = FakeStore(known_name=IMAGE.subject)
 
-    outcome = memory.tell(store, new_facts(IMAGE, CRASH), record(IMAGE, CRASH), run_id="run-1")
+    outcome = memory.store_knowledge(
+        store, new_facts(IMAGE, CRASH), record(IMAGE, CRASH), run_id="run-1"
+    )
 
     assert outcome == memory.Outcome(("id-2",), confirmed=1)
     assert [batch.run_id for batch in store.episodes] == ["run-1"]
@@ -155,7 +161,7 @@ def test_only_facts_that_are_new_in_the_store_are_named_as_remembered() -> None:
 def test_fact_that_somebody_corrected_is_left_alone_and_said() -> None:
     store = FakeStore(corrected=IMAGE.subject)
 
-    outcome = memory.tell(store, new_facts(IMAGE, CRASH), record(IMAGE), run_id="run-1")
+    outcome = memory.store_knowledge(store, new_facts(IMAGE, CRASH), record(IMAGE), run_id="run-1")
 
     assert outcome.remembered == ("id-1",)
     assert outcome.notes == (
@@ -164,7 +170,7 @@ def test_fact_that_somebody_corrected_is_left_alone_and_said() -> None:
 
 
 def test_store_that_is_away_is_a_note() -> None:
-    outcome = memory.tell(FakeStore(is_away=True), new_facts(IMAGE), (), run_id="run-1")
+    outcome = memory.store_knowledge(FakeStore(is_away=True), new_facts(IMAGE), (), run_id="run-1")
 
     (note,) = outcome.notes
     assert note == (
@@ -175,6 +181,6 @@ def test_store_that_is_away_is_a_note() -> None:
 def test_doctor_outside_a_mission_keeps_no_record() -> None:
     store = FakeStore()
 
-    memory.tell(store, new_facts(IMAGE), record(IMAGE), run_id=None)
+    memory.store_knowledge(store, new_facts(IMAGE), record(IMAGE), run_id=None)
 
     assert store.episodes == []

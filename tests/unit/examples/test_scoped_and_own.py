@@ -43,7 +43,7 @@ def test_notebook_keeps_texts_of_users_out_of_its_commands():
     (body,) = bodies(EXAMPLES / "scoped-knowledge/notebook.yaml")
     spec = body["spec"]
     assert blueprints.compile_blueprint(spec).is_good
-    made = blueprints.render_blueprint(
+    rendered = blueprints.render_blueprint(
         spec,
         {"note": '"; rm -rf / #', "question": "$(id) `id`"},
         blueprint="notebook",
@@ -51,7 +51,7 @@ def test_notebook_keeps_texts_of_users_out_of_its_commands():
         instance="x",
         namespace="red",
     )
-    container = made.formation_spec["cells"][0]["spec"]["container"]
+    container = rendered.formation_spec["cells"][0]["spec"]["container"]
     assert container["image"] == f"localhost/kais/client:{VERSION}"
     assert "rm -rf" not in json.dumps([container["command"], container["args"]])
     assert [item["value"] for item in container["env"]] == ['"; rm -rf / #', "$(id) `id`"]

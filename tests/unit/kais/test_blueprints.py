@@ -12,7 +12,7 @@ NAMES = {"blueprint": "doctor", "revision": 4, "instance": "doctor-ab12c", "name
 
 
 def spec(**changes):
-    made = {
+    manifest = {
         "parameters": [
             {"name": "count", "type": "integer", "default": 2, "min": 1, "max": 5},
             {"name": "image", "type": "string", "example": "example/task:1"},
@@ -46,15 +46,15 @@ def spec(**changes):
             "entrypoint": {"cell": "worker"},
         },
     }
-    return {**copy.deepcopy(made), **changes}
+    return {**copy.deepcopy(manifest), **changes}
 
 
 def hundred(name):
     return {"name": name, "replicas": 100, "spec": {"container": {"image": "i"}}}
 
 
-def render(given, blueprint=None, **options):
-    return blueprints.render_blueprint(blueprint or spec(), given, **NAMES, **options)
+def render(value, blueprint=None, **options):
+    return blueprints.render_blueprint(blueprint or spec(), value, **NAMES, **options)
 
 
 def test_rendering_gives_valid_typed_specs():
@@ -89,9 +89,9 @@ def test_secret_renders_as_a_reference_only():
 
 
 def test_blueprint_without_mission_renders_none():
-    without = spec()
-    del without["mission"]
-    assert render({"image": "i"}, without).mission_spec is None
+    spec_without_mission = spec()
+    del spec_without_mission["mission"]
+    assert render({"image": "i"}, spec_without_mission).mission_spec is None
 
 
 def test_hash_of_the_values_does_not_depend_on_who_wrote_the_default():
@@ -102,8 +102,8 @@ def test_hash_of_the_values_does_not_depend_on_who_wrote_the_default():
 
 
 def test_all_wrong_parameters_are_said_at_once():
-    found = render({"imgae": "i", "count": "three"})
-    assert found == Violations(
+    result = render({"imgae": "i", "count": "three"})
+    assert result == Violations(
         Reason.PARAMETERS_INVALID,
         (
             "parameter 'imgae': is not declared; did you mean 'image'?",
@@ -111,7 +111,7 @@ def test_all_wrong_parameters_are_said_at_once():
             "parameter 'image': is required",
         ),
     )
-    assert "; " in found.message
+    assert "; " in result.message
 
 
 def test_only_unknown_parameters_have_their_own_reason():
@@ -123,26 +123,26 @@ def test_immutable_parameter_is_checked_against_the_values_before():
     fixed["formation"] = {"cells": [{"name": "a", "spec": {"container": {"image": "{{ image }}"}}}]}
     del fixed["mission"]
     declared = TemplateSpec.from_dict(fixed).parameters
-    found = render(
+    result = render(
         {"image": "b"}, fixed, previous=parameters.immutable_values(declared, {"image": "a"})
     )
-    assert "is immutable" in found.message
+    assert "is immutable" in result.message
 
 
 def broken(path, value):
-    made = spec()
-    node = made
+    created_spec = spec()
+    node = created_spec
     for step in path[:-1]:
         node = node[step]
     node[path[-1]] = value
-    return made
+    return created_spec
 
 
 CELL = ("formation", "cells", 0)
 
 
 @pytest.mark.parametrize(
-    ("blueprint", "words"),
+    ("blueprint", "message"),
     [
         pytest.param(
             broken((*CELL, "name"), "{{ image }}"),
@@ -211,16 +211,16 @@ CELL = ("formation", "cells", 0)
         ),
         pytest.param(
             broken(("mission", "objective"), "{{ token.name }}"),
-            "mission.objective, line 1, column 9: 'token' is undefined",
+            "mission.objective, line 1, column 9: 'token' has no value: it is optional",
             id="an optional parameter used as if it were there",
         ),
     ],
 )
-def test_blueprint_does_not_compile(blueprint, words):
+def test_blueprint_does_not_compile(blueprint, message):
     report = blueprints.compile_blueprint(blueprint)
     assert (report.is_good, report.reason) == (False, Reason.TEMPLATE_ERROR)
-    assert any(words in error for error in report.errors), report.errors
-    assert words in report.message
+    assert any(message in error for error in report.errors), report.errors
+    assert message in report.message
 
 
 def test_all_errors_of_a_template_come_at_once():
@@ -268,14 +268,14 @@ def test_rendered_text_cannot_inject_structure():
 
 
 def test_progress_names_each_leaf():
-    seen = []
-    blueprints.compile_blueprint(spec(), progress=seen.append)
-    assert "formation.cells[0].replicas" in seen
-    assert "mission.objective" in seen
+    observed = []
+    blueprints.compile_blueprint(spec(), progress=observed.append)
+    assert "formation.cells[0].replicas" in observed
+    assert "mission.objective" in observed
 
 
 def test_progress_names_each_parameter_and_each_leaf_before_it_is_parsed():
-    seen = []
-    blueprints.compile_blueprint(broken((*CELL, "name"), "{{ oops( }}"), progress=seen.append)
-    assert "parameter 'image'" in seen
-    assert "formation.cells[0].name" in seen
+    observed = []
+    blueprints.compile_blueprint(broken((*CELL, "name"), "{{ oops( }}"), progress=observed.append)
+    assert "parameter 'image'" in observed
+    assert "formation.cells[0].name" in observed

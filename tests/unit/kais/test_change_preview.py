@@ -10,10 +10,10 @@ from kais.resources.blueprint_revision import BlueprintRevision
 from tests.fakes import blueprints
 
 
-def impact(*, begun: bool = False, **spec: Any) -> ChangePreview:
+def impact(*, is_started: bool = False, **spec: Any) -> ChangePreview:
     head = blueprints.blueprint()
     body = blueprints.instance(parameters={"topic": "pods", "count": 2})
-    if begun:
+    if is_started:
         body["status"] = {"runId": "1"}
     template = copy.deepcopy(head["spec"]) | spec
     present = BlueprintRevision.from_dict(blueprints.revision(3, of=head))
@@ -23,9 +23,9 @@ def impact(*, begun: bool = False, **spec: Any) -> ChangePreview:
 
 
 def formation(**cell: Any) -> dict[str, Any]:
-    made = copy.deepcopy(blueprints.blueprint()["spec"]["formation"])
-    made["cells"][0] |= cell
-    return dict(made)
+    created = copy.deepcopy(blueprints.blueprint()["spec"]["formation"])
+    created["cells"][0] |= cell
+    return dict(created)
 
 
 def test_a_template_that_renders_the_same_has_no_impact():
@@ -39,14 +39,14 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
 
 
 def test_a_mission_that_was_made_stays():
-    found = impact(begun=True, mission={"objective": "mend {{ topic }}"})
+    preview = impact(is_started=True, mission={"objective": "mend {{ topic }}"})
     note = "its Mission stays unchanged until `kais mission retry NAME` or a new instance"
-    assert found == ChangePreview(note=note)
+    assert preview == ChangePreview(note=note)
 
 
 def test_a_mission_that_is_not_made_yet_would_be_another():
-    found = impact(mission={"objective": "mend {{ topic }}", "entrypoint": {"cell": "worker"}})
-    (change,) = found.changes
+    preview = impact(mission={"objective": "mend {{ topic }}", "entrypoint": {"cell": "worker"}})
+    (change,) = preview.changes
     assert [tree["objective"] for tree in (change.before, change.after)] == [
         "explain pods",
         "mend pods",
@@ -60,8 +60,10 @@ def test_the_number_of_the_revision_is_no_change_by_itself():
 
 
 def test_an_impact_is_read_as_it_was_written():
-    found = impact(formation=formation(replicas=1), begun=True, mission={"objective": "other"})
-    assert ChangePreview.from_dict(found.to_dict()) == found
+    preview = impact(
+        formation=formation(replicas=1), is_started=True, mission={"objective": "other"}
+    )
+    assert ChangePreview.from_dict(preview.to_dict()) == preview
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,6 @@ def test_an_impact_is_read_as_it_was_written():
     ],
 )
 def test_a_use_that_would_break_is_told_why(parameters, problem):
-    found = impact(parameters=parameters)
-    assert found.problems == (problem,)
-    assert found.changes == ()
+    preview = impact(parameters=parameters)
+    assert preview.problems == (problem,)
+    assert preview.changes == ()

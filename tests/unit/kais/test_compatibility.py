@@ -14,7 +14,7 @@ def p(**fields):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "message"),
     [
         ([p()], [], "parameter 'p' was removed"),
         (
@@ -60,14 +60,14 @@ def p(**fields):
         ([p(type="object")], [p(type="array")], "changed its type from object to array"),
     ],
 )
-def test_change_breaks_callers(old, new, words):
-    found = compatibility.compare(template(*old), template(*new))
-    assert words in found.breaking[0]
-    assert words in found.changes
+def test_change_breaks_callers(old, new, message):
+    comparison = compatibility.compare(template(*old), template(*new))
+    assert message in comparison.breaking[0]
+    assert message in comparison.changes
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "message"),
     [
         ([], [p(default="x")], "parameter 'p' was added"),
         ([p()], [p(description="d")], "parameter 'p' has looser rules or a new description"),
@@ -83,14 +83,14 @@ def test_change_breaks_callers(old, new, words):
         ),
     ],
 )
-def test_change_breaks_nobody(old, new, words):
-    found = compatibility.compare(template(*old), template(*new))
-    assert found.breaking == ()
-    assert found.changes == words
+def test_change_breaks_nobody(old, new, message):
+    comparison = compatibility.compare(template(*old), template(*new))
+    assert comparison.breaking == ()
+    assert comparison.changes == message
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         (
             {"formation": {"cells": [{"name": "b"}]}},
@@ -107,21 +107,21 @@ def test_change_breaks_nobody(old, new, words):
         ({"knowledge": {"policy": "Never"}}, 'knowledge.policy changed from "Always" to "Never"'),
     ],
 )
-def test_template_changes_are_told_in_words_and_break_nobody(changes, words):
-    found = compatibility.compare(template(), template(**changes))
-    assert found == compatibility.Comparison(words, ())
+def test_template_changes_are_told_in_words_and_break_nobody(changes, message):
+    comparison = compatibility.compare(template(), template(**changes))
+    assert comparison == compatibility.Comparison(message, ())
 
 
 def test_every_break_is_listed_before_what_breaks_nobody():
     old = template(p(), {"name": "q", "type": "integer", "max": 9}, description="d")
     new = template({"name": "q", "type": "integer", "max": 3}, {"name": "r", "type": "boolean"})
-    found = compatibility.compare(old, new)
-    assert found.breaking == (
+    comparison = compatibility.compare(old, new)
+    assert comparison.breaking == (
         "parameter 'p' was removed",
         "parameter 'q' is stricter: max 3 instead of 9",
         "parameter 'r' was added and is required",
     )
-    assert found.changes == "; ".join([*found.breaking, "description was changed"])
+    assert comparison.changes == "; ".join([*comparison.breaking, "description was changed"])
 
 
 def test_removed_mission_is_told():

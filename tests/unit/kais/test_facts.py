@@ -6,8 +6,8 @@ from kais import facts
 from kais.facts import Statement
 
 
-def same(one, other):
-    return facts.equality_hash(one) == facts.equality_hash(other)
+def same(first, second):
+    return facts.equality_hash_hex(first) == facts.equality_hash_hex(second)
 
 
 BASE = Statement(kind="fact", content="The build needs Go 1.24")
@@ -39,9 +39,9 @@ def test_facts_are_different(other):
 
 
 def test_keys_are_folded_and_composed():
-    one = Statement("fact", "c", subject="Caf\u00e9  Nord", predicate="Opens")
-    other = Statement("fact", "c", subject="cafe\u0301 nord", predicate="opens")
-    assert same(one, other)
+    statement = Statement("fact", "c", subject="Caf\u00e9  Nord", predicate="Opens")
+    other_statement = Statement("fact", "c", subject="cafe\u0301 nord", predicate="opens")
+    assert same(statement, other_statement)
 
 
 def test_composed_and_decomposed_content_is_equal():
@@ -50,14 +50,14 @@ def test_composed_and_decomposed_content_is_equal():
 
 @given(st.text(max_size=60))
 def test_normal_content_is_stable(text):
-    once = facts.normal_content(text)
-    assert facts.normal_content(once) == once
+    first_normal_content = facts.normalize_content(text)
+    assert facts.normalize_content(first_normal_content) == first_normal_content
 
 
 @given(st.text(max_size=60))
 def test_normal_key_is_stable(text):
-    once = facts.normal_key(text)
-    assert facts.normal_key(once) == once
+    first_normal_key = facts.normalize_key(text)
+    assert facts.normalize_key(first_normal_key) == first_normal_key
 
 
 def test_tags_merge_as_they_are_matched_and_keep_the_first_spelling():
@@ -66,20 +66,23 @@ def test_tags_merge_as_they_are_matched_and_keep_the_first_spelling():
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "message"),
     [
         (Statement("Fact!", "c"), 'kind "Fact!" must be up to 63 lower-case letters'),
         (Statement("fact", " \n"), "content is empty"),
-        (Statement("fact", "x" * 8193), "content has 8193 characters, at most 8192"),
-        (Statement("fact", "c", subject="s" * 600), "subject has 600 characters, at most 512"),
-        (Statement("fact", "c", data={"a": "x" * 70000}), "bytes, at most 65536"),
+        (Statement("fact", "x" * 8193), "content has 8193 characters; the maximum is 8192"),
+        (
+            Statement("fact", "c", subject="s" * 600),
+            "subject has 600 characters; the maximum is 512",
+        ),
+        (Statement("fact", "c", data={"a": "x" * 70000}), "bytes; the maximum is 65536"),
     ],
 )
-def test_limits_are_named(statement, words):
-    (found,) = facts.violations(statement)
-    assert words in found
+def test_limits_are_named(statement, message):
+    (violation,) = facts.violations(statement)
+    assert message in violation
 
 
 def test_a_long_title_is_named_beside_other_violations():
-    found = facts.violations(Statement("fact", ""), title="t" * 201)
-    assert found == ["content is empty", "title has 201 characters, at most 200"]
+    violations = facts.violations(Statement("fact", ""), title="t" * 201)
+    assert violations == ["content is empty", "title has 201 characters; the maximum is 200"]

@@ -15,8 +15,8 @@ def test_cell_names_are_dns_labels(formation, template, index):
 
 
 @given(NAMES, NAMES)
-def test_different_names_never_share_a_cut(one, other):
-    assert (names.cut(one) == names.cut(other)) == (one == other)
+def test_different_names_never_share_a_cut(first, second):
+    assert (names.cut(first) == names.cut(second)) == (first == second)
 
 
 def test_short_names_stay_readable():
@@ -35,8 +35,8 @@ def test_long_names_keep_a_hash_of_the_whole_name():
 
 
 def test_revisions_sort_by_number():
-    made = [names.revision_name("b", number) for number in (2, 10, 9)]
-    assert sorted(made) == ["b-r00002", "b-r00009", "b-r00010"]
+    revision_names = [names.revision_name("b", number) for number in (2, 10, 9)]
+    assert sorted(revision_names) == ["b-r00002", "b-r00009", "b-r00010"]
 
 
 def test_run_id_is_a_uuid_of_version_8_and_always_the_same():
@@ -48,20 +48,20 @@ def test_run_id_is_a_uuid_of_version_8_and_always_the_same():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, id="order of keys does not matter"),
         pytest.param({"a": 5}, {"a": 5.0}, id="a whole number is the same as a float"),
         pytest.param([1, (2, 3)], [1, [2, 3]], id="a tuple is a list"),
     ],
 )
-def test_equal_specs_hash_equally(one, other):
-    assert names.spec_hash(one) == names.spec_hash(other)
-    assert len(names.spec_hash(one)) == 16
+def test_equal_specs_hash_equally(first, second):
+    assert names.spec_hash(first) == names.spec_hash(second)
+    assert len(names.spec_hash(first)) == 16
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         pytest.param("007", 7, id="text is no number"),
         pytest.param([1, 2], [2, 1], id="order of a list matters"),
@@ -69,5 +69,5 @@ def test_equal_specs_hash_equally(one, other):
         pytest.param({"a": True}, {"a": 1}, id="true is not one"),
     ],
 )
-def test_different_specs_hash_differently(one, other):
-    assert names.spec_hash(one) != names.spec_hash(other)
+def test_different_specs_hash_differently(first, second):
+    assert names.spec_hash(first) != names.spec_hash(second)

@@ -28,9 +28,9 @@ def test_thirty_marks_are_sorted(marks: str, form: normalization.Form) -> None:
 
 def test_longer_runs_are_normalized_in_pieces_that_lose_nothing() -> None:
     marks = "\u0315\u0316" * 50
-    found = normalization.normalized("NFC", f"e{marks}a")
-    assert sorted(found) == sorted(f"e{marks}a")
-    assert found == normalization.normalized("NFC", found)
+    result = normalization.normalized("NFC", f"e{marks}a")
+    assert sorted(result) == sorted(f"e{marks}a")
+    assert result == normalization.normalized("NFC", result)
 
 
 def test_every_mark_counts_for_a_run() -> None:

@@ -57,9 +57,9 @@ def test_impossible_counts_are_refused():
     ],
 )
 def test_every_outcome_is_in_exactly_one_class(outcome, classes):
-    found = (
+    results = (
         outcomes.is_success(outcome),
         outcomes.is_failure(outcome),
         outcomes.is_excluded(outcome),
     )
-    assert found == classes
+    assert results == classes

@@ -55,30 +55,30 @@ VALUES: dict[str, tuple[Any, frozenset[str]]] = {
     "infinity": (float("inf"), frozenset()),
     "no number": (float("nan"), frozenset()),
 }
-CASES = [(kind, what) for kind in DECLARED for what in VALUES]
+CASES = [(kind, subject) for kind in DECLARED for subject in VALUES]
 
 
 def declared(kind: str, **rules: Any) -> Parameter:
     return Parameter.from_dict({"name": "p", **DECLARED[kind], **rules})
 
 
-@pytest.mark.parametrize(("kind", "what"), CASES, ids=str)
-def test_a_value_is_of_a_declared_type_or_refused_in_words(kind: str, what: str) -> None:
-    value, kinds = VALUES[what]
-    found = parameters.resolve([declared(kind)], {"p": value})
+@pytest.mark.parametrize(("kind", "case"), CASES, ids=str)
+def test_a_value_is_of_a_declared_type_or_refused_in_words(kind: str, case: str) -> None:
+    value, kinds = VALUES[case]
+    resolved = parameters.resolve([declared(kind)], {"p": value})
     if kind in kinds:
-        assert found.violations == ()
-        assert found.values["p"] == value
+        assert resolved.violations == ()
+        assert resolved.values["p"] == value
     else:
-        (violation,) = found.violations
+        (violation,) = resolved.violations
         assert violation.path == "parameter 'p'"
         assert violation.message.startswith("must be ")
         assert ", got " in violation.message
-        assert found.values == {}
+        assert resolved.values == {}
 
 
 @pytest.mark.parametrize(
-    ("kind", "rules", "value", "words"),
+    ("kind", "rules", "value", "message"),
     [
         ("integer", {"min": 2}, 1, "must be at least 2, got 1"),
         ("integer", {"max": 2}, 3, "must be at most 2, got 3"),
@@ -94,16 +94,16 @@ def test_a_value_is_of_a_declared_type_or_refused_in_words(kind: str, what: str)
     ],
 )
 def test_a_rule_is_enforced_with_its_exact_words(
-    kind: str, rules: dict[str, Any], value: Any, words: str
+    kind: str, rules: dict[str, Any], value: Any, message: str
 ) -> None:
     (violation,) = parameters.resolve([declared(kind, **rules)], {"p": value}).violations
-    assert str(violation) == f"parameter 'p': {words}"
+    assert str(violation) == f"parameter 'p': {message}"
 
 
 @pytest.mark.parametrize("kind", DECLARED)
 def test_a_required_one_that_is_missing_is_said_whatever_its_type(kind: str) -> None:
-    for given in ({}, {"p": None}):
-        (violation,) = parameters.resolve([declared(kind)], given).violations
+    for fields in ({}, {"p": None}):
+        (violation,) = parameters.resolve([declared(kind)], fields).violations
         assert str(violation) == "parameter 'p': is required"
 
 
@@ -123,26 +123,26 @@ def test_a_text_arrives_letter_for_letter_alone_and_inside_others(text: str) -> 
             ]
         },
     }
-    made = blueprints.render_blueprint(
+    rendered = blueprints.render_blueprint(
         spec, {"p": text}, blueprint="b", revision=1, instance="i", namespace="n"
     )
-    assert isinstance(made, Rendered)
-    args = made.formation_spec["cells"][0]["spec"]["container"]["args"]
+    assert isinstance(rendered, Rendered)
+    args = rendered.formation_spec["cells"][0]["spec"]["container"]["args"]
     assert args == [text, f"<{text}>"]
-    assert json.loads(json.dumps(made.to_dict())) == made.to_dict()
-    assert yaml.safe_load(yaml.safe_dump(made.formation_spec)) == made.formation_spec
+    assert json.loads(json.dumps(rendered.to_dict())) == rendered.to_dict()
+    assert yaml.safe_load(yaml.safe_dump(rendered.formation_spec)) == rendered.formation_spec
 
 
 def test_all_violations_of_all_parameters_come_at_once() -> None:
     listed = [{"name": f"p{i}", **rules} for i, rules in enumerate(DECLARED.values())]
     spec = {"parameters": listed, "formation": {"cells": []}}
-    given = {
+    fields = {
         f"p{i}": object_ for i, object_ in enumerate([1, "1", "1", "true", "big", {}, [], "s"])
     }
-    found = blueprints.render_blueprint(
-        spec, {**given, "q": 1}, blueprint="b", revision=1, instance="i", namespace="n"
+    rendered = blueprints.render_blueprint(
+        spec, {**fields, "q": 1}, blueprint="b", revision=1, instance="i", namespace="n"
     )
-    assert isinstance(found, Violations)
-    assert len(found.violations) == len(DECLARED) + 1
-    for name in (*given, "q"):
-        assert f"parameter '{name}'" in found.message
+    assert isinstance(rendered, Violations)
+    assert len(rendered.violations) == len(DECLARED) + 1
+    for name in (*fields, "q"):
+        assert f"parameter '{name}'" in rendered.message

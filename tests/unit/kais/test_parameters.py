@@ -19,7 +19,7 @@ def refusals(parameter, value):
 
 
 @pytest.mark.parametrize(
-    ("fields", "value", "words"),
+    ("fields", "value", "message"),
     [
         ({"type": "string"}, 7, "must be a string, got 7"),
         ({"type": "string"}, True, "must be a string, got true"),
@@ -68,9 +68,9 @@ def refusals(parameter, value):
         ),
     ],
 )
-def test_value_is_refused(fields, value, words):
-    (found,) = refusals(declared(**fields), value)
-    assert found.startswith(f"parameter 'p': {words}")
+def test_value_is_refused(fields, value, message):
+    (refusal,) = refusals(declared(**fields), value)
+    assert refusal.startswith(f"parameter 'p': {message}")
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_all_violations_come_at_once():
         Parameter.from_dict({"name": "tier", "type": "enum", "values": ["small", "large"]}),
     ]
     given_values = {"cuont": 2, "count": "three", "tier": "huge"}
-    found = parameters.resolve(several, given_values).violations
-    assert [str(violation) for violation in found] == [
+    violations = parameters.resolve(several, given_values).violations
+    assert [str(violation) for violation in violations] == [
         "parameter 'cuont': is not declared; did you mean 'count'?",
         "parameter 'count': must be an integer, got \"three\"",
         "parameter 'repo': is required",
@@ -119,10 +119,10 @@ def test_all_violations_come_at_once():
 
 
 def test_unknown_name_without_a_near_one_lists_the_declared():
-    found = parameters.resolve([declared(type="string", default="x")], {"quux": 1}).violations
-    assert str(found[0]) == "parameter 'quux': is not declared; declared: p"
-    found = parameters.resolve([], {"quux": 1}).violations
-    assert str(found[0]) == "parameter 'quux': is not declared; nothing is declared"
+    violations = parameters.resolve([declared(type="string", default="x")], {"quux": 1}).violations
+    assert str(violations[0]) == "parameter 'quux': is not declared; declared: p"
+    violations = parameters.resolve([], {"quux": 1}).violations
+    assert str(violations[0]) == "parameter 'quux': is not declared; nothing is declared"
 
 
 @pytest.mark.parametrize(
@@ -147,22 +147,33 @@ def test_required_with_a_default_must_still_be_given_only_when_it_has_none():
 
 def test_immutable_parameter_keeps_its_value():
     parameter = declared(type="string", immutable=True)
-    before = parameters.immutable_values([parameter], {"p": "a"})
-    again = parameters.resolve([parameter], {"p": "a"}, previous=before)
-    assert again.violations == ()
-    (found,) = parameters.resolve([parameter], {"p": "b"}, previous=before).violations
-    words = 'parameter \'p\': is immutable and was "a", got "b"; create a new instance instead'
-    assert str(found) == words
+    initial_immutable_values = parameters.immutable_values([parameter], {"p": "a"})
+    repeated_resolved = parameters.resolve(
+        [parameter], {"p": "a"}, previous=initial_immutable_values
+    )
+    assert repeated_resolved.violations == ()
+    (violation,) = parameters.resolve(
+        [parameter], {"p": "b"}, previous=initial_immutable_values
+    ).violations
+    message = 'parameter \'p\': is immutable and was "a", got "b"; create a new instance instead'
+    assert str(violation) == message
 
 
 def test_what_a_use_remembers_of_immutable_values_is_small_whatever_they_are():
     large = declared(type="array", immutable=True)
     free = parameters.immutable_values([declared(type="string")], {"p": "a"})
     assert free == {}
-    before = parameters.immutable_values([large], {"p": ["x" * 1000] * 500})
-    assert len(str(before)) < 200
-    assert parameters.resolve([large], {"p": ["x" * 1000] * 500}, previous=before).violations == ()
-    assert parameters.resolve([large], {"p": ["x" * 1000] * 499}, previous=before).violations
+    initial_immutable_values = parameters.immutable_values([large], {"p": ["x" * 1000] * 500})
+    assert len(str(initial_immutable_values)) < 200
+    assert (
+        parameters.resolve(
+            [large], {"p": ["x" * 1000] * 500}, previous=initial_immutable_values
+        ).violations
+        == ()
+    )
+    assert parameters.resolve(
+        [large], {"p": ["x" * 1000] * 499}, previous=initial_immutable_values
+    ).violations
 
 
 def test_a_parameter_that_became_immutable_later_is_free_until_it_is_remembered():
@@ -170,25 +181,25 @@ def test_a_parameter_that_became_immutable_later_is_free_until_it_is_remembered(
 
 
 def test_pattern_is_matched_by_who_was_passed_in():
-    seen = []
+    observed = []
 
     def matcher(pattern, text):
-        seen.append((pattern, text))
+        observed.append((pattern, text))
         return True
 
     parameter = declared(type="string", pattern="(a+)+$")
     assert parameters.resolve([parameter], {"p": "x"}, matcher=matcher).violations == ()
-    assert seen == [("(a+)+$", "x")]
+    assert observed == [("(a+)+$", "x")]
 
 
 def test_long_value_is_cut_in_the_message():
-    (found,) = refusals(declared(type="integer"), "x" * 500)
-    assert len(found) < 150
-    assert found.endswith("…")
+    (refusal,) = refusals(declared(type="integer"), "x" * 500)
+    assert len(refusal) < 150
+    assert refusal.endswith("…")
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "message"),
     [
         ({"type": "integer", "default": "x"}, 'default must be an integer, got "x"'),
         ({"type": "integer", "max": 3, "default": 4}, "default must be at most 3, got 4"),
@@ -201,9 +212,9 @@ def test_long_value_is_cut_in_the_message():
         ({"type": "string", "pattern": "("}, "pattern is not a regular expression: missing )"),
     ],
 )
-def test_declaration_is_refused(fields, words):
-    (found,) = parameters.declaration_violations([declared(**fields)])
-    assert str(found).startswith(f"parameter 'p': {words}")
+def test_declaration_is_refused(fields, message):
+    (violation,) = parameters.declaration_violations([declared(**fields)])
+    assert str(violation).startswith(f"parameter 'p': {message}")
 
 
 @pytest.mark.parametrize(
@@ -250,9 +261,9 @@ def test_samples_are_the_defaults_and_the_examples():
         Parameter.from_dict({"name": "c", "type": "string"}),
         Parameter.from_dict({"name": "o", "type": "string", "required": False}),
     ]
-    found = parameters.samples(several)
-    assert found.values == ({"a": "d", "b": "only"}, {"a": "e", "b": "only"})
-    assert found.missing == ("c",)
+    samples = parameters.samples(several)
+    assert samples.values == ({"a": "d", "b": "only"}, {"a": "e", "b": "only"})
+    assert samples.missing == ("c",)
 
 
 def test_json_schema_says_what_resolve_enforces():
@@ -301,21 +312,23 @@ def test_schema_of_a_secret_reference_says_which_secrets_it_may_name():
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
         ([], "values of a secretRef must name a Secret"),
         (["mail", 7], "values of a secretRef are names of Secrets, got 7"),
     ],
 )
-def test_values_of_a_secret_reference_are_names_of_secrets(values, words):
-    (found,) = parameters.declaration_violations([declared(type="secretRef", values=values)])
-    assert str(found) == f"parameter 'p': {words}"
+def test_values_of_a_secret_reference_are_names_of_secrets(values, message):
+    (violation,) = parameters.declaration_violations([declared(type="secretRef", values=values)])
+    assert str(violation) == f"parameter 'p': {message}"
 
 
 def test_a_default_of_a_secret_reference_obeys_its_own_rules():
     secret = declared(type="secretRef", pattern="team-.*", default={"name": "x", "key": "k"})
-    (found,) = parameters.declaration_violations([secret])
-    assert str(found) == ("parameter 'p': default the Secret's name must match team-.*, got \"x\"")
+    (violation,) = parameters.declaration_violations([secret])
+    assert str(violation) == (
+        "parameter 'p': default the Secret's name must match team-.*, got \"x\""
+    )
 
 
 def test_text_that_is_nested_too_deeply_stays_text():

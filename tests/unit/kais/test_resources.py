@@ -37,16 +37,16 @@ def test_all_violations_come_at_once_with_their_paths():
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
         pytest.param({"replicas": 2.5}, "replicas: input should be a valid integer", id="2.5"),
         pytest.param({"replicas": True}, "replicas: input should be a valid integer", id="true"),
         pytest.param({"replicas": 0}, "greater than or equal to 1", id="too few"),
     ],
 )
-def test_numbers_are_never_guessed(data, words):
+def test_numbers_are_never_guessed(data, message):
     cell = {"name": "a", "spec": TASK, **data}
-    assert words in refusal(Formation, {"spec": {"cells": [cell]}})
+    assert message in refusal(Formation, {"spec": {"cells": [cell]}})
 
 
 def test_snake_case_is_not_the_apis_spelling():
@@ -74,10 +74,10 @@ def test_unknown_keys_of_a_mind_are_kept_and_others_pruned():
 
 
 def test_nothing_unset_is_written():
-    made = Mission.from_dict({"spec": {"formationRef": "f", "objective": "o"}}).to_dict()
-    assert made["metadata"] == {}
-    assert "cellRef" not in made["spec"]
-    assert made["spec"]["completion"] == {"checks": [], "maxAttempts": 3, "timeout": "10m"}
+    manifest = Mission.from_dict({"spec": {"formationRef": "f", "objective": "o"}}).to_dict()
+    assert manifest["metadata"] == {}
+    assert "cellRef" not in manifest["spec"]
+    assert manifest["spec"]["completion"] == {"checks": [], "maxAttempts": 3, "timeout": "10m"}
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ TEMPLATE = {
     ],
 )
 def test_makes_no_new_revision(change):
-    one = BlueprintSpec.from_dict(TEMPLATE)
-    other = BlueprintSpec.from_dict({**TEMPLATE, **change})
-    assert blueprint_revision.hash_of(one) == blueprint_revision.hash_of(other)
+    spec = BlueprintSpec.from_dict(TEMPLATE)
+    other_spec = BlueprintSpec.from_dict({**TEMPLATE, **change})
+    assert blueprint_revision.hash_of(spec) == blueprint_revision.hash_of(other_spec)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_makes_no_new_revision(change):
     ],
 )
 def test_makes_a_new_revision(change):
-    one = BlueprintSpec.from_dict(TEMPLATE)
-    other = BlueprintSpec.from_dict({**TEMPLATE, **change})
-    assert blueprint_revision.hash_of(one) != blueprint_revision.hash_of(other)
+    spec = BlueprintSpec.from_dict(TEMPLATE)
+    other_spec = BlueprintSpec.from_dict({**TEMPLATE, **change})
+    assert blueprint_revision.hash_of(spec) != blueprint_revision.hash_of(other_spec)
 
 
 def test_revision_gives_back_the_template_it_was_made_of():
     spec = TemplateSpec.from_dict({**TEMPLATE, "mission": {"objective": "{{ p }}"}})
-    kept = {**blueprint_revision.template_of(spec), "blueprint": "b", "revision": 1}
-    revision = blueprint_revision.BlueprintRevisionSpec.from_dict(kept)
+    stored_record = {**blueprint_revision.template_of(spec), "blueprint": "b", "revision": 1}
+    revision = blueprint_revision.BlueprintRevisionSpec.from_dict(stored_record)
     assert revision.template() == spec
     assert blueprint_revision.hash_of(revision) == blueprint_revision.hash_of(spec)

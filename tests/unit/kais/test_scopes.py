@@ -33,8 +33,8 @@ def test_only_what_lies_on_the_own_path_is_visible(reader, other):
 
 
 @given(SCOPES, SCOPES)
-def test_no_two_scopes_are_above_each_other(one, other):
-    assert not (scopes.is_ancestor(one, other) and scopes.is_ancestor(other, one))
+def test_no_two_scopes_are_above_each_other(first, second):
+    assert not (scopes.is_ancestor(first, second) and scopes.is_ancestor(second, first))
 
 
 @given(st.lists(SCOPES, min_size=1, max_size=4))
@@ -68,8 +68,8 @@ def test_cell_outside_a_formation_stands_below_its_realm():
 
 
 def test_cells_of_one_team_share_its_formation():
-    other = Scope("demo", "review-team", "worker-1")
-    assert scopes.nearest_common([LEAD, other]) == Scope("demo", "review-team")
+    other_scope = Scope("demo", "review-team", "worker-1")
+    assert scopes.nearest_common([LEAD, other_scope]) == Scope("demo", "review-team")
     assert scopes.nearest_common([]) == scopes.PLATFORM
 
 
@@ -117,7 +117,7 @@ def test_missing_ids_come_from_the_callers_identity(wire, path):
 
 
 @pytest.mark.parametrize(
-    ("wire", "words"),
+    ("wire", "message"),
     [
         pytest.param({"level": "galaxy"}, '"galaxy" is not a scope level', id="unknown level"),
         pytest.param({}, "is not a scope level", id="no level"),
@@ -134,6 +134,6 @@ def test_missing_ids_come_from_the_callers_identity(wire, path):
         pytest.param({"level": "realm", "realm_id": 5}, "must be a string, got 5", id="a number"),
     ],
 )
-def test_wire_object_is_refused(wire, words):
-    with pytest.raises(InvalidScope, match=words):
+def test_wire_object_is_refused(wire, message):
+    with pytest.raises(InvalidScope, match=message):
         scopes.from_wire(wire, home=LEAD)

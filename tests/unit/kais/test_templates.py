@@ -36,8 +36,8 @@ def failure(tree, values=None):
 
 
 def problem(leaf):
-    (found,) = templates.check({"a": leaf}, VALUES, path="formation")
-    return str(found)
+    (leaf_error,) = templates.check({"a": leaf}, VALUES, path="formation")
+    return str(leaf_error)
 
 
 @given(JSON)
@@ -158,14 +158,14 @@ def test_declared_names_may_be_undefined():
 
 
 @pytest.mark.parametrize(
-    ("leaf", "words"),
+    ("leaf", "message"),
     [
         ("hi {{ rolse }}", "line 1, column 7: 'rolse' is not declared; did you mean 'roles'?"),
         ("a\n  {{ zzz }}", "line 2, column 6: 'zzz' is not declared; declared: big, cfg, n,"),
         ("{{ n | uper }}", "there is no filter 'uper'; did you mean 'upper'?"),
         ("{{ n is huge }}", "there is no test 'huge'; "),
         ("{{ n + }}", "line 1, column 8: unexpected 'end of print statement'"),
-        ("x\n{{ n ", "line 2, column 4: unexpected end of template"),
+        ("x\n{{ n ", "line 2, column 1: the expression that begins here is not closed"),
         ("{{ n ? }}", "line 1, column 6: unexpected char '?'"),
         ("{% if n %}", "line 1, column 9: Unexpected end of template"),
         ("{% macro f() %}{% endmacro %}", "line 1, column 4: 'macro' is not part of the template"),
@@ -181,13 +181,13 @@ def test_declared_names_may_be_undefined():
         ("{{ 1 }}" * 10_000, "is longer than 65,536 characters"),
     ],
 )
-def test_leaf_does_not_compile(leaf, words):
+def test_leaf_does_not_compile(leaf, message):
     assert problem(leaf).startswith(("formation.a, ", "formation.a: "))
-    assert words in problem(leaf)
+    assert message in problem(leaf)
 
 
 @pytest.mark.parametrize(
-    ("tree", "words"),
+    ("tree", "message"),
     [
         pytest.param(
             {"$if": "n"}, "formation: a directive must be an item of a list", id="at root"
@@ -210,9 +210,9 @@ def test_leaf_does_not_compile(leaf, words):
         pytest.param({"{{ zz }}": 1}, "formation.{{ zz }}, line 1, column 4: 'zz'", id="key"),
     ],
 )
-def test_tree_does_not_compile(tree, words):
-    found = templates.check(tree, VALUES, path="formation")
-    assert words in str(found[0])
+def test_tree_does_not_compile(tree, message):
+    leaf_errors = templates.check(tree, VALUES, path="formation")
+    assert message in str(leaf_errors[0])
 
 
 def test_every_wrong_leaf_is_reported():
@@ -225,7 +225,7 @@ def test_every_wrong_leaf_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("leaf", "words"),
+    ("leaf", "message"),
     [
         ("a\n{{ 1 / 0 }}", "line 2, column 4: division by zero"),
         ("{{ cfg.missing }}", "line 1, column 7: 'dict object' has no attribute 'missing'"),
@@ -235,8 +235,8 @@ def test_every_wrong_leaf_is_reported():
         ("{{ roles[9] }}", "line 1, column 9: list object has no element 9"),
     ],
 )
-def test_leaf_fails_at_its_place(leaf, words):
-    assert words in failure({"a": leaf})
+def test_leaf_fails_at_its_place(leaf, message):
+    assert message in failure({"a": leaf})
 
 
 ESCAPES = [
@@ -306,8 +306,8 @@ def test_filter_that_can_multiply_is_not_on_the_list(leaf):
 def test_loop_steps_are_counted_over_the_whole_rendering():
     many = list(range(600))
     tree = [{"$for": {"item": "x", "in": "many"}, "x": 1}, "{% for y in many %}{% endfor %}"]
-    words = "formation[1]: loops take more than 1,000 steps together"
-    assert failure(tree, {"many": many}) == words
+    message = "formation[1]: loops take more than 1,000 steps together"
+    assert failure(tree, {"many": many}) == message
 
 
 def test_output_is_bounded_over_the_whole_rendering():
@@ -325,10 +325,10 @@ def test_deep_tree_is_refused():
 
 
 def test_who_runs_it_is_told_each_leaf_before_it_is_evaluated():
-    seen = []
+    observed = []
     with pytest.raises(TemplateFailed):
-        render({"a": "{{ n }}", "b": ["{{ 1 / 0 }}"], "c": "plain"}, progress=seen.append)
-    assert seen == ["formation.a", "formation.b[0]"]
+        render({"a": "{{ n }}", "b": ["{{ 1 / 0 }}"], "c": "plain"}, progress=observed.append)
+    assert observed == ["formation.a", "formation.b[0]"]
 
 
 @given(st.text(alphabet="{}%# nr'\"|.()[]+*~-0", max_size=30))

@@ -92,21 +92,21 @@ def test_stigmergy_has_no_routes():
     ],
 )
 def test_name_of_no_cell_is_a_problem_and_never_an_open_door(shape, problem):
-    made = topology.routes(spec(shape, a=1, b=1))
-    assert made.problems == (problem,)
-    assert "boss" not in str(made.allowed)
+    routes = topology.routes(spec(shape, a=1, b=1))
+    assert routes.problems == (problem,)
+    assert "boss" not in str(routes.allowed)
 
 
 @given(st.sampled_from(["full_mesh", "ring"]), st.integers(1, 6), st.integers(1, 6))
 def test_nobody_talks_to_itself_and_every_target_exists(shape, a, b):
-    made = topology.routes(spec({"type": shape}, a=a, b=b)).allowed
-    for cell, targets in made.items():
+    manifest = topology.routes(spec({"type": shape}, a=a, b=b)).allowed
+    for cell, targets in manifest.items():
         assert cell not in targets
-        assert set(targets) <= set(made)
+        assert set(targets) <= set(manifest)
 
 
 @pytest.mark.parametrize(
-    ("cell", "found"),
+    ("cell", "expected"),
     [
         pytest.param(None, "lead-0", id="none named is the hub"),
         pytest.param("w", "w-0", id="a template is its first replica"),
@@ -115,9 +115,9 @@ def test_nobody_talks_to_itself_and_every_target_exists(shape, a, b):
         pytest.param("boss", None, id="an unknown name"),
     ],
 )
-def test_entrypoint(cell, found):
-    made = spec({"type": "star", "hub": "lead"}, w=2, lead=1)
-    assert topology.entrypoint_cell(made, cell) == found
+def test_entrypoint(cell, expected):
+    created_spec = spec({"type": "star", "hub": "lead"}, w=2, lead=1)
+    assert topology.entrypoint_cell(created_spec, cell) == expected
 
 
 def test_entrypoint_of_a_mesh_is_its_first_cell():

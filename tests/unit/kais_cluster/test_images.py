@@ -1,14 +1,15 @@
 import io
 import json
+import re
 import tarfile
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from kais_cluster import errors, images
-from kais_cluster.host import cleanup, pause
-from kais_cluster.host import images as host_images
+from kais_cluster import errors, image_catalog
+from kais_cluster.host import image_builds as host_images
+from kais_cluster.host import node_cleanup, pause
 
 
 def test_pip_settings_of_the_nearer_place_win():
@@ -46,24 +47,26 @@ def test_pause_image_is_an_archive_with_one_program(tmp_path):
 
 
 def test_image_storage_whose_removal_was_interrupted_is_none(tmp_path, monkeypatch):
-    said, storage = [], tmp_path / "images"
+    messages, storage = [], tmp_path / "images"
     (storage / "root/overlay").mkdir(parents=True)
-    builder = host_images.BuildahBuilder(storage, said.append)
+    builder = host_images.BuildahBuilder(storage, messages.append)
 
     def interrupted(folder):
         if folder.exists():
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(cleanup, "remove_tree", interrupted)
+        patched.setattr(node_cleanup, "remove_tree", interrupted)
         with pytest.raises(KeyboardInterrupt):
             builder.remove_all()
     assert not storage.exists()
     builder.remove_all()
     assert list(tmp_path.iterdir()) == []
-    assert said == [f"removing the images in {storage}"] * 2 + [f"removed the images in {storage}"]
+    assert messages == [f"removing the images in {storage}"] * 2 + [
+        f"removed the images in {storage}"
+    ]
     builder.remove_all()
-    assert len(said) == 3
+    assert len(messages) == 3
 
 
 def test_base_image_keeps_nothing_of_this_machine(tmp_path):
@@ -71,25 +74,57 @@ def test_base_image_keeps_nothing_of_this_machine(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("secret.example")
     host_images._remove_machine_details(tmp_path)
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert left == [tmp_path / "etc/apt/sources.list"]
-    assert "secret.example" not in left[0].read_text()
+    remaining_paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert remaining_paths == [tmp_path / "etc/apt/sources.list"]
+    assert "secret.example" not in remaining_paths[0].read_text()
 
 
 def test_checkout_knows_the_version_of_the_distribution():
-    source = images.checkout()
+    source = image_catalog.checkout()
     text = (source.root / "pyproject.toml").read_text()
     version = tomllib.loads(text)["project"]["version"]
-    client = next(image for image in images.IMAGES if image.name == "client")
+    client = next(image for image in image_catalog.IMAGES if image.name == "client")
     assert source.reference(client) == f"localhost/kais/client:{version}"
 
 
 def test_installed_package_without_a_checkout_says_so(tmp_path):
     with pytest.raises(errors.MissingTools, match="images and charts need one"):
-        images.checkout(tmp_path)
+        image_catalog.checkout(tmp_path)
 
 
 def test_each_image_has_its_dockerfile_in_a_package_or_example():
-    for image in images.IMAGES:
+    source = image_catalog.checkout()
+    for image in image_catalog.IMAGES:
+        text = (source.root / image.dockerfile).read_text()
         assert Path(image.dockerfile).name == "Dockerfile"
-        assert not image.folder or image.dockerfile.startswith(image.folder)
+        if image.name != "bring-your-own-image":
+            assert f"docker build -f {image.dockerfile} ." in text
+
+
+def test_the_build_context_holds_what_the_dockerfiles_copy_and_nothing_else_of_the_checkout():
+    source = image_catalog.checkout()
+    entries = image_catalog.context_entries(source)
+    pyproject = tomllib.loads((source.root / "pyproject.toml").read_text())
+    for package in pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        assert package.partition("/")[0] in entries
+    for image in image_catalog.IMAGES:
+        text = (source.root / image.dockerfile).read_text()
+        for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, flags=re.MULTILINE):
+            for path in line.split():
+                assert path == "." or any(Path(path).is_relative_to(name) for name in entries)
+    with image_catalog.context(source) as folder:
+        assert {path.name for path in folder.iterdir()} == {
+            *(name.partition("/")[0] for name in entries),
+            ".dockerignore",
+        }
+        assert not list(folder.rglob("__pycache__"))
+
+
+def test_images_are_built_with_the_uv_of_the_makefile():
+    source = image_catalog.checkout()
+    makefile = (source.root / "Makefile").read_text()
+    version = re.search(r"^UV_VERSION := (.+)$", makefile, flags=re.MULTILINE)
+    assert version
+    for image in image_catalog.IMAGES:
+        text = (source.root / image.dockerfile).read_text()
+        assert set(re.findall(r"uv==(\S+)", text)) <= {version[1]}

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from kais_cluster import errors, images, providers, settings
-from kais_cluster.host import build
+from kais_cluster import errors, image_catalog, providers, settings
+from kais_cluster.host import component_builds
 from kais_cluster.host.cluster import HostCluster
 from kais_cluster.kind import docker
 from kais_cluster.kind.cluster import KindCluster, configuration
@@ -20,9 +20,9 @@ class Recorder:
         self.answers = {"get clusters": "", "get --raw": "ok", "get nodes": "kais Ready"} | answers
 
     def __call__(self, argv, *, env=None, stdin=None, timeout_s=None):
-        words = [str(part) for part in argv]
-        words[0] = Path(words[0]).name
-        line = " ".join(words)
+        texts = [str(part) for part in argv]
+        texts[0] = Path(texts[0]).name
+        line = " ".join(texts)
         self.calls.append(line)
         self.stdin[line] = stdin
         self.timeouts[line] = timeout_s
@@ -41,12 +41,12 @@ def binaries(tmp_path, monkeypatch):
     folder.mkdir()
     for name in ("kubectl", "helm", "kind"):
         (folder / name).touch()
-    monkeypatch.setattr(build, "build", lambda *_, **__: None)
+    monkeypatch.setattr(component_builds, "build", lambda *_, **__: None)
     return folder
 
 
-def cluster(tmp_path, binaries, run, said=None):
-    say = (lambda _: None) if said is None else said.append
+def cluster(tmp_path, binaries, run, output=None):
+    say = (lambda _: None) if output is None else output.append
     return KindCluster(tmp_path / "kind", binaries, say, run)
 
 
@@ -63,19 +63,19 @@ def test_up_creates_one_node_with_a_kubeconfig_of_its_own(tmp_path, binaries):
 
 
 def test_up_uses_a_cluster_that_answers(tmp_path, binaries):
-    run, said = Recorder(**{"get clusters": "other\nkais\n"}), []
-    cluster(tmp_path, binaries, run, said).up(no_node=False)
+    run, messages = Recorder(**{"get clusters": "other\nkais\n"}), []
+    cluster(tmp_path, binaries, run, messages).up(no_node=False)
     assert not [call for call in run.calls if "create" in call or "delete" in call]
-    assert said == [f"already up (kind), used as it is: {tmp_path}/kind"]
+    assert messages == [f"already up (kind), used as it is: {tmp_path}/kind"]
 
 
 def test_up_deletes_a_cluster_that_no_longer_answers_and_makes_a_new_one(tmp_path, binaries):
     silent = errors.CommandFailed("connection refused")
-    run, said = Recorder(**{"get clusters": "kais\n", "get --raw": silent}), []
-    cluster(tmp_path, binaries, run, said).up(no_node=False)
+    run, messages = Recorder(**{"get clusters": "kais\n", "get --raw": silent}), []
+    cluster(tmp_path, binaries, run, messages).up(no_node=False)
     verbs = [call.split()[1] for call in run.calls if call.startswith("kind ")]
     assert verbs == ["get", "get", "delete", "create"]
-    assert said[0] == "deleting the kind cluster that an earlier run left behind"
+    assert messages[0] == "deleting the kind cluster that an earlier run left behind"
 
 
 def test_up_tells_what_kind_said_when_it_gives_up(tmp_path, binaries):
@@ -91,11 +91,11 @@ def test_another_kind_cluster_of_the_user_is_not_ours(tmp_path, binaries):
 
 def test_down_deletes_the_cluster_and_its_folder(tmp_path, binaries):
     run = Recorder(**{"get clusters": "kais\n"})
-    made = cluster(tmp_path, binaries, run)
-    made.audit_log.parent.mkdir(parents=True)
-    made.down()
-    assert f"kind delete cluster --name kais --kubeconfig {made.kubeconfig}" in run.calls
-    assert not made.directory.exists()
+    created_cluster = cluster(tmp_path, binaries, run)
+    created_cluster.audit_log.parent.mkdir(parents=True)
+    created_cluster.down()
+    assert f"kind delete cluster --name kais --kubeconfig {created_cluster.kubeconfig}" in run.calls
+    assert not created_cluster.directory.exists()
 
 
 def test_status_shows_the_nodes_as_kubectl_prints_them(tmp_path, binaries):
@@ -119,8 +119,8 @@ def test_an_image_needs_a_cluster(tmp_path, binaries):
 
 
 def test_the_audit_log_is_written_to_a_folder_of_this_machine():
-    made = json.loads(configuration(Path("/state/audit")))
-    node = made["nodes"][0]
+    document = json.loads(configuration(Path("/state/audit")))
+    node = document["nodes"][0]
     patch = json.loads(node["kubeadmConfigPatches"][0])
     mount = node["extraMounts"][0]
     assert mount["hostPath"] == "/state/audit"
@@ -163,13 +163,13 @@ def test_a_named_cluster_comes_before_kind(monkeypatch):
 
 
 def test_images_for_kind_are_built_by_docker(tmp_path, binaries):
-    made = cluster(tmp_path, binaries, Recorder())
-    assert isinstance(images.builder_for(made), docker.DockerBuilder)
+    created_cluster = cluster(tmp_path, binaries, Recorder())
+    assert isinstance(image_catalog.builder_for(created_cluster), docker.DockerBuilder)
 
 
 def test_docker_builds_tags_saves_and_removes(tmp_path):
-    run, said = Recorder(**{"image inspect": "sha256:abc\n"}), []
-    builder = docker.DockerBuilder(said.append, run)
+    run, messages = Recorder(**{"image inspect": "sha256:abc\n"}), []
+    builder = docker.DockerBuilder(messages.append, run)
     identity = builder.build(
         tmp_path, "localhost/a:1", tmp_path / "Dockerfile", arguments={"VERSION": "1"}
     )
@@ -177,7 +177,7 @@ def test_docker_builds_tags_saves_and_removes(tmp_path):
         saved = archive
     builder.remove("localhost/a:1")
     assert identity == "sha256:abc"
-    assert said == ["unchanged localhost/a:1 in 0 s"]
+    assert messages == ["unchanged localhost/a:1 in 0 s"]
     assert [call for call in run.calls if "inspect" not in call] == [
         (
             f"docker build --quiet --file {tmp_path}/Dockerfile --build-arg VERSION=1"

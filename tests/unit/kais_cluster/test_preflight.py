@@ -7,10 +7,10 @@ IP = preflight.MissingRequirement("ip", "the pod network", "iproute2")
 GO = preflight.MissingRequirement("Go", "building Kubernetes", advice="install Go 1.26 or newer")
 
 
-def run(looks, *, install=None):
+def run(reads, *, install=None):
     """Run a check over what successive looks find; return the verdict and the lines."""
     lines = []
-    remaining = list(looks)
+    remaining = list(reads)
     verdict = preflight.check(
         node=True, report=lines.append, find_requirements=lambda: remaining.pop(0), install=install
     )
@@ -54,8 +54,8 @@ def test_command_for_an_ordinary_user_begins_with_sudo():
 
 
 def test_package_that_brings_two_things_is_named_once():
-    other = preflight.MissingRequirement("ss", "the pod network", "iproute2")
-    assert preflight.packages_of([IP, other]) == ["iproute2"]
+    other_missing_requirement = preflight.MissingRequirement("ss", "the pod network", "iproute2")
+    assert preflight.packages_of([IP, other_missing_requirement]) == ["iproute2"]
 
 
 @pytest.mark.parametrize(

@@ -6,31 +6,31 @@ from kais_cluster import errors, settings
 
 
 def test_defaults_lie_under_the_home_of_the_user(tmp_path):
-    found = settings.host({"HOME": "/home/u"}, owner_file=tmp_path / "none")
-    assert found.directory == Path("/home/u/.local/state/kais/host-cluster")
-    assert found.binaries == Path("/home/u/.cache/kais/host-cluster/bin")
+    host_settings = settings.host({"HOME": "/home/u"}, owner_file=tmp_path / "none")
+    assert host_settings.directory == Path("/home/u/.local/state/kais/host-cluster")
+    assert host_settings.binaries == Path("/home/u/.cache/kais/host-cluster/bin")
 
 
 def test_control_plane_alone_has_a_directory_of_its_own(tmp_path):
-    found = settings.host({"HOME": "/home/u"}, no_node=True, owner_file=tmp_path / "none")
-    assert found.directory == Path("/home/u/.local/state/kais/control-plane")
+    host_settings = settings.host({"HOME": "/home/u"}, no_node=True, owner_file=tmp_path / "none")
+    assert host_settings.directory == Path("/home/u/.local/state/kais/control-plane")
 
 
 def test_cluster_with_a_node_of_another_home_is_the_one_meant(tmp_path):
-    other = tmp_path / "c"
-    other.mkdir()
-    (other / "mode").write_text("node\n")
+    other_tmp_path = tmp_path / "c"
+    other_tmp_path.mkdir()
+    (other_tmp_path / "mode").write_text("node\n")
     owner = tmp_path / "owner"
-    owner.write_text(f"{other}\n")
+    owner.write_text(f"{other_tmp_path}\n")
     # The path of a test's folder is longer than sockets allow; only the choice matters here.
-    assert settings._owner(owner) == other
+    assert settings._owner(owner) == other_tmp_path
 
 
 def test_owner_whose_directory_is_gone_is_ignored(tmp_path):
     owner = tmp_path / "owner"
     owner.write_text("/nonexistent\n")
-    found = settings.host({"HOME": "/home/u"}, owner_file=owner)
-    assert found.directory == Path("/home/u/.local/state/kais/host-cluster")
+    host_settings = settings.host({"HOME": "/home/u"}, owner_file=owner)
+    assert host_settings.directory == Path("/home/u/.local/state/kais/host-cluster")
 
 
 def test_directory_too_long_for_sockets_is_refused():

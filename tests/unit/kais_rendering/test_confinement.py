@@ -53,8 +53,8 @@ def test_what_a_confined_process_tries_is_refused_and_its_imports_go_on(token: P
         port = str(server.getsockname()[1])
         arguments = [str(token), str(os.getpid()), port]
         command = [sys.executable, "-c", TRY, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines() == [
         "before secret",
         "confined True",
         "token PermissionError",

@@ -12,8 +12,8 @@ import uvloop
 
 from kais_rendering import client as client_module
 from kais_rendering import framing, pool, server
-from kais_rendering.connection import Connection
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
+from kais_rendering.message_transport import Connection
 from kais_rendering.process import ProcessorTime
 from tests.fakes.render_servers import (
     FIND,
@@ -115,9 +115,9 @@ async def test_an_end_of_the_server_over_an_open_connection_is_not_its_first_fai
             scripted.finish.clear()
             request = asyncio.create_task(client.ask(FIND, namespace="n"))
             await scripted.begun.wait()
-        again = ScriptedPool()
-        async with serving(again, socket):
-            await again.begun.wait()
+        repeated_scripted_pool = ScriptedPool()
+        async with serving(repeated_scripted_pool, socket):
+            await repeated_scripted_pool.begun.wait()
         async with serving(finished_pool(), socket):
             assert await request == FOUND
 

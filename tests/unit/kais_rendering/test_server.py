@@ -280,11 +280,11 @@ async def test_a_socket_that_a_killed_server_left_is_replaced_and_no_other_file_
         await asyncio.to_thread(socket.rename, stale)
     async with serving(ScriptedPool(), stale), asking(stale, grace_s=60) as client:
         await until_noticed(client, is_up=True)
-    other = socket.with_name("file")
-    other.write_text("precious")
+    other_path = socket.with_name("file")
+    other_path.write_text("precious")
     with pytest.raises(OSError, match="in use"):
-        await RenderServer(ScriptedPool(), other).start()
-    assert other.read_text() == "precious"
+        await RenderServer(ScriptedPool(), other_path).start()
+    assert other_path.read_text() == "precious"
 
 
 async def test_the_program_serves_until_sigterm_and_its_ping_tells(socket: Path) -> None:
@@ -299,6 +299,6 @@ async def test_the_program_serves_until_sigterm_and_its_ping_tells(socket: Path)
         running.terminate()
         assert await running.wait() == 0
     silent = await asyncio.create_subprocess_exec(*ping, stderr=asyncio.subprocess.PIPE)
-    _, words = await silent.communicate()
+    _, text = await silent.communicate()
     assert silent.returncode == 1
-    assert b"No such file" in words
+    assert b"No such file" in text

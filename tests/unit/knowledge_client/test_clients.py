@@ -176,12 +176,12 @@ def public(cls):
 
 
 def test_both_clients_have_a_method_for_every_request():
-    made = {
+    names = {
         name
         for name, item in vars(requests).items()
         if inspect.isfunction(item) and item.__module__ == requests.__name__ and name[0] != "_"
     }
-    assert public(KnowledgeClient) - {"close"} == made - {"dataclass", "quote"}
+    assert public(KnowledgeClient) - {"close"} == names - {"dataclass", "quote"}
     assert public(AsyncKnowledgeClient) - {"aclose"} == public(KnowledgeClient) - {"close"}
 
 

@@ -30,9 +30,11 @@ def run(answer, *arguments, status=200):
         sent.append(json.loads(request.content))
         return httpx.Response(status, json=answer)
 
-    out, err = io.StringIO(), io.StringIO()
-    code = command.main(arguments, stdout=out, stderr=err, transport=httpx.MockTransport(service))
-    return code, out.getvalue(), err.getvalue(), sent
+    stream, err = io.StringIO(), io.StringIO()
+    code = command.main(
+        arguments, stdout=stream, stderr=err, transport=httpx.MockTransport(service)
+    )
+    return code, stream.getvalue(), err.getvalue(), sent
 
 
 def recalled(*facts):
@@ -43,19 +45,19 @@ def recalled(*facts):
 
 
 def test_recall_prints_a_line_a_fact_and_names_the_run():
-    code, out, err, sent = run(recalled(FACT), "recall", "image", "--limit", "3")
+    code, output, err, sent = run(recalled(FACT), "recall", "image", "--limit", "3")
 
     assert (code, err) == (0, "")
-    assert out == (
+    assert output == (
         "[f1 confidence=0.50 source=mission_extraction date=2025-11-21] the image is missing\n"
     )
     assert (sent[0]["run"], sent[0]["attempt"], sent[0]["limit"]) == ("run-1", 2, 3)
 
 
 def test_recall_as_json_is_the_whole_answer():
-    _, out, _, _ = run(recalled(FACT), "recall", "image", "-o", "json")
+    _, output, _, _ = run(recalled(FACT), "recall", "image", "-o", "json")
 
-    assert json.loads(out)["receipt"] == "r1"
+    assert json.loads(output)["receipt"] == "r1"
 
 
 def test_recall_of_nothing_says_so():
@@ -64,11 +66,11 @@ def test_recall_of_nothing_says_so():
 
 def test_remember_prints_the_id_and_sends_where_it_comes_from():
     answer = {"fact_id": "f9", "status": "created"}
-    code, out, _, sent = run(
+    code, output, _, sent = run(
         answer, "remember", "a fact", "--tag", "a", "--tag", "b", "--kind", "pitfall"
     )
 
-    assert (code, out) == (0, "f9\n")
+    assert (code, output) == (0, "f9\n")
     assert sent[0]["tags"] == ["a", "b"]
     assert sent[0]["confidence"] == 0.7
     assert sent[0]["source"] == {
@@ -76,14 +78,22 @@ def test_remember_prints_the_id_and_sends_where_it_comes_from():
         "refs": [{"type": "run", "id": "run-1"}, {"type": "mission", "id": "demo/doctor-x1"}],
     }
     assert sent[0]["run"] == "run-1"
+    assert "scope" not in sent[0] or sent[0]["scope"] is None
+
+
+def test_remember_mine_names_the_cells_own_scope():
+    answer = {"fact_id": "f9", "status": "created"}
+    code, _, _, sent = run(answer, "remember", "I reviewed the parser.", "--mine")
+
+    assert (code, sent[0]["scope"]) == (0, "mine")
 
 
 def test_an_episode_belongs_to_run_and_attempt():
-    _, out, _, sent = run(
+    _, output, _, sent = run(
         {"accepted": 1, "duplicates": 0}, "episode", "error", "boom", "--signature", "S"
     )
 
-    assert out == "recorded\n"
+    assert output == "recorded\n"
     assert sent[0]["run_id"] == "run-1"
     (episode,) = sent[0]["episodes"]
     assert (episode["attempt"], episode["type"]) == (2, "error")
@@ -99,17 +109,17 @@ def test_an_episode_outside_a_run_is_refused(monkeypatch):
 
 
 def test_correct_sends_the_reason():
-    code, out, _, sent = run({"fact_id": "f1"}, "correct", "f1", "--reason", "moved")
+    code, output, _, sent = run({"fact_id": "f1"}, "correct", "f1", "--reason", "moved")
 
-    assert (code, out) == (0, "f1\n")
+    assert (code, output) == (0, "f1\n")
     assert sent[0] == {"reason": "moved"}
 
 
 def test_a_refusal_is_one_line_and_status_1():
     answer = {"title": "t", "status": 404, "code": "not-found", "detail": "no such fact"}
-    code, out, err, _ = run(answer, "correct", "f1", "--reason", "x", status=404)
+    code, output, err, _ = run(answer, "correct", "f1", "--reason", "x", status=404)
 
-    assert (code, out) == (1, "")
+    assert (code, output) == (1, "")
     assert err == "error: POST /v1/facts/f1:correct: 404 not-found: no such fact\n"
 
 

@@ -14,9 +14,9 @@ STREAM = f": hello\n\nid: e1\nevent: fact.recorded\ndata: {DATA}\n\n: still here
 
 def test_lines_become_an_event_at_the_empty_line_and_comments_nothing():
     reader = sse.SseDecoder()
-    found = [event for line in STREAM.splitlines() if (event := reader.decode_line(line))]
+    events = [event for line in STREAM.splitlines() if (event := reader.decode_line(line))]
 
-    assert [(event.id, event.facts) for event in found] == [("e1", ("f1",))]
+    assert [(event.id, event.facts) for event in events] == [("e1", ("f1",))]
 
 
 def test_what_is_no_event_is_said():

@@ -50,13 +50,13 @@ def secrets(seed: int = 1) -> Iterator[tuple[str, str]]:
     for form in forms:
         for sentence in sentences:
             yield sentence.format(form), form
-    named = (
+    names = (
         "password={}", "DB_PASSWORD: {}", '"api_key": "{}"', "client_secret = '{}'",
         "AccountKey={}", "export SECRET_KEY={}", "the password is {}", "auth-token: {}",
         "postgres://app:{}@db:5432/x", "redis://:{}@cache/0", "Authorization: Bearer {}",
         "access_token={}", "passphrase: {}", "MYSQL_PWD={}",
     )  # fmt: skip
-    for name in named:
+    for name in names:
         for value in (f"{_word(chance, string.ascii_lowercase, 9)}{chance.randrange(10, 99)}x",
                       b62(18)):  # fmt: skip
             if "Bearer" not in name or len(value) > 15:
@@ -84,7 +84,7 @@ _SAYINGS = (
     "integrity {sri}", "go.sum has {gosum}", "reported by {mail} on 2026-0{d}-1{d}",
     "in {ident} the {kind} is required", "pulls from {registry}", "runs as user {n} in {path}",
 )  # fmt: skip
-_WORDS = {
+_TEXTS = {
     "java": ("Java 21", "Python 3.11", "Go 1.23", "node 22"),
     "error": ("ImagePullBackOff", "OOMKilled", "CrashLoopBackOff", "exit code 137", "ECONNREFUSED"),
     "thing": ("disk", "queue", "confirmation", "token bucket", "volume", "review"),
@@ -106,7 +106,7 @@ def ordinary(count: int, seed: int = 7) -> Iterator[str]:
     """Give ordinary operational facts: ids, digests, paths and talk about secrets, no secret."""
     chance = random.Random(seed)  # noqa: S311 (as above)
     for _ in range(count):
-        made = {
+        manifest = {
             "n": str(chance.randrange(1, 9999)), "d": str(chance.randrange(1, 9)),
             "sha": _word(chance, _HEX, 40), "uuid": str(uuid.UUID(int=chance.getrandbits(128))),
             "digest": "sha256:" + _word(chance, _HEX, 64),
@@ -115,8 +115,8 @@ def ordinary(count: int, seed: int = 7) -> Iterator[str]:
             "url": f"https://example.com/wiki/Page2/{_word(chance, _HEX, 12)}?v=2",
             "image": f"registry.example.com/team/app:{_word(chance, _HEX, 7)}",
         }  # fmt: skip
-        words = {name: chance.choice(choices) for name, choices in _WORDS.items()}
-        yield f"{chance.choice(_SUBJECTS)} {chance.choice(_SAYINGS).format(**words, **made)}"
+        texts = {name: chance.choice(choices) for name, choices in _TEXTS.items()}
+        yield f"{chance.choice(_SUBJECTS)} {chance.choice(_SAYINGS).format(**texts, **manifest)}"
 
 
 POISON = (

@@ -20,27 +20,27 @@ from tests.fakes.store import MemoryStore
 
 def failing_once(real: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
     """Return a call that raises once, and what is set when it is made again."""
-    calls, again = [], threading.Event()
+    calls, repeated_event = [], threading.Event()
 
     def call(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise ValueError("unexpected error")
-        found = real(*args)
-        again.set()
-        return found
+        matching_real = real(*args)
+        repeated_event.set()
+        return matching_real
 
-    return call, again
+    return call, repeated_event
 
 
 def test_failing_task_is_logged_and_counted_and_runs_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    call, again = failing_once(lambda: None)
+    call, repeated_event = failing_once(lambda: None)
     metrics = Metrics()
     worker = BackgroundWorker("any", {"any": call}, retry_s=0.001, on_run=metrics.record_task_run)
     with run_workers([worker]):
-        assert again.wait(5)
+        assert repeated_event.wait(5)
     assert "any failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
     text = metrics.render().decode()
@@ -65,12 +65,15 @@ def test_worker_that_never_ran_is_stopped() -> None:
 
 def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
     def wait_for(name: str) -> None:
-        waits.put(name)
-        while not all(each.is_stopping for each in workers) and time.monotonic() < deadline:
+        delay.put(name)
+        while (
+            not all(background_worker.is_stopping for background_worker in workers)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
-        told[name] = all(each.is_stopping for each in workers)
+        fields[name] = all(background_worker.is_stopping for background_worker in workers)
 
-    deadline, waits, told = time.monotonic() + 5, queue.Queue[str](), dict[str, bool]()
+    deadline, delay, fields = time.monotonic() + 5, queue.Queue[str](), dict[str, bool]()
     workers = [
         BackgroundWorker(name, {name: functools.partial(wait_for, name)}, retry_s=1, delay_s=None)
         for name in ("first", "second")
@@ -78,8 +81,8 @@ def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
     with run_workers(workers):
         for worker in workers:
             worker.wake()
-            waits.get(timeout=5)
-    assert told == {"first": True, "second": True}
+            delay.get(timeout=5)
+    assert fields == {"first": True, "second": True}
 
 
 def test_workers_that_were_started_are_stopped_when_another_does_not_start(
@@ -94,17 +97,17 @@ def test_workers_that_were_started_are_stopped_when_another_does_not_start(
     monkeypatch.setattr(workers[1], "start", refuse)
     with pytest.raises(RuntimeError, match="can't start"), run_workers(workers):
         pass
-    assert "started" not in {each.name for each in threading.enumerate()}
+    assert "started" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_extractions_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
-    call, again = failing_once(store.open_extractions)
+    call, repeated_event = failing_once(store.open_extractions)
     monkeypatch.setattr(store, "open_extractions", call)
     with run_workers([ExtractionWorker(store, on_run=lambda *_: None, retry_s=0.001)]):
-        assert again.wait(5)
+        assert repeated_event.wait(5)
     assert "extraction failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
 
@@ -121,10 +124,10 @@ def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
         model = "m"
 
     store: Any = Empty()
-    store.facts_without_vector, again = failing_once(lambda *_: ())
+    store.facts_without_vector, repeated_event = failing_once(lambda *_: ())
     embedder: Any = Embedder()
     with run_workers([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
-        assert again.wait(5)
+        assert repeated_event.wait(5)
     assert "embedding failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
 
@@ -144,16 +147,16 @@ def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
         model = "m"
 
         def embed(self, _texts: Any) -> None:
-            asked.put(None)
+            requested_queue.put(None)
 
-    asked: queue.Queue[None] = queue.Queue()
+    requested_queue: queue.Queue[None] = queue.Queue()
     store: Any = Waiting()
     embedder: Any = Dead()
     metrics = Metrics()
     worker = EmbeddingBackfill(store, embedder, on_run=metrics.record_task_run, retry_s=0.001)
     with run_workers([worker]):
         for _ in range(2):
-            asked.get(timeout=5)
+            requested_queue.get(timeout=5)
     text = metrics.render().decode()
     assert 'kais_knowledge_upkeep_failures_total{task="embedding"}' in text
     assert 'last_success_timestamp_seconds{task="embedding"}' not in text
@@ -162,10 +165,10 @@ def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
 
 
 def test_metric_of_failures_names_all_tasks() -> None:
-    (told,) = [
+    (reported_line,) = [
         line
         for line in Metrics().render().decode().splitlines()
         if line.startswith("# HELP kais_knowledge_upkeep_failures_total")
     ]
     for task in ("retention", "erasure", "receipts", "extraction", "embedding"):
-        assert task in told
+        assert task in reported_line

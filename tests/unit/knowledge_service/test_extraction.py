@@ -36,9 +36,9 @@ def record(*lines: tuple[str, str] | tuple[str, str, dict[str, Any]]) -> list[Ep
     ]
 
 
-def contents(episodes: list[Episode], outcome: str = "Failed", **given: Any) -> list[str]:
-    found = extraction.extract(run(outcome), episodes, given.pop("earlier", {}), **given)
-    return [fact.content for fact in found.facts]
+def contents(episodes: list[Episode], outcome: str = "Failed", **fields: Any) -> list[str]:
+    extract = extraction.extract(run(outcome), episodes, fields.pop("earlier", {}), **fields)
+    return [fact.content for fact in extract.facts]
 
 
 OOM = {"error_signature": "OOMKilled"}
@@ -120,8 +120,8 @@ def test_feedback_of_a_review_counts_as_the_change() -> None:
         ("message", "Feedback: give the report a title"),
         ("message", "done", {"attempt": 2}),
     )
-    found = contents(episodes, "Succeeded")
-    assert found[0] == (
+    matching_contents = contents(episodes, "Succeeded")
+    assert matching_contents[0] == (
         "After the failure 'check report: no title' this helped: Feedback: give the report a title"
     )
 
@@ -150,9 +150,9 @@ def test_limit_is_kept_and_said() -> None:
 
 
 def test_what_varies_between_runs_does_not_make_another_fact() -> None:
-    one = extraction.extract(run(), record(("check", "check c failed: pid 4711 died")), {})
+    outcome = extraction.extract(run(), record(("check", "check c failed: pid 4711 died")), {})
     two = extraction.extract(run(), record(("check", "check c failed: pid 12 died")), {})
-    assert one.facts[0].subject == two.facts[0].subject
+    assert outcome.facts[0].subject == two.facts[0].subject
 
 
 def test_excluded_outcomes_still_give_what_the_record_proves() -> None:

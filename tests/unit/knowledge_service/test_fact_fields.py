@@ -31,7 +31,7 @@ VALUES: dict[Encoding, Any] = {
     Encoding.TEXTS: ("deploy",),
     Encoding.SOURCE: SOURCE,
 }
-TEXTS = [each.name for each in STORED_FIELDS if each.mask]
+TEXTS = [field.name for field in STORED_FIELDS if field.mask]
 
 
 def stated(**values: Any) -> dict[str, Any]:
@@ -40,12 +40,12 @@ def stated(**values: Any) -> dict[str, Any]:
 
 
 def in_field(name: str, text: str) -> Any:
-    encoding = next(each.encoding for each in STORED_FIELDS if each.name == name)
+    encoding = next(field.encoding for field in STORED_FIELDS if field.name == name)
     return {Encoding.TEXTS: (text,), Encoding.JSON: {"note": text}}.get(encoding, text)
 
 
 def test_wire_models_have_every_field() -> None:
-    attributes = {each.attribute for each in STORED_FIELDS}
+    attributes = {field.attribute for field in STORED_FIELDS}
     assert attributes <= Fact.model_fields.keys()
     assert attributes - FactIn.model_fields.keys() == {"flags"}
 
@@ -60,7 +60,7 @@ def test_a_secret_is_masked_in_every_field_with_text(name: str) -> None:
 def test_a_scope_that_refuses_secrets_refuses_one_in_every_field_with_text(name: str) -> None:
     store = MemoryStore()
     store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    attribute = next(each.attribute for each in STORED_FIELDS if each.name == name)
+    attribute = next(field.attribute for field in STORED_FIELDS if field.name == name)
     values = {"content": "Deploys run.", "scope": LEAD, attribute: in_field(name, CREDENTIAL)}
     caller = administrator("operator", "system")
     with pytest.raises(SecretRefused):
@@ -68,7 +68,7 @@ def test_a_scope_that_refuses_secrets_refuses_one_in_every_field_with_text(name:
 
 
 def test_masked_fields_are_compared_as_the_list_of_fields_declares_them() -> None:
-    names = [each.name for each in fact_validation.MASKED_FIELDS]
+    names = [field.name for field in fact_validation.MASKED_FIELDS]
     assert {*names, "tags"} == set(TEXTS)
 
 
@@ -93,7 +93,9 @@ def test_a_payload_leaves_defaults_out() -> None:
 
 def test_a_payload_has_the_fields_in_the_order_of_their_declaration() -> None:
     values = {
-        each.name: VALUES.get(each.encoding, "text") for each in STORED_FIELDS if not each.default
+        field.name: VALUES.get(field.encoding, "text")
+        for field in STORED_FIELDS
+        if not field.default
     } | {"position": 1, "confidence": 0.5, "flags": ("disputed",), "review": "draft"}
     new = NewFact(**stated(**values))
     payload = fact_event_json.fields(new, "id-1")
@@ -132,8 +134,8 @@ def test_a_submitted_fact_keeps_what_its_author_states() -> None:
 def test_a_replacement_inherits_all_but_title_and_validity() -> None:
     old = fact(**ALL_STATED, valid_from=MOMENT, valid_until=MOMENT, flags=("disputed",))
     new = replacement(old, "Deploys run daily.", "ada")
-    kept = {name: value for name, value in ALL_STATED.items() if name != "title"}
-    assert {name: getattr(new, name) for name in kept} == kept
+    stored_record = {name: value for name, value in ALL_STATED.items() if name != "title"}
+    assert {name: getattr(new, name) for name in stored_record} == stored_record
     assert (new.title, new.valid_from, new.valid_until) == (None, None, None)
     assert (new.content, new.source.actor, new.flags) == (
         "Deploys run daily.",
@@ -157,3 +159,14 @@ def test_a_promoted_copy_is_less_sure_and_brings_no_review_or_flag_along() -> No
     assert (new.about, new.position) == (None, None)
     assert (new.title, new.data, new.expires_at) == ("Deploys", {"unit": "ms"}, MOMENT)
     assert new.source.type == "promoted"
+
+
+def test_submitted_fact_has_every_field_that_the_constructor_sets() -> None:
+    source = Source(type="explicit_remember", actor="anna")
+    body = FactIn(content="password=hunter22hunter", tags=("rain",), run="r1", expires_at=None)
+    created = new_fact(body, scope="realm:demo", source=source, confidence=0.8)
+    values = fact_fields.stated_values(body) | {"source": source, "confidence": 0.8}
+    built = NewFact(**values, scope="realm:demo", session="r1")
+    assert created == built
+    assert created.__dict__ == built.__dict__
+    assert "hunter22" not in created.content

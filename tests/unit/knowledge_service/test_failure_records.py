@@ -13,15 +13,15 @@ from tests.unit.knowledge_service.test_extraction import run
 
 
 def episodes(record: FailureRecord) -> list[Episode]:
-    found = []
+    matching_episodes = []
     for seq, (kind, content, *signature) in enumerate(record.lines, start=1):
         attempt, _, name = kind.rpartition(":")
-        told = {
+        fact = {
             "attempt": int(attempt or 1), "type": name, "content": content, "seq": seq,
             "error_signature": signature[0] if signature else None, "run_id": "r", "actor": "a",
         }  # fmt: skip
-        found.append(Episode.model_validate(told))
-    return found
+        matching_episodes.append(Episode.model_validate(fact))
+    return matching_episodes
 
 
 def remembered(record: FailureRecord) -> list[Fact]:
@@ -39,14 +39,14 @@ def test_there_are_twenty_records() -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_facts_are_those_that_a_person_would_keep(record: FailureRecord) -> None:
-    found = extraction.extract(
+    outcome = extraction.extract(
         run(record.outcome),
         episodes(record),
         dict.fromkeys(record.earlier, 1),
         remembered=remembered(record),
     )
-    assert tuple(fact.content for fact in found.facts) == record.kept
-    for fact in found.facts:
+    assert tuple(fact.content for fact in outcome.facts) == record.kept
+    for fact in outcome.facts:
         assert all(episode_parsing.names_error(tag) for tag in fact.tags)
 
 

@@ -54,8 +54,8 @@ def test_members_that_are_masked_alike_are_numbered_in_one_pass() -> None:
 @pytest.mark.parametrize("mark", ["\u0315\u0316", "\u0f73", "\u0344\u0316"])
 def test_marks_in_falling_order_are_normalized_in_bounded_time(mark: str) -> None:
     text = mark * (8_192 // len(mark))
-    facts.normal_content(text)  # the table of marks is made once
-    for call in (facts.normal_content, facts.normal_key, analyser.of_chunk):
+    facts.normalize_content(text)  # the table of marks is made once
+    for call in (facts.normalize_content, facts.normalize_key, analyser.of_chunk):
         assert seconds(call, text) < _MOST_S / 4
 
 
@@ -70,5 +70,5 @@ _VOCABULARY = st.sampled_from(
 def test_phrases_in_a_row_are_what_one_expression_of_them_would_find(text: str) -> None:
     for rule in prompt_injection._RULES:
         gap = f"[^{rule.stops.pattern.strip('[]')}]{{0,{rule.gap}}}?"
-        whole = re.compile(gap.join(f"(?:{phrase.pattern})" for phrase in rule.phrases))
-        assert rule.is_broken_by(text) == (whole.search(text) is not None)
+        full_pattern = re.compile(gap.join(f"(?:{phrase.pattern})" for phrase in rule.phrases))
+        assert rule.is_broken_by(text) == (full_pattern.search(text) is not None)

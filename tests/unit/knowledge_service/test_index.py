@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_service.search.postings import merge_policy, reader, segment, segment_codec
+from knowledge_service.search.postings import (
+    merge_policy,
+    posting_lists,
+    segment,
+    segment_codec,
+)
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.text import analyser, term_ids
 from tests.fakes import recall_snapshot
@@ -49,12 +54,14 @@ def test_text_becomes_terms(text: str, terms: set[str]) -> None:
 @given(TEXTS)
 def test_rows_give_back_what_was_packed(texts: list[list[str]]) -> None:
     run = merge_policy.unpack_rows(packed(texts))
-    found = [Counter[int]() for _ in texts]
-    for term, place, tf in zip(
+    counts = [Counter[int]() for _ in texts]
+    for term, location, tf in zip(
         run.terms.tolist(), run.ordinals.tolist(), run.frequencies.tolist(), strict=True
     ):
-        found[place][term] = tf
-    assert found == [Counter({term_ids.number(t): n for t, n in Counter(x).items()}) for x in texts]
+        counts[location][term] = tf
+    assert counts == [
+        Counter({term_ids.number(t): n for t, n in Counter(x).items()}) for x in texts
+    ]
     assert run.numbers.tolist() == [100 + n for n in range(len(texts))]
     assert run.lengths.tolist() == [len(text) for text in texts]
 
@@ -64,15 +71,17 @@ def test_rows_depend_on_the_documents_and_not_on_how_they_came(
     texts: list[list[str]], at: int
 ) -> None:
     new = documents(texts)
-    before = min(at, len(new))
-    rows = list(merge_policy.pack_tail(segment.build(new[:before]), 0)) if before else []
-    first = merge_policy.unchanged_prefix(before, len(new))
-    run = segment.build(new[before:]) if before < len(new) else None
+    initial_state = min(at, len(new))
+    rows = (
+        list(merge_policy.pack_tail(segment.build(new[:initial_state]), 0)) if initial_state else []
+    )
+    first = merge_policy.unchanged_prefix(initial_state, len(new))
+    run = segment.build(new[initial_state:]) if initial_state < len(new) else None
     old = [row for row in rows if row.first >= first]
     last = [segment_codec.unpack(row.data) for row in old] + ([run] if run else [])
-    after = [row for row in rows if row.first < first]
-    after += merge_policy.pack_tail(segment.join(last), first) if last else []
-    assert after == packed(texts)
+    final_rows = [row for row in rows if row.first < first]
+    final_rows += merge_policy.pack_tail(segment.join(last), first) if last else []
+    assert final_rows == packed(texts)
 
 
 def test_large_scope_is_split_and_scores_as_if_it_were_not() -> None:
@@ -94,10 +103,10 @@ def test_scores_are_those_of_the_formula_to_the_bit(
 ) -> None:
     scores = recall_snapshot.scored({1: documents(texts)}, dict.fromkeys(question, 1.0))
     assert scores.values.tolist() == by_hand(texts, question)
-    numbers, places = scores.best(3)
-    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
-        assert math.isclose(sum(scores.parts(number).values()), scores.values[place])
-        assert scores.ordinal_of(number) == place
+    numbers, positions = scores.best(3)
+    for number, location in zip(numbers.tolist(), positions.tolist(), strict=True):
+        assert math.isclose(sum(scores.parts(number).values()), scores.values[location])
+        assert scores.ordinal_of(number) == location
 
 
 @given(TEXTS, TEXTS, st.lists(st.sampled_from("abcdefgh"), max_size=5))
@@ -105,8 +114,8 @@ def test_scopes_score_together_as_one(
     first: list[list[str]], second: list[list[str]], question: list[str]
 ) -> None:
     both = {1: documents(first), 2: documents(second)}
-    together = recall_snapshot.scored(both, dict.fromkeys(question, 1.0))
-    assert together.values.tolist() == by_hand(first + second, question)
+    combined_scores = recall_snapshot.scored(both, dict.fromkeys(question, 1.0))
+    assert combined_scores.values.tolist() == by_hand(first + second, question)
 
 
 @given(TEXTS, st.integers(0, 89))
@@ -115,12 +124,12 @@ def test_blanked_document_leaves_the_index_as_if_it_had_come_without_a_word(
 ) -> None:
     at = min(at, len(texts) - 1)
     empty = segment.Document(segment.TOMBSTONE, 0, (), ())
-    left = [empty if n == at else d for n, d in enumerate(documents(texts))]
+    remaining_documents = [empty if n == at else d for n, d in enumerate(documents(texts))]
     blanked = [
         segment_codec.erase_document(row, at - row.first) if 0 <= at - row.first < row.size else row
         for row in packed(texts)
     ]
-    assert blanked == list(merge_policy.pack_tail(segment.build(left), 0))
+    assert blanked == list(merge_policy.pack_tail(segment.build(remaining_documents), 0))
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 10))
@@ -128,16 +137,16 @@ def test_best_come_first_and_all_that_are_as_good_as_the_last(
     values: list[float], size: int
 ) -> None:
     numbers, _ = scores_of(values).best(size)
-    found = sorted((n for n, v in enumerate(values) if v), key=lambda n: (-values[n], n))
-    least = values[found[:size][-1]] if found else 0
-    assert numbers.tolist() == [n for n in found if values[n] >= least]
+    results = sorted((n for n, v in enumerate(values) if v), key=lambda n: (-values[n], n))
+    seconds = values[results[:size][-1]] if results else 0
+    assert numbers.tolist() == [n for n in results if values[n] >= seconds]
 
 
 def test_best_of_many_are_the_best_of_all() -> None:
     values = [float((n * 7919) % 5003) for n in range(40_000)]
-    numbers, places = scores_of(values).best(200)
+    numbers, positions = scores_of(values).best(200)
     expected = sorted(range(40_000), key=lambda n: (-values[n], n))
-    assert numbers.tolist() == places.tolist() == expected[: len(numbers)]
+    assert numbers.tolist() == positions.tolist() == expected[: len(numbers)]
     assert len(numbers) >= 200
 
 
@@ -146,8 +155,8 @@ def scores_of(values: list[float]) -> bm25.Scores:
     cut = len(values) // 3
     pieces = (numbers[: cut // 2], numbers[cut // 2 : cut])
     scopes = [
-        reader.ScopePostings(pieces, cut, cut, cut, ()),
-        reader.ScopePostings(
+        posting_lists.ScopePostings(pieces, cut, cut, cut, ()),
+        posting_lists.ScopePostings(
             (numbers[cut:],), len(values) - cut, len(values) - cut, len(values) - cut, ()
         ),
     ]

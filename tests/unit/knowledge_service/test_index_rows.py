@@ -14,19 +14,19 @@ from knowledge_service.search.text import analyser, term_ids
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(0, 5000))
-def test_document_alone_is_packed_as_in_a_run(words: list[str], first: int) -> None:
-    document = term_ids.document(7, Counter(words))
+def test_document_alone_is_packed_as_in_a_run(message: list[str], first: int) -> None:
+    document = term_ids.document(7, Counter(message))
     (row,) = merge_policy.pack_tail(segment.build([document]), 0)
     assert segment_codec.pack_single(document, first) == row._replace(first=first)
 
 
-WORDS = st.sampled_from(
+TEXT_STRATEGY = st.sampled_from(
     ["May", "may,", "7", "2024-05-07", "1,250", "don't", "snake_case-1.2", "pod's", "MARCH",
      "(june)", "\x1cjuly\x1f", "café", "1.29.3", "a.b/c", "--", "x" * 70]
 )  # fmt: skip
 
 
-@given(st.lists(WORDS | st.text(max_size=12), max_size=12).map(" ".join))
+@given(st.lists(TEXT_STRATEGY | st.text(max_size=12), max_size=12).map(" ".join))
 def test_text_taken_by_its_chunks_has_the_terms_of_the_whole(text: str) -> None:
     expected = term_ids.document(7, analyser.terms(text))
     assert term_ids.document_of(7, text) == expected
@@ -46,10 +46,10 @@ def test_blobs_are_analysed_and_not_remembered() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=300))
-def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[str]) -> None:
-    row = segment_codec.pack_single(term_ids.document(7, Counter(words)), 3)
+def test_document_read_back_from_its_row_is_packed_to_the_same_row(message: list[str]) -> None:
+    row = segment_codec.pack_single(term_ids.document(7, Counter(message)), 3)
     read = segment_codec.unpack_single(row.data)
-    cut_short = max(Counter(words).values(), default=0) > 255
+    cut_short = max(Counter(message).values(), default=0) > 255
     assert (read is None) == cut_short
     if read is not None:
         number, packed = read
@@ -57,22 +57,26 @@ def test_document_read_back_from_its_row_is_packed_to_the_same_row(words: list[s
         assert next(merge_policy.pack_tail(run, 0)) == row._replace(first=0)
 
 
-@given(st.lists(st.lists(WORDS, max_size=400).map(" ".join), min_size=1, max_size=20))
+@given(st.lists(st.lists(TEXT_STRATEGY, max_size=400).map(" ".join), min_size=1, max_size=20))
 def test_documents_gathered_from_packed_terms_are_those_gathered_alone(texts: list[str]) -> None:
     numbered = list(enumerate(texts, start=5))
     alone = segment.build([term_ids.document_of(number, text) for number, text in numbered])
     packed = [term_ids.term_ids_of(text) for text in texts]
-    together = segment.build_packed([number for number, _ in numbered], packed)
-    assert list(merge_policy.pack_tail(together, 0)) == list(merge_policy.pack_tail(alone, 0))
-    for left, right in zip(vars(together).values(), vars(alone).values(), strict=True):
-        assert left.dtype == right.dtype
-        assert left.tolist() == right.tolist()
+    combined_segment = segment.build_packed([number for number, _ in numbered], packed)
+    assert list(merge_policy.pack_tail(combined_segment, 0)) == list(
+        merge_policy.pack_tail(alone, 0)
+    )
+    for remaining_count, right in zip(
+        vars(combined_segment).values(), vars(alone).values(), strict=True
+    ):
+        assert remaining_count.dtype == right.dtype
+        assert remaining_count.tolist() == right.tolist()
 
 
 @given(st.text(max_size=60), st.sampled_from(["password=hunter22", "Bearer abcdefghijklmnopq", ""]))
 def test_text_without_a_sign_of_a_secret_has_none(text: str, secret: str) -> None:
-    whole = f"{text} {secret}"
-    assert redaction.mask(whole) == redaction._masked(whole)
+    full_message = f"{text} {secret}"
+    assert redaction.mask(full_message) == redaction._masked(full_message)
 
 
 def test_each_pattern_has_its_sign() -> None:
@@ -109,21 +113,21 @@ def test_each_pattern_has_its_sign() -> None:
         assert redaction._may_hold_one(text.lower()), text
 
 
-_WORDS = """
+_MESSAGE = """
 ignore disregard forget override all previous your instructions rules prompt: from now on you are a
 new unrestricted admin system assistant agent ai must should reveal show send the secrets token to
 https: webhook whenever if you read this then always run never tell do not users without telling
 permission it is critical that curl x | sh <system> [INST] ## begin_system_prompt note for agents
 act as if you developer mode enabled disable safety before skip reviews for this , . : \u0131 \u00ad
 """
-VOCABULARY = _WORDS.split()
+VOCABULARY = _MESSAGE.split()
 
 
 @given(st.lists(st.sampled_from(VOCABULARY), max_size=14), st.booleans())
-def test_gate_tries_every_rule_that_could_match(words: list[str], large: bool) -> None:
-    text = " ".join(words).upper() if large else " ".join(words)
-    seen = unicodedata.normalize("NFKC", prompt_injection._UNSEEN.sub("", text))
-    expected = any(rule.is_broken_by(seen.lower()) for rule in prompt_injection._RULES)
+def test_gate_tries_every_rule_that_could_match(message: list[str], large: bool) -> None:
+    text = " ".join(message).upper() if large else " ".join(message)
+    normalize = unicodedata.normalize("NFKC", prompt_injection._UNSEEN.sub("", text))
+    expected = any(rule.is_broken_by(normalize.lower()) for rule in prompt_injection._RULES)
     assert bool(prompt_injection.detect_flags(text)) == expected
 
 

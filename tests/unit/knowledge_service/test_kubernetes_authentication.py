@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from knowledge_client.models import PrincipalIn, Subject
-from knowledge_service.authentication import token_review_limits
+from knowledge_service.authentication import people, token_review_limits
 from knowledge_service.authentication.cache import Cache, Identity
 from knowledge_service.authentication.kubernetes import KubernetesAuthentication, TokenReviewer
-from knowledge_service.errors import IdentityUnavailable, Unauthenticated, Unregistered
+from knowledge_service.errors import Forbidden, IdentityUnavailable, Unauthenticated, Unregistered
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStore
 from tests.knowledge_builders import LEAD, OPERATOR
@@ -53,11 +53,11 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def store() -> MemoryStore:
-    made = MemoryStore()
+    memory_store = MemoryStore()
     subject = Subject(username=USERNAME, uid="u-1")
     registered = PrincipalIn(name="demo/lead-0", type="agent", subject=subject, home=LEAD)
-    made.put_principal(registered, actor=OPERATOR)
-    return made
+    memory_store.put_principal(registered, actor=OPERATOR)
+    return memory_store
 
 
 @pytest.fixture
@@ -83,10 +83,119 @@ def authentication(
 async def test_registered_account_gets_its_principal(
     authentication: KubernetesAuthentication, server: ApiServer
 ) -> None:
-    found = await authentication.principal("cell-token")
-    assert (found.name, found.home) == ("demo/lead-0", LEAD)
+    principal = await authentication.principal("cell-token")
+    assert (principal.name, principal.home) == ("demo/lead-0", LEAD)
     assert server.asked[0]["spec"] == {"token": "cell-token", "audiences": ["kais-knowledge"]}
     assert server.authorization == ["Bearer own-token"]
+
+
+RULES = people.parse_rules(
+    '[{"group": "stewards", "scope": "platform", "subtree": true, "verbs": ["read", "review"]},'
+    ' {"user": "system:serviceaccount:kais-system:kais-knowledge-admin", "scope": "platform",'
+    ' "subtree": true, "verbs": ["admin"]}]'
+)
+
+
+class Logins(ApiServer):
+    """Knows a token of a login, which is one for the API server itself, and no other token."""
+
+    def __init__(self, username: str, *groups: str) -> None:
+        super().__init__()
+        self.user = {"username": username, "uid": "u-9", "groups": [*groups]}
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        own = "audiences" not in json.loads(request.content)["spec"]
+        audiences = ["https://kubernetes.default.svc"]
+        self.status = {
+            "authenticated": own,
+            "audiences": audiences,
+            "user": self.user if own else {},
+        }
+        return super().__call__(request)
+
+
+def with_people(
+    server: ApiServer, store: MemoryStore, token_file: Path, rules: tuple[people.PersonRule, ...]
+) -> KubernetesAuthentication:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(server), base_url="https://api")
+    reviewer = TokenReviewer(client, token_file, "kais-knowledge")
+    return KubernetesAuthentication(reviewer, store, (), FakeClock().monotonic, people=rules)
+
+
+async def test_person_of_a_named_group_is_admitted_by_the_token_of_the_own_login(
+    store: MemoryStore, token_file: Path
+) -> None:
+    logins = Logins("ada@example.com", "stewards", "system:authenticated")
+    principal = await with_people(logins, store, token_file, RULES).principal("login")
+    assert (principal.name, principal.type, principal.home) == (
+        "ada@example.com",
+        "human",
+        "platform",
+    )
+    assert principal.has_verb("review", "realm:demo")
+    assert not principal.has_verb("write", "platform"), (
+        "reading the platform is no right to write there"
+    )
+    assert not principal.has_verb("remember", "platform")
+    assert not principal.has_verb("admin", "realm:demo")
+
+
+async def test_person_of_no_named_group_is_refused(store: MemoryStore, token_file: Path) -> None:
+    logins = Logins("eve@example.com", "developers")
+    with pytest.raises(Forbidden, match=r"eve@example\.com is in no group that may use"):
+        await with_people(logins, store, token_file, RULES).principal("login")
+
+
+async def test_person_whom_a_rule_names_is_admitted_by_the_token_of_the_own_login(
+    store: MemoryStore, token_file: Path
+) -> None:
+    rules = people.parse_rules(
+        '[{"user": "ada@example.com", "scope": "realm:demo", "verbs": ["read", "review"]}]'
+    )
+    principal = await with_people(Logins("ada@example.com"), store, token_file, rules).principal(
+        "t"
+    )
+    assert (principal.name, principal.type) == ("ada@example.com", "human")
+    assert principal.has_verb("review", "realm:demo")
+    with pytest.raises(Forbidden, match=r"eve@example\.com is in no group that may use"):
+        await with_people(Logins("eve@example.com"), store, token_file, rules).principal("t")
+
+
+async def test_token_for_the_api_server_is_sent_on_only_where_people_are_named(
+    store: MemoryStore, token_file: Path
+) -> None:
+    logins = Logins("ada@example.com", "stewards")
+    with pytest.raises(Unauthenticated):
+        await with_people(logins, store, token_file, RULES[1:]).principal("login")
+    assert [body["spec"].get("audiences") for body in logins.asked] == [["kais-knowledge"]]
+
+
+async def test_accounts_get_nothing_by_a_group_nor_by_a_token_for_the_api_server(
+    server: ApiServer, store: MemoryStore, token_file: Path
+) -> None:
+    pod = Logins(USERNAME, "stewards", "system:serviceaccounts:demo")
+    with pytest.raises(Unauthenticated):
+        await with_people(pod, store, token_file, RULES).principal("the token of a pod")
+    server.status["user"]["groups"] = ["stewards"]
+    principal = await with_people(server, store, token_file, RULES).principal("cell-token")
+    assert (principal.name, principal.type) == ("demo/lead-0", "agent")
+
+
+async def test_account_that_a_rule_names_is_a_person_with_its_verbs(
+    server: ApiServer, store: MemoryStore, token_file: Path
+) -> None:
+    server.status["user"] = {"username": RULES[1].user, "uid": "u-2"}
+    principal = await with_people(server, store, token_file, RULES).principal("t")
+    assert principal.type == "human"
+    assert principal.administers_all_below("platform")
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '[{"scope": "platform", "verbs": ["read"]}]', '[{"group": "a", "scope": "x"}]']
+)
+def test_rules_that_are_none_are_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(people.InvalidRules):
+        people.parse_rules(text)
 
 
 async def test_verdict_is_kept_for_twenty_seconds(
@@ -242,22 +351,20 @@ class TestFloods:
         await self.settle()
         calls[0].cancel()
         server.let_go.set()
-        done = await asyncio.gather(*calls[1:])
-        assert {found.name for found in done} == {"demo/lead-0"}
+        principals = await asyncio.gather(*calls[1:])
+        assert {principal.name for principal in principals} == {"demo/lead-0"}
         assert len(server.asked) == 1
 
     async def test_random_tokens_fill_a_narrow_lane_and_the_rest_is_told_to_come_again(
         self, slow: KubernetesAuthentication, server: SlowServer
     ) -> None:
-        made_up = [asyncio.create_task(slow.principal(f"made-up-{n}")) for n in range(300)]
-        made_up += [
-            asyncio.create_task(slow.principal(token_of(f"nobody-{n}"))) for n in range(300)
-        ]
+        tasks = [asyncio.create_task(slow.principal(f"made-up-{n}")) for n in range(300)]
+        tasks += [asyncio.create_task(slow.principal(token_of(f"nobody-{n}"))) for n in range(300)]
         await self.settle()
         assert server.most == 2
-        refused = [call.exception() for call in made_up if call.done()]
+        refused = [call.exception() for call in tasks if call.done()]
         assert len(refused) == 600 - 64
-        assert {str(each) for each in refused} == {
+        assert {str(error) for error in refused} == {
             "too many unknown tokens are waiting for review; try again"
         }
         good = asyncio.create_task(slow.principal(token_of(USERNAME)))
@@ -265,7 +372,7 @@ class TestFloods:
         assert server.most == 3, "a registered account waits behind nobody's random tokens"
         server.let_go.set()
         assert (await good).name == "demo/lead-0"
-        await asyncio.gather(*made_up, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def test_forged_tokens_of_one_account_hold_up_that_account_only(
         self, slow: KubernetesAuthentication, server: SlowServer
@@ -276,11 +383,11 @@ class TestFloods:
         ]
         await self.settle()
         assert server.most == 2
-        other = asyncio.create_task(slow.principal(token_of("admin")))
+        other_task = asyncio.create_task(slow.principal(token_of("admin")))
         await self.settle()
         assert server.most == 3
         server.let_go.set()
-        await asyncio.gather(other, *forged)
+        await asyncio.gather(other_task, *forged)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge_client.models import FactIn, FactsIn, ScopeConfig
-from knowledge_service.domain import facts, signs
+from knowledge_service.domain import facts, text_screening
 from knowledge_service.domain.access_control import Principal, administrator
 from knowledge_service.domain.facts import FactText, NewFact
 from knowledge_service.errors import ServiceError
@@ -19,12 +19,12 @@ from tests.fakes.store import MemoryStore
 from tests.knowledge_builders import LEAD, PERSON, TEAM
 from tests.unit.knowledge_service import corpora
 
-WORDS = st.sampled_from(
+TEXT_STRATEGY = st.sampled_from(
     [*corpora.POISON[:20], *(text for text, _ in [*corpora.secrets()][:20]), "pod", "é", "ﬁ",
      " ", "\n", "  ", "\t", "\x1c", "\u2028", '"', "\\", "\x00", "", "ignore",
      "previous instructions", "glpat-", "aB3dE5gH7jK9mN1pQ3sT5vX7", "A" * 70, "n12", "\U0001f600"]
 )  # fmt: skip
-TEXTS = st.lists(WORDS | st.text(max_size=4), max_size=6).map(" ".join)
+TEXTS = st.lists(TEXT_STRATEGY | st.text(max_size=4), max_size=6).map(" ".join)
 FACTS = st.fixed_dictionaries(
     {"content": TEXTS},
     optional={
@@ -56,15 +56,15 @@ def test_facts_prepared_together_are_those_prepared_alone(
     store = MemoryStore()
     if refuses:
         store.put_scope(LEAD, ScopeConfig(secrets="Refuse"), actor=PERSON)
-    together = prepared(lambda: fact_validation.prepare_facts(store, caller, bodies))
+    combined = prepared(lambda: fact_validation.prepare_facts(store, caller, bodies))
     alone = prepared(lambda: [fact_validation.prepare_fact(store, caller, body) for body in bodies])
-    assert together == alone
+    assert combined == alone
 
 
-def prepared(work: Any) -> Any:
+def prepared(task: Any) -> Any:
     """Return the facts with what is worked out of them, or the refusal."""
     try:
-        new: list[NewFact] = work()
+        new: list[NewFact] = task()
     except ServiceError as exc:
         return type(exc), exc.detail
     for fact in new:
@@ -75,13 +75,15 @@ def prepared(work: Any) -> Any:
 @given(st.lists(TEXTS, max_size=6))
 def test_signs_of_texts_together_are_those_of_each(texts: list[str]) -> None:
     for _ in range(2):  # the second time the words are known
-        assert list(signs.of_all(texts)) == [signs.of(text) for text in texts]
+        assert list(text_screening.screen_all(texts)) == [
+            text_screening.screen(text) for text in texts
+        ]
 
 
 def test_most_facts_of_a_batch_need_no_look_of_their_own() -> None:
     texts = [FactText("fact", text, None, ()) for text in corpora.ordinary(200)]
-    found = batch_analysis.analyse_batch(texts)
-    assert sum(each is not None for each in found.hashes) > len(texts) * 0.3
+    analyse_batch = batch_analysis.analyse_batch(texts)
+    assert sum(hashe is not None for hashe in analyse_batch.hashes) > len(texts) * 0.3
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,10 @@ OUTCOMES = {
     ),
     "a failure counts no mission": ([("m", "Failed")], Evidence(0, 0, 1)),
     "a timeout is a failure": ([("m", "TimedOut")], Evidence(0, 0, 1)),
+    "a run that exceeded its budget is a failure": ([("m", "BudgetExceeded")], Evidence(0, 0, 1)),
+    "a mission with both outcomes counts once": (
+        [("m", "Succeeded"), ("m", "Failed")], Evidence(1, 1, 1),
+    ),
     "a cancelled run counts for nothing": ([("m", "Cancelled")], Evidence(0, 0, 0)),
     "an infrastructure failure counts for nothing": (
         [("m", "InfrastructureFailed")], Evidence(0, 0, 0),

@@ -20,7 +20,8 @@ from knowledge_service.search.ranking import ranking
 # They keep and find postings, and never decide what a score is. The analyser has its own version.
 STORAGE = {
     "postings.bisection", "postings.cache", "postings.hash_index", "postings.merge_policy",
-    "postings.reader", "postings.segment", "postings.segment_codec", "ranker_version",
+    "postings.index_rows", "postings.posting_lists", "postings.reader", "postings.scope_layout",
+    "postings.segment", "postings.segment_codec", "ranker_version",
     "text.analyser", "text.batch_analysis", "text.term_ids",
 }  # fmt: skip
 CONSTANTS = [
@@ -71,35 +72,35 @@ def test_two_constants_that_swap_their_values_change_the_name(
 
 
 def test_name_says_the_formula_and_what_it_was_made_of() -> None:
-    assert re.fullmatch(r"fused-3-[0-9a-f]{12}", ranker_version.RANKER)
+    assert re.fullmatch(r"learned-1-[0-9a-f]{12}", ranker_version.RANKER)
     assert {id(thesaurus), id(ranking)} <= {id(module) for module in ranker_version.MODULES}
 
 
 def test_name_is_the_same_in_every_process() -> None:
     code = "from knowledge_service.search import ranker_version; print(ranker_version.RANKER)"
     for seed in ("1", "2"):
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert found.stdout.strip() == ranker_version.RANKER
+        assert process.stdout.strip() == ranker_version.RANKER
 
 
 def test_every_module_of_the_index_is_a_part_of_the_name_or_of_the_storage() -> None:
     prefix = search.__name__ + "."
-    every = {
+    names = {
         module.name.removeprefix(prefix)
         for module in pkgutil.walk_packages(search.__path__, prefix)
         if not module.ispkg or module.name == thesaurus.__name__
     }
-    named = {
+    named_names = {
         module.__name__.removeprefix(prefix)
         for module in ranker_version.MODULES
         if module.__name__.startswith(prefix)
     }
-    assert named | STORAGE == every
-    assert not named & STORAGE
+    assert named_names | STORAGE == names
+    assert not named_names & STORAGE
 
 
 @pytest.mark.parametrize("module", ranker_version.MODULES, ids=lambda module: module.__name__)

@@ -46,7 +46,7 @@ def test_others_are_unaffected(quotas: RateLimiter) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "other_caller",
     [
         Principal("lead", "human", LEAD, quota=Quota(writes_per_minute=1)),
         Principal("lead", "agent", "realm:other", quota=Quota(writes_per_minute=1)),
@@ -54,10 +54,12 @@ def test_others_are_unaffected(quotas: RateLimiter) -> None:
     ],
     ids=["another kind", "another home", "another account"],
 )
-def test_callers_of_one_name_have_a_share_each(quotas: RateLimiter, other: Principal) -> None:
+def test_callers_of_one_name_have_a_share_each(
+    quotas: RateLimiter, other_caller: Principal
+) -> None:
     lead = agent(writes_per_minute=1)
     quotas.take(lead, {"writes": 1})
-    quotas.take(other, {"writes": 1})
+    quotas.take(other_caller, {"writes": 1})
     with pytest.raises(QuotaExceeded):
         quotas.take(lead, {"writes": 1})
 
@@ -101,7 +103,7 @@ def test_clock_that_goes_back_gives_nothing(quotas: RateLimiter, clock: FakeCloc
 
 
 @pytest.mark.parametrize(
-    ("request_", "taken"),
+    ("request_", "expected_cost"),
     {
         "reading has a share of its own": (("GET", "/v1/facts", None), {"reads": 1}),
         "asking for statistics is reading": (("POST", "/v1/stats:batch", "9"), {"reads": 1}),
@@ -123,6 +125,6 @@ def test_clock_that_goes_back_gives_nothing(quotas: RateLimiter, clock: FakeCloc
     }.values(),
 )
 def test_each_request_takes_its_share(
-    request_: tuple[str, str, str | None], taken: dict[str, int]
+    request_: tuple[str, str, str | None], expected_cost: dict[str, int]
 ) -> None:
-    assert quota_cost(*request_) == taken
+    assert quota_cost(*request_) == expected_cost

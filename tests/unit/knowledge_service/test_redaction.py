@@ -49,8 +49,8 @@ def test_data_is_judged_with_its_keys() -> None:
 
 
 def test_names_of_members_are_masked_and_no_value_is_lost() -> None:
-    one, two = "ghp_" + "a" * 36, "ghp_" + "b" * 36
-    data = {one: 1, two: 2, "[masked] 3": 3, "plain": {one: "x"}}
+    first, two = "ghp_" + "a" * 36, "ghp_" + "b" * 36
+    data = {first: 1, two: 2, "[masked] 3": 3, "plain": {first: "x"}}
     assert redaction.mask_tree(data) == {
         "[masked]": 1, "[masked] 2": 2, "[masked] 3": 3, "plain": {"[masked]": "x"},
     }  # fmt: skip

@@ -86,8 +86,8 @@ def test_a_choice_has_the_version_that_was_judged_and_a_reason_for_people() -> N
 
 
 def test_no_more_than_the_count_are_chosen() -> None:
-    many = [candidate(f"{n:02}") for n in range(20)]
-    assert len(choose_for_archive(many, 5, PLAIN, NOW)) == 5
+    candidates = [candidate(f"{n:02}") for n in range(20)]
+    assert len(choose_for_archive(candidates, 5, PLAIN, NOW)) == 5
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(
     store = MemoryStore()
     store.put_scope(TEAM, ScopeConfig(retention=Retention(max_facts=1)), actor=PERSON)
     store.remember([new_fact("one"), new_fact("two")], actor=PERSON)
-    rounds, kept = [], threading.Event()
+    rounds, event = [], threading.Event()
     retain = store.retain
 
     def counted() -> int:
@@ -29,13 +29,13 @@ def test_scope_beyond_its_bound_is_brought_back_and_a_full_disk_is_outlived(
         if len(rounds) == 1:
             raise StoreUnavailable("database or disk is full")
         count = retain()
-        kept.set()
+        event.set()
         return count
 
     monkeypatch.setattr(store, "retain", counted)
     worker = RetentionWorker(store, every_s=0.001, on_run=Metrics().record_task_run)
     worker.start()
-    assert kept.wait(5)
+    assert event.wait(5)
     worker.stop()
     listing = Listing(EVERYTHING, 9, lifecycle="live")
     assert [fact.content for fact in store.list_facts(listing)] == ["two"]
@@ -51,11 +51,11 @@ def test_task_that_fails_is_logged_and_counted_and_neither_ends_the_thread_nor_t
     rounds, ran_again = [], threading.Event()
     delete_old_receipts = store.delete_old_receipts
 
-    def broken(before: datetime) -> int:
-        rounds.append(before)
+    def broken(deadline: datetime) -> int:
+        rounds.append(deadline)
         if len(rounds) < 3:
             raise ValueError("unexpected error")
-        count = delete_old_receipts(before)
+        count = delete_old_receipts(deadline)
         ran_again.set()
         return count
 

@@ -27,8 +27,8 @@ def test_long_work_is_a_line_now_and_then_and_one_at_the_end(
     with progress.step("migrating"):
         for _ in progress.track(range(25), 25):
             clock.advance(1)
-    said = [(record.getMessage(), record.__dict__["fields"]) for record in caplog.records]
-    assert said == [
+    messages = [(record.getMessage(), record.__dict__["fields"]) for record in caplog.records]
+    assert messages == [
         ("upkeep begins", {"doing": "migrating"}),
         ("upkeep continues", {"doing": "migrating for 10 s, 40 % done"}),
         ("upkeep continues", {"doing": "migrating for 20 s, 80 % done"}),

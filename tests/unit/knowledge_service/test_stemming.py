@@ -67,16 +67,16 @@ _ODD = [
 
 def _vocabulary() -> list[str]:
     text = " ".join(path.read_text() for path in _TEXTS)
-    found = set(re.findall(r"[^\W\d_]+", text.casefold())) | thesaurus.STOP_WORDS
-    return sorted(found | thesaurus.IRREGULAR_FORMS.keys())
+    results = set(re.findall(r"[^\W\d_]+", text.casefold())) | thesaurus.STOP_WORDS
+    return sorted(results | thesaurus.IRREGULAR_FORMS.keys())
 
 
 @pytest.mark.parametrize("ending", ["", *_ENDINGS])
 def test_both_stemmers_agree_on_the_words_of_our_pages_with_every_ending(ending: str) -> None:
     in_c, in_python = Stemmer.Stemmer("english", 0), EnglishStemmer()
-    words = [word + ending for word in _vocabulary()]
-    assert len(words) > 1_500
-    differing = [w for w in words if in_c.stemWord(w) != in_python.stemWord(w)]
+    texts = [term + ending for term in _vocabulary()]
+    assert len(texts) > 1_500
+    differing = [w for w in texts if in_c.stemWord(w) != in_python.stemWord(w)]
     assert differing == []
 
 
@@ -85,5 +85,5 @@ def test_both_stemmers_agree_on_odd_words_and_short_ones() -> None:
     short = (
         "".join(letters) for n in (1, 2, 3) for letters in itertools.product("aeylst'", repeat=n)
     )
-    for word in (*_ODD, *short):
-        assert in_c.stemWord(word) == in_python.stemWord(word)
+    for term in (*_ODD, *short):
+        assert in_c.stemWord(term) == in_python.stemWord(term)

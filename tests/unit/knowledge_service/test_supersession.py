@@ -78,5 +78,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_verdict(case: Case) -> None:
-    found = decide_supersession(case.holders, case.since, case.by, is_approved=case.is_approved)
-    assert found == case.verdict
+    supersession_verdict = decide_supersession(
+        case.holders, case.since, case.by, is_approved=case.is_approved
+    )
+    assert supersession_verdict == case.verdict

@@ -13,7 +13,7 @@ from knowledge_service.domain import conversation_metadata, facts
 from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking import near_duplicates
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import sessions, speakers, turns
+from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
 from knowledge_service.search.text.dates import Moment
 from tests.knowledge_builders import new_fact
 
@@ -21,17 +21,17 @@ DAY_US = 86_400_000_000
 MAY_US = int(datetime(2023, 5, 8, 13, 56, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
-    data = given.pop("data", None)
+def row(content: str = "hello", number: int = 1, **fields: object) -> Candidate:
+    data = fields.pop("data", None)
     empty = Candidate(
         number, 1, "fact", None, content, "[]", None, None, None, None, "{}", 0.5, "live", "none",
         None, None, None, 0, None, data_json=None if data is None else json.dumps(data),
     )  # fmt: skip
-    return empty._replace(**given)
+    return empty._replace(**fields)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (
             {"speaker": "Anna", "session": 3, "dia_id": "D3:1"},
@@ -49,8 +49,10 @@ def row(content: str = "hello", number: int = 1, **given: object) -> Candidate:
         (None, TurnMetadata()),
     ],
 )
-def test_data_says_who_told_it_in_which_session_and_when(data: object, told: TurnMetadata) -> None:
-    assert conversation_metadata.parse(data) == told
+def test_data_says_who_told_it_in_which_session_and_when(
+    data: object, expected: TurnMetadata
+) -> None:
+    assert conversation_metadata.parse(data) == expected
 
 
 def test_order_of_members_changes_nothing() -> None:
@@ -71,8 +73,16 @@ def test_order_of_members_changes_nothing() -> None:
     )
 )
 def test_any_data_is_read(data: object) -> None:
-    told = conversation_metadata.parse(data)
-    assert all(len(text) <= 120 for text in (told.speaker, told.session, told.turn, told.time_text))
+    turn_metadata = conversation_metadata.parse(data)
+    assert all(
+        len(text) <= 120
+        for text in (
+            turn_metadata.speaker,
+            turn_metadata.session,
+            turn_metadata.turn,
+            turn_metadata.time_text,
+        )
+    )
 
 
 def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
@@ -82,7 +92,7 @@ def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {},
         {"title": "t"},
@@ -92,8 +102,8 @@ def test_who_said_it_and_when_is_found_though_only_data_says_so() -> None:
         {"valid_from": datetime(2023, 5, 8, tzinfo=UTC)},
     ],
 )
-def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]) -> None:
-    new = new_fact("to Lisbon", **given)
+def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(fields: dict[str, Any]) -> None:
+    new = new_fact("to Lisbon", **fields)
     since = None if new.valid_from is None else MAY_US // DAY_US * DAY_US
     part = {
         "content": new.content, "title": new.title, "subject": new.subject, "tags": new.tags,
@@ -103,7 +113,7 @@ def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"content": "Anna: hello"},
         {"content": 'Anna said, "hello"'},
@@ -117,9 +127,9 @@ def test_what_is_indexed_at_once_is_what_a_rebuild_indexes(given: dict[str, Any]
     ],
     ids=lambda given: next(iter(given.items()))[1] if isinstance(given, dict) else None,
 )
-def test_speaker_is_seen_wherever_the_name_is_put(given: dict[str, object]) -> None:
-    assert speakers.is_speaker(row(**given), frozenset({"anna"}))
-    assert not speakers.is_speaker(row(**given), frozenset({"bruno"}))
+def test_speaker_is_seen_wherever_the_name_is_put(fields: dict[str, object]) -> None:
+    assert speakers.is_speaker(row(**fields), frozenset({"anna"}))
+    assert not speakers.is_speaker(row(**fields), frozenset({"bruno"}))
 
 
 def test_who_is_spoken_to_is_no_speaker() -> None:
@@ -159,40 +169,43 @@ def test_who_is_spoken_to_is_no_speaker() -> None:
 def test_session_is_seen_wherever_it_is_put(
     first: dict[str, object], second: dict[str, object], are_together: bool
 ) -> None:
-    one, other = sessions.conversation_of(row(**first)), sessions.conversation_of(row(**second))
-    assert one is not None
-    assert (one == other) is are_together
+    first_part, second_part = (
+        grouping.conversation_of(row(**first)),
+        grouping.conversation_of(row(**second)),
+    )
+    assert first_part is not None
+    assert (first_part == second_part) is are_together
 
 
 def test_names_that_come_again_and_again_tie_facts_of_one_moment_together() -> None:
     names = ["Anna", "Bruno"] * 3
     rows = [row("x", n, title=name, valid_from_us=MAY_US + n // 4) for n, name in enumerate(names)]
-    found = sessions.group_by_conversation(rows)
-    assert [found[n] == found[0] for n in range(6)] == [True] * 4 + [False] * 2
-    assert sessions.group_by_conversation(rows[:3]) == {}
+    result = grouping.group_by_conversation(rows)
+    assert [result[n] == result[0] for n in range(6)] == [True] * 4 + [False] * 2
+    assert grouping.group_by_conversation(rows[:3]) == {}
 
 
 def test_topics_before_the_words_are_no_speakers() -> None:
     topics = [row(f"Topic{chr(97 + n)}: x", n) for n in range(9)]
-    assert sessions.group_by_conversation(topics) == {}
+    assert grouping.group_by_conversation(topics) == {}
     two = [row(f"{name}: x", n) for n, name in enumerate(["Anna", "Bruno", "Anna", "Bruno"])]
-    assert len(sessions.group_by_conversation(two)) == 4
+    assert len(grouping.group_by_conversation(two)) == 4
 
 
 def test_one_who_writes_facts_down_holds_no_conversation() -> None:
-    written = [row("x", n, data={"author": "Anna"}) for n in range(9)]
-    assert sessions.group_by_conversation(written) == {}
-    assert speakers.is_speaker(written[0], frozenset({"anna"}))
+    rows = [row("x", n, data={"author": "Anna"}) for n in range(9)]
+    assert grouping.group_by_conversation(rows) == {}
+    assert speakers.is_speaker(rows[0], frozenset({"anna"}))
 
 
 def test_titles_that_name_things_tie_nothing_together() -> None:
     different = [row("x", n, title=f"Name{n}") for n in range(12)]
     plain = [row("x", n, title="Disk full", subject="orders-db") for n in range(12)]
-    assert sessions.group_by_conversation([*different, *plain]) == {}
+    assert grouping.group_by_conversation([*different, *plain]) == {}
 
 
 @pytest.mark.parametrize(
-    ("given", "days"),
+    ("fields", "days"),
     [
         ({"content": "(1:56 pm on 8 May, 2023) Anna: hello"}, (Moment(2023, 5, 8),)),
         ({"content": "[2023-05-08 13:56] Anna: hello"}, (Moment(2023, 5, 8),)),
@@ -203,9 +216,9 @@ def test_titles_that_name_things_tie_nothing_together() -> None:
     ],
 )
 def test_day_of_words_is_seen_wherever_it_is_put(
-    given: dict[str, object], days: tuple[Moment, ...]
+    fields: dict[str, object], days: tuple[Moment, ...]
 ) -> None:
-    assert speakers.stated_days(row(**given)) == days
+    assert speakers.stated_days(row(**fields)) == days
 
 
 @pytest.mark.parametrize(
@@ -220,7 +233,7 @@ def test_day_of_words_is_seen_wherever_it_is_put(
 )
 def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, object]) -> None:
     first, second = (
-        near_duplicates.fact_words(row("I love hiking", **given)) for given in (one, other)
+        near_duplicates.fact_words(row("I love hiking", **fields)) for fields in (one, other)
     )
     assert not near_duplicates.is_near_duplicate(first, second)
     assert near_duplicates.is_near_duplicate(
@@ -246,8 +259,8 @@ def test_turn_of_few_words_is_told_in_scripts_without_spaces_too(
 
 
 def test_what_a_subject_is_by_a_predicate_is_no_turn_of_few_words() -> None:
-    given = {"subject": "Redis", "predicate": "port"}
-    assert not speakers.is_short(row("It listens on 6379", **given))
+    fields = {"subject": "Redis", "predicate": "port"}
+    assert not speakers.is_short(row("It listens on 6379", **fields))
     assert speakers.is_short(row("It listens on 6379", subject="Anna"))
 
 
@@ -283,16 +296,16 @@ def test_turns_that_came_mixed_stand_in_the_order_of_their_numbers(
     number: Callable[[int], dict[str, Any]],
 ) -> None:
     rows = {n: row("x", n, **number(n)) for n in (1, 2, 3)}
-    tied = sessions.group_by_conversation(rows.values())
+    tied = grouping.group_by_conversation(rows.values())
     assert len(set(tied.values())) == 1
-    mixed = turns.order_turns(tied, rows, {1: 11, 2: 10, 3: 12})
+    mixed = turn_order.order_turns(tied, rows, {1: 11, 2: 10, 3: 12})
     assert (mixed[2] - mixed[1], mixed[3] - mixed[2]) == (1, 1)
     # What came in order keeps its places: a number that is left out parts nobody.
-    assert turns.order_turns(tied, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
+    assert turn_order.order_turns(tied, rows, {1: 10, 2: 11, 3: 12}) == {1: 10, 2: 11, 3: 12}
 
 
 def test_sessions_of_one_name_that_came_far_apart_are_two() -> None:
     rows = {n: row("x", n, data={"dia_id": f"D1:{n % 4}"}) for n in range(8)}
-    places = {n: 10 + n if n < 4 else 500 + n for n in rows}
-    tied = sessions.group_by_conversation(rows.values())
-    assert turns.order_turns(tied, rows, places) == places
+    locations = {n: 10 + n if n < 4 else 500 + n for n in rows}
+    tied = grouping.group_by_conversation(rows.values())
+    assert turn_order.order_turns(tied, rows, locations) == locations

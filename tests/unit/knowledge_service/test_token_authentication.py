@@ -36,11 +36,11 @@ async def test_token_stands_for_the_principal_that_the_file_names(write: Write) 
     grant = {"scope": TEAM, "verbs": ["read", "write"]}
     quota = {"writes_per_minute": 5}
     path = write({**LEAD_ENTRY, "grants": [grant], "quota": quota})
-    found = await TokenAuthentication(path).principal(TOKEN)
-    assert (found.name, found.type, found.home) == ("lead", "agent", LEAD)
-    assert found.has_verb("write", TEAM)
-    assert found.quota is not None
-    assert found.quota.writes_per_minute == 5
+    principal = await TokenAuthentication(path).principal(TOKEN)
+    assert (principal.name, principal.type, principal.home) == ("lead", "agent", LEAD)
+    assert principal.has_verb("write", TEAM)
+    assert principal.quota is not None
+    assert principal.quota.writes_per_minute == 5
 
 
 async def test_hash_of_a_token_does_as_well_as_the_token(write: Write) -> None:
@@ -57,29 +57,29 @@ async def test_any_other_token_is_refused(write: Write, token: str | None) -> No
 
 async def test_file_that_changes_is_read_again_within_a_second(write: Write) -> None:
     clock = FakeClock()
-    found = TokenAuthentication(write(LEAD_ENTRY), clock.monotonic)
+    token_authentication = TokenAuthentication(write(LEAD_ENTRY), clock.monotonic)
     write({**LEAD_ENTRY, "token": "another-token-altogether"})
     clock.advance(1.1)
-    assert (await found.principal("another-token-altogether")).name == "lead"
+    assert (await token_authentication.principal("another-token-altogether")).name == "lead"
     with pytest.raises(Unauthenticated):
-        await found.principal(TOKEN)
+        await token_authentication.principal(TOKEN)
 
 
 async def test_file_that_went_wrong_lets_nobody_in_until_it_is_mended(write: Write) -> None:
     clock = FakeClock()
-    found = TokenAuthentication(write(LEAD_ENTRY), clock.monotonic)
+    token_authentication = TokenAuthentication(write(LEAD_ENTRY), clock.monotonic)
     path = write(text="{")
     clock.advance(1.1)
     for _ in range(2):
         with pytest.raises(IdentityUnavailable, match="token file cannot be read; its log says"):
-            await found.principal(TOKEN)
+            await token_authentication.principal(TOKEN)
         clock.advance(1.1)
     path.unlink()
     with pytest.raises(IdentityUnavailable):
-        await found.principal(TOKEN)
+        await token_authentication.principal(TOKEN)
     write(LEAD_ENTRY)
     clock.advance(1.1)
-    assert (await found.principal(TOKEN)).name == "lead"
+    assert (await token_authentication.principal(TOKEN)).name == "lead"
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o602, 0o601])
@@ -101,13 +101,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "said"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("fields", "message"), REFUSED.values(), ids=REFUSED)
 def test_entry_that_is_wrong_is_named_without_its_token(
-    write: Write, given: dict[str, Any], said: str
+    write: Write, fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(StartupError, match=said) as caught:
-        TokenAuthentication(write({**LEAD_ENTRY, **given}))
-    assert str(given.get("token") or TOKEN) not in str(caught.value)
+    with pytest.raises(StartupError, match=message) as caught:
+        TokenAuthentication(write({**LEAD_ENTRY, **fields}))
+    assert str(fields.get("token") or TOKEN) not in str(caught.value)
 
 
 def test_one_token_stands_for_one_principal(write: Write) -> None:
@@ -118,18 +118,22 @@ def test_one_token_stands_for_one_principal(write: Write) -> None:
 def test_missing_file_and_one_that_is_no_json_are_said(write: Write, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"cannot be read \(No such file or directory\); give"):
         TokenAuthentication(tmp_path / "nowhere")
-    with pytest.raises(StartupError, match="is invalid: the file: Invalid JSON") as it:
+    with pytest.raises(StartupError, match="is invalid: the file: Invalid JSON") as excinfo:
         TokenAuthentication(write(text=f'{{"principals": [{{"token": "{TOKEN}"'))
-    assert TOKEN not in str(it.value)
+    assert TOKEN not in str(excinfo.value)
 
 
 async def test_principal_may_have_two_tokens_while_one_is_replaced(write: Write) -> None:
-    known = TokenAuthentication(write(LEAD_ENTRY, {**LEAD_ENTRY, "token": TOKEN + "-new"}))
-    assert await known.principal(TOKEN) == await known.principal(TOKEN + "-new")
+    known_token_authentication = TokenAuthentication(
+        write(LEAD_ENTRY, {**LEAD_ENTRY, "token": TOKEN + "-new"})
+    )
+    assert await known_token_authentication.principal(
+        TOKEN
+    ) == await known_token_authentication.principal(TOKEN + "-new")
 
 
 def test_two_principals_of_one_name_type_and_home_are_refused(write: Write) -> None:
     grant = {"scope": TEAM, "verbs": ["read", "write"]}
-    other = {**LEAD_ENTRY, "token": TOKEN + "-new", "grants": [grant]}
+    second = {**LEAD_ENTRY, "token": TOKEN + "-new", "grants": [grant]}
     with pytest.raises(StartupError, match=r"lead of .* is listed twice with different grants"):
-        TokenAuthentication(write(LEAD_ENTRY, other))
+        TokenAuthentication(write(LEAD_ENTRY, second))

@@ -25,8 +25,8 @@ def test_passed(
     per_minute: int, tokens: float, elapsed_s: float, amount: float, remaining: float
 ) -> None:
     bucket = TokenBucket(per_minute, tokens, 1_000.0)
-    after = bucket.take(amount, 1_000.0 + elapsed_s)
-    assert after == TokenBucket(per_minute, remaining, 1_000.0 + elapsed_s)
+    final_token_bucket = bucket.take(amount, 1_000.0 + elapsed_s)
+    assert final_token_bucket == TokenBucket(per_minute, remaining, 1_000.0 + elapsed_s)
 
 
 REFUSED = {

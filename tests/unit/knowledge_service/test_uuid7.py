@@ -13,15 +13,15 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def test_early_ids_sort_by_their_moments() -> None:
     moments = [NOW + timedelta(milliseconds=n) for n in range(50)]
-    made = [uuid7.provisional_id(moment) for moment in moments]
-    assert made == sorted(made)
-    assert {uuid.UUID(each).version for each in made} == {7}
+    provisional_ids = [uuid7.provisional_id(moment) for moment in moments]
+    assert provisional_ids == sorted(provisional_ids)
+    assert {uuid.UUID(item).version for item in provisional_ids} == {7}
 
 
 def test_early_ids_of_one_moment_are_told_apart_by_chance() -> None:
-    made = {uuid7.provisional_id(NOW) for _ in range(1000)}
-    assert len(made) == 1000
-    assert {uuid.UUID(each).variant for each in made} == {uuid.RFC_4122}
+    provisional_ids = {uuid7.provisional_id(NOW) for _ in range(1000)}
+    assert len(provisional_ids) == 1000
+    assert {uuid.UUID(item).variant for item in provisional_ids} == {uuid.RFC_4122}
 
 
 def number(fact_id: str) -> int:
@@ -32,9 +32,9 @@ def number(fact_id: str) -> int:
 
 def test_ids_of_one_millisecond_increase_by_steps_that_tell_nobody_how_many_came_between() -> None:
     maker = uuid7.Uuid7Generator()
-    made = [maker.generate(NOW) for _ in range(1000)]
-    assert made == sorted(set(made))
-    steps = [number(b) - number(a) for a, b in itertools.pairwise(made)]
+    created = [maker.generate(NOW) for _ in range(1000)]
+    assert created == sorted(set(created))
+    steps = [number(b) - number(a) for a, b in itertools.pairwise(created)]
     assert len(set(steps)) > 990
     assert min(steps) >= 1
     assert 0.45 < sum(steps) / len(steps) / 2**32 < 0.55

@@ -63,3 +63,21 @@ def test_nearest_scopes_come_first() -> None:
         "realm:demo",
         "platform",
     )
+
+
+def test_an_agent_on_behalf_of_a_person_reads_and_writes_where_the_person_does() -> None:
+    grants = (
+        Grant(scope="realm:demo", subtree=True, verbs=("read", "write", "review", "promote")),
+        Grant(scope="realm:other", verbs=("admin",)),
+        Grant(scope="platform", verbs=("review",)),
+    )
+    person = Principal("ada", "human", "realm:demo", grants)
+    agent = person.as_agent()
+    assert (agent.name, agent.type, agent.home) == ("ada", "agent", "realm:demo")
+    for path in (LEAD, "realm:demo", "realm:other"):
+        assert agent.has_verb("write", path)
+        assert agent.view.can_read(path)
+        assert not any(agent.has_verb(verb, path) for verb in ("review", "promote", "admin"))
+    assert not agent.has_verb("review", "platform")
+    assert (person.view.drafts, agent.view.drafts) == (True, False)
+    assert agent.as_agent() is agent

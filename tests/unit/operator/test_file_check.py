@@ -10,21 +10,21 @@ import pytest
 from kais import workspace_paths
 from kais_operator import file_check
 
-Look = Callable[[list[str], Path], tuple[int, str]]
+read = Callable[[list[str], Path], tuple[int, str]]
 
 
 def by_program(paths: list[str], workspace: Path) -> tuple[int, str]:
     return file_check.check_paths(paths, workspace=str(workspace))
 
 
-def by_shell(shell: str) -> Look:
+def by_shell(shell: str) -> read:
     def look(paths: list[str], workspace: Path) -> tuple[int, str]:
         _, *arguments = workspace_paths.shell_command(paths, workspace=str(workspace))
-        done = subprocess.run(
+        process = subprocess.run(
             [*shell.split(), *arguments], capture_output=True, text=True, check=False
         )
-        assert done.stderr == ""
-        return done.returncode, done.stdout.strip()
+        assert process.stderr == ""
+        return process.returncode, process.stdout.strip()
 
     return look
 
@@ -82,7 +82,7 @@ def workspace(tmp_path: Path) -> Path:
         "/WORKSPACE",
     ],
 )
-def test_a_file_inside_is_found(look: Look, path: str, workspace: Path) -> None:
+def test_a_file_inside_is_found(look: read, path: str, workspace: Path) -> None:
     assert look([path.replace("/WORKSPACE", str(workspace))], workspace) == (0, "")
 
 
@@ -90,7 +90,7 @@ def test_a_file_inside_is_found(look: Look, path: str, workspace: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["nothing", "nothing/in/there", "out/nothing", "to-nothing", "to-private/nothing"]
 )
-def test_a_file_that_is_not_there_is_missing(look: Look, path: str, workspace: Path) -> None:
+def test_a_file_that_is_not_there_is_missing(look: read, path: str, workspace: Path) -> None:
     assert look(["report.md", path], workspace) == (1, f"missing: {path}")
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_not_there_is_missing(look: Look, path: str, workspace: P
     ],
 )
 def test_what_leads_out_is_an_error_whatever_is_there(
-    look: Look, path: str, workspace: Path
+    look: read, path: str, workspace: Path
 ) -> None:
     path = path.replace("/WORKSPACE", str(workspace))
     expected = (2, f"not inside the workspace: {path}")
@@ -120,26 +120,26 @@ def test_what_leads_out_is_an_error_whatever_is_there(
 
 
 @pytest.mark.parametrize("look", BOTH)
-def test_all_that_are_missing_are_named_in_one_line(look: Look, workspace: Path) -> None:
+def test_all_that_are_missing_are_named_in_one_line(look: read, workspace: Path) -> None:
     assert look(["one", "report.md", "a/two"], workspace) == (1, "missing: one, a/two")
 
 
 @pytest.mark.parametrize("look", BOTH)
-def test_a_link_in_a_circle_is_missing(look: Look, workspace: Path) -> None:
+def test_a_link_in_a_circle_is_missing(look: read, workspace: Path) -> None:
     assert look(["circle"], workspace) == (1, "missing: circle")
 
 
 def test_an_image_without_readlink_says_so(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     _, *arguments = workspace_paths.shell_command(["to-report"], workspace=str(workspace))
-    done = subprocess.run(
+    process = subprocess.run(
         [shutil.which("dash") or "/bin/sh", *arguments],
         capture_output=True,
         text=True,
         check=False,
         env={"PATH": str(tmp_path / "bin")},
     )
-    assert (done.returncode, done.stdout.strip()) == (
+    assert (process.returncode, process.stdout.strip()) == (
         2,
         "to-report is a link, and the image has no readlink",
     )

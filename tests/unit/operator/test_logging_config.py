@@ -13,16 +13,16 @@ FIELDS = {"kind": "Mission", "namespace": "demo", "name": "doctor", "reason": "A
 
 
 def record(message: str, **values: Any) -> logging.LogRecord:
-    made = logging.makeLogRecord(
+    log_record = logging.makeLogRecord(
         {"name": "kais_operator.x", "levelno": logging.INFO, "levelname": "INFO", "msg": message}
     )
-    made.created = 1767607200.25
-    vars(made).update(values)
-    return made
+    log_record.created = 1767607200.25
+    vars(log_record).update(values)
+    return log_record
 
 
-def json_line(made: logging.LogRecord) -> dict[str, Any]:
-    text = logging_config.JsonFormatter().format(made)
+def json_line(created_record: logging.LogRecord) -> dict[str, Any]:
+    text = logging_config.JsonFormatter().format(created_record)
     assert "\n" not in text
     line: dict[str, Any] = json.loads(text)
     return line
@@ -51,8 +51,8 @@ def test_a_traceback_is_a_field_of_the_json_line():
     try:
         error["lost"]
     except KeyError:
-        made = record("failed", exc_info=sys.exc_info())
-    traceback = json_line(made)["error"]
+        created_record = record("failed", exc_info=sys.exc_info())
+    traceback = json_line(created_record)["error"]
     assert traceback.startswith("Traceback (most recent call last):")
     assert traceback.endswith("KeyError: 'lost'")
 

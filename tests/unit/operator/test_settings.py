@@ -35,8 +35,16 @@ def test_every_setting_is_read():
             "KAIS_LOG_LEVEL": "debug",
             "KAIS_LOG_FORMAT": "text",
             "KAIS_RENDERER_SOCKET": "/run/kais/renderer.sock",
+            "KAIS_AGENT_IMAGE": "agent:7",
+            "KAIS_MODEL_URLS": '{"ollama": "http://models:11434/v1/"}',
+            "KAIS_MODEL_PRICES": '{"openai/*": {"input": "1", "output": "0.5"}}',
         }
     )
+    assert (read.agent_image, read.model_urls) == (
+        "agent:7",
+        {"ollama": "http://models:11434/v1"},
+    )
+    assert read.model_prices == '{"openai/*": {"input": "1", "output": "0.5"}}'
     assert read.renderer_socket == Path("/run/kais/renderer.sock")
     assert read.operator_namespace == "ops"
     assert read.watch_namespaces == ("demo", "other")
@@ -58,6 +66,12 @@ def test_every_setting_is_read():
         ("KAIS_SPAWN_POLICY", "yes"),
         ("KAIS_LOG_LEVEL", "loud"),
         ("KAIS_LOG_FORMAT", "yaml"),
+        ("KAIS_MODEL_URLS", "{"),
+        ("KAIS_MODEL_URLS", "[]"),
+        ("KAIS_MODEL_URLS", '{"oracle": "http://models"}'),
+        ("KAIS_MODEL_URLS", '{"ollama": "models:11434"}'),
+        ("KAIS_MODEL_PRICES", '{"openai/*": {"input": "1"}}'),
+        ("KAIS_MODEL_PRICES", '{"openai/*": {"input": "1", "output": "cheap"}}'),
         ("KAIS_RENDERER_SOCKET", "renderer.sock"),
     ],
 )

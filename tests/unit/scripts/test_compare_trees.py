@@ -103,3 +103,24 @@ def test_a_module_is_no_function_of_its_name() -> None:
     new = {**old, "kais/report.py": "def write_report():\n    pass\n"}
     names = rename_map.parse("kais.report:report -> write_report")
     assert compare_trees.compare(old, new, names) == 1
+
+
+PARAMETRIZED = """
+@pytest.mark.parametrize(("words", "number"), [("words", 1)])
+def test_it(words: str, number: int) -> None:
+    assert words
+"""
+
+
+def test_a_parameter_may_be_renamed_in_the_strings_that_name_it() -> None:
+    new = PARAMETRIZED.replace('(("words"', '(("message"').replace("words: str", "message: str")
+    new = new.replace("assert words", "assert message")
+    assert compare(PARAMETRIZED, new, "kais.a:test_it.words -> message") == 1
+    with pytest.raises(compare_trees.Different, match="words has become message"):
+        compare(PARAMETRIZED, new)
+
+
+def test_a_value_of_a_parameter_may_not_change() -> None:
+    new = PARAMETRIZED.replace('[("words"', '[("message"')
+    with pytest.raises(compare_trees.Different, match="'words' has become 'message'"):
+        compare(PARAMETRIZED, new, "kais.a:test_it.words -> message")

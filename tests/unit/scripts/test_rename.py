@@ -181,6 +181,17 @@ def test_a_fixture_is_renamed_in_the_tests_that_take_it(root: Path) -> None:
     assert "use.show and message" in changed["tests/test_use.py"]
 
 
+def test_a_parameter_is_renamed_in_the_strings_of_parametrize(root: Path) -> None:
+    (root / "tests" / "test_words.py").write_text(
+        "import pytest\n\n\n"
+        '@pytest.mark.parametrize(("words", "said"), [("words", "a")])\n'
+        "def test_it(words: str, said: str) -> None:\n    assert words + said\n"
+    )
+    changed = apply(root, "tests.test_words:test_it.words -> message")
+    assert '(("message", "said"), [("words", "a")])' in changed["tests/test_words.py"]
+    assert "assert message + said" in changed["tests/test_words.py"]
+
+
 def test_a_name_that_is_taken_is_refused(root: Path) -> None:
     with pytest.raises(rename.RenameFailed, match=r"use\.py:\d+: words -> pager: pager is taken"):
         apply(root, "kais.use:show.words -> pager")

@@ -74,9 +74,9 @@ def test_tier_that_is_not_required_may_be_left_out():
 
 
 def test_parts_of_a_tier_are_added_up():
-    beside = run_tests.Result("e2e", passed=40, failed=1)
+    result = run_tests.Result("e2e", passed=40, failed=1)
     alone = run_tests.Result("e2e", passed=9, skipped=2)
-    assert run_tests.total([beside, alone], seconds=61.2) == run_tests.Result("e2e", 49, 1, 2, 61.2)
+    assert run_tests.total([result, alone], seconds=61.2) == run_tests.Result("e2e", 49, 1, 2, 61.2)
 
 
 def test_tier_without_tests_that_must_run_alone_is_not_left_out():
@@ -116,3 +116,19 @@ def test_unknown_tier_is_named(capsys):
 )
 def test_it_says_which_cluster_is_used(status, words):
     assert run_tests.cluster_words(status) == words
+
+
+def test_files_with_tests_that_must_run_alone_are_found_by_their_mark(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    (folder / "test_beside.py").write_text("def test_it(): ...")
+    (folder / "test_alone.py").write_text("@pytest.mark.alone\ndef test_it(): ...")
+    tier = run_tests.Tier("unit", ("tests",), 1)
+    assert [path.name for path in run_tests.find_test_files(tier)] == [
+        "test_alone.py",
+        "test_beside.py",
+    ]
+    assert [path.name for path in run_tests.find_test_files(tier, mark="alone")] == [
+        "test_alone.py"
+    ]

@@ -25,5 +25,7 @@ def test_one_part_of_a_row_can_be_run_alone():
 @pytest.mark.parametrize("name", ["isolaton", "isolation:10", "kill:1"])
 def test_a_row_or_part_that_is_not_there_is_named_with_those_that_are(name, capsys):
     assert soak.main([name]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"no such soak: {name}; there are power, routes, kill, isolation:0")
+    error_output = capsys.readouterr().err
+    assert error_output.startswith(
+        f"no such soak: {name}; there are power, routes, kill, isolation:0"
+    )

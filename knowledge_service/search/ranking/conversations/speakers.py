@@ -1,7 +1,8 @@
-"""Identifies the speaker of a fact, turns that only ask, and the day of a statement.
+"""Identifies the speaker of a fact, turns that only ask, and the day of a statement. Pure.
 
-Clients write turns in many ways. The speaker is read from the content (`Anna: ...`), from data, or,
-where names are repeated (`sessions`), from subject, title or tag. Pure.
+Clients write turns in many ways. A speaker is read from the content (`Anna: ...`), otherwise from
+the data. A name in subject, title or tags is only a candidate: `grouping` takes it for a speaker's
+if such names repeat among the facts that are ranked. A `row` is one of these facts.
 """
 
 from __future__ import annotations
@@ -26,15 +27,14 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _QUESTION_ENDINGS = ("?", '?"', "?\u201d")
 # Up to this many words beside its questions are a greeting or a comment ("Wow, congratulations!").
 _GREETING_WORDS = 6
-# A turn of up to this many words says little. A heading before them has a day, a time and a name.
+# A turn of up to this many words says little. A heading (day, time, name) has up to so many more.
 _SHORT_WORDS, _HEADING_WORDS = 6, 12
-# This many characters of a script without spaces say as much as a word.
+# This many characters of a script without spaces, such as Japanese, count as one word.
 _CHARACTERS_PER_WORD = 2
-_SPOKEN_TO = re.compile(r"(?i)\b(?:you|yours?|yourself)\b")
 
 
 def speaker(row: Candidate) -> str | None:
-    """Return the speaker, case-folded; None unless the content or the data names one."""
+    """Return the speaker or author, case-folded; None unless the content or the data names one."""
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"].casefold()
@@ -42,7 +42,7 @@ def speaker(row: Candidate) -> str | None:
 
 
 def speaker_name(row: Candidate) -> str | None:
-    """Return the speaker in a conversation; None for the author of a written text."""
+    """Return the speaker as written; None without one, and for the author of a written text."""
     match = _SPEAKER.match(row.content)
     if match:
         return match["who"]
@@ -55,21 +55,22 @@ def candidate_name(row: Candidate) -> str | None:
     for text in (row.subject, row.title):
         if text and _NAME.fullmatch(text):
             return text
-    return None if row.tags_json == "[]" else _name_among(row.tags_json)
+    return None if row.tags_json == "[]" else _first_name_in(row.tags_json)
 
 
 def is_speaker(row: Candidate, names: frozenset[str]) -> bool | None:
-    """Return whether one of these case-folded names is the speaker's, or is a name of the fact.
+    """Return whether the speaker has one of these case-folded names, in full or in part.
 
-    None when the fact has no speaker and none of these names.
+    Without a speaker: True if subject, title or tags have one of the names, otherwise None.
     """
-    speaking = speaker(row)
-    if speaking is not None:
-        return not names.isdisjoint((speaking, *speaking.split()))
+    speaker_folded = speaker(row)
+    if speaker_folded is not None:
+        return not names.isdisjoint((speaker_folded, *speaker_folded.split()))
     return _has_name(row, names) or None
 
 
 def _has_name(row: Candidate, names: frozenset[str]) -> bool:
+    """Return whether a name is in the subject or title, in full or in part, or is a tag."""
     for text in (row.subject, row.title):
         if text:
             folded_text = text.casefold()
@@ -79,12 +80,15 @@ def _has_name(row: Candidate, names: frozenset[str]) -> bool:
 
 
 def has_speaker(row: Candidate) -> bool:
-    """Return whether the fact has a name, so that the turn before it may be what it answers."""
+    """Return whether the fact has a speaker or a name that may be one.
+
+    Then it may answer the turn before it.
+    """
     return bool(speaker_name(row) or candidate_name(row))
 
 
 def is_asking(row: Candidate) -> bool:
-    """Return whether a turn only asks and says hardly anything: the answer comes after it.
+    """Return whether a turn asks and states hardly anything, so that its answer is a later turn.
 
     A fact of the kind `question` does not count: it may be the answer itself.
     """
@@ -113,27 +117,23 @@ def is_short(row: Candidate) -> bool:
     )
 
 
-def is_spoken_to(row: Candidate) -> bool:
-    """Return whether the words address the listener ("your dog"), and so may be about them."""
-    return _SPOKEN_TO.search(row.content) is not None
-
-
 def _spoken_text(row: Candidate) -> str:
+    """Return the content without its heading and the name of the speaker."""
     match = _SPEAKER.match(row.content)
     return row.content[match.end() :] if match else row.content
 
 
 def time_text(row: Candidate) -> str:
-    """Return the heading in brackets before the words, or the time in the data; may be empty."""
+    """Return the heading in brackets before the speaker, otherwise the time in the data, or ""."""
     match = _SPEAKER.match(row.content)
     head = match["head"] if match else None
     return head or (turn_metadata(row.data_json).time_text if row.data_json else "")
 
 
 def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
-    """Return the days in a statement's heading or data, unless the fact has `valid_from`.
+    """Return the days, with a year, in the heading or the data of a statement.
 
-    If `valid_from` is set, it alone says when the fact begins to be true.
+    Empty if the fact has `valid_from`, which alone says when the fact begins to be true.
     """
     if row.valid_from_us is not None:
         return ()
@@ -143,10 +143,10 @@ def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def turn_metadata(data_json: str) -> TurnMetadata:
-    """Read speaker, session, turn and time from the data."""
+    """Parse speaker, session, turn and time; cached, because a ranking reads them several times."""
     return conversation_metadata.parse_json(data_json)
 
 
 @functools.lru_cache(maxsize=4096)
-def _name_among(tags_json: str) -> str | None:
+def _first_name_in(tags_json: str) -> str | None:
     return next((tag for tag in json.loads(tags_json) if _NAME.fullmatch(tag)), None)

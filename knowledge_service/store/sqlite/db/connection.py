@@ -98,7 +98,7 @@ def damaged_error(path: Path, exc: Exception) -> StartupError:
             f"database {path} cannot be used ({error_text(exc)}); check its disk and permissions,"
             " then try again"
         )
-    description = "it is no database" if isinstance(exc, apsw.NotADBError) else exc
+    description = "it is not a database" if isinstance(exc, apsw.NotADBError) else exc
     return StartupError(
         f"database {path} is damaged ({description}); restore a copy of it, or choose another file"
         " with --db"
@@ -234,7 +234,7 @@ def _refuse_foreign(connection: apsw.Connection) -> None:
     tables = {name for (name,) in connection.execute(TABLES)}
     if tables and "migration" not in tables:
         raise StartupError(
-            f"{connection.filename} is no database of kais-knowledge; name one with --db"
+            f"{connection.filename} is not a database of kais-knowledge; name one with --db"
         )
 
 

@@ -25,12 +25,12 @@ DELAY_S = 0.5
 # Some kilobytes each.
 _MAX_JOBS = 4_096
 # If a job waits longer, the disk is too slow.
-_OLDEST_S = 5.0
+_MAX_AGE_S = 5.0
 # The maximum number of due jobs in one commit, which delays a waiting caller by some 20 ms.
-_PORTION = 128
+_MAX_JOBS_PER_COMMIT = 128
 
 
-class Deferred(Generic[T]):
+class DeferredQueue(Generic[T]):
     """A queue from many threads to the writer."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +58,7 @@ class Deferred(Generic[T]):
         with self._lock:
             now_s = self._monotonic()
             age_s = now_s - self._jobs[0][0] if self._jobs else 0.0
-            is_full = len(self._jobs) >= _MAX_JOBS or age_s > _OLDEST_S
+            is_full = len(self._jobs) >= _MAX_JOBS or age_s > _MAX_AGE_S
             if is_full != self._is_refusing:
                 self._is_refusing = is_full
                 self._report(age_s)
@@ -75,7 +75,8 @@ class Deferred(Generic[T]):
             due_s = self._monotonic() - DELAY_S
             jobs: list[T] = []
             while self._jobs and (
-                len(jobs) < minimum or (len(jobs) < _PORTION and self._jobs[0][0] <= due_s)
+                len(jobs) < minimum
+                or (len(jobs) < _MAX_JOBS_PER_COMMIT and self._jobs[0][0] <= due_s)
             ):
                 jobs.append(self._jobs.popleft()[1])
             return jobs

@@ -1,51 +1,166 @@
-"""Work at the end of a commit: the facts of all its jobs are indexed together."""
+"""One commit of many jobs: runs them in order, indexes their facts together, and commits.
+
+A failed job rolls back only itself. An error of the disk rolls back the whole commit.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
 import apsw
 
+from knowledge_service.clock import Clock
+from knowledge_service.errors import StoreUnavailable
+from knowledge_service.event_log.hash_chain import ChainHead, read_head
 from knowledge_service.search.postings.cache import ErasedDocuments
-from knowledge_service.store.sqlite.db import postings
-from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.db import connection as connections
+from knowledge_service.store.sqlite.db.index_changes import IndexChanges
+from knowledge_service.store.sqlite.db.job_results import JobFuture, JobResult
+from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
+from knowledge_service.store.sqlite.db.write_health import WriteHealth
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
+from knowledge_service.uuid7 import Uuid7Generator
+
+# The maximum number of merged jobs; a job that must run alone has the rest examined again.
+_MAX_BATCHED_JOBS = 32
+
+
+class Job(NamedTuple):
+    """A write; its caller, if one waits, gets the result through the future."""
+
+    operation: Callable[[Transaction], Any]
+    future: JobFuture | None
+
+
+class _Return(NamedTuple):
+    """What an operation returned, or the exception that ended it."""
+
+    value: Any
+    error: BaseException | None
 
 
 class GroupCommit:
-    """Collects the index changes of a commit's jobs."""
+    """Commits groups of jobs through the writing connection; for the writer thread only."""
 
-    def __init__(self) -> None:
-        self._unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
-        self._erased: list[postings.Erased] = []
-        self._emptied: set[int] = set()
-        self.moves_scopes = False
-        self.is_begun = False
-        """Whether a job has written something that the rollback of a later one must not undo."""
+    def __init__(
+        self, connection: apsw.Connection, clock: Clock, health: WriteHealth,
+        *, undeclared_facts: int,
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._clock = clock
+        self._health = health
+        self._undeclared_facts = undeclared_facts
+        self._ids = Uuid7Generator()
+        self._hash_index = HashIndexTable(connection)
+        self.chain_head = read_head(SqliteEventTable(connection))
+        """The end of the hash chain after the last commit."""
+        self.scopes_version = 0
+        """Changes when scopes or principals change."""
+        self.erasure_version = 0
+        """Changes with each erasure; odd while one is being committed."""
+        self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
+        """Called after a commit that erased, before its version can be read."""
 
-    def take(self, tx: Transaction) -> None:
-        """Add the index changes of one job."""
-        for scope_no in tx.emptied:
-            self._emptied.add(scope_no)
-            self._unindexed.pop(scope_no, None)
-        for scope_no, texts in tx.unindexed.items():
-            self._unindexed.setdefault(scope_no, []).extend(texts)
-        self._erased += tx.erased
-        self.is_begun = True
-        self.moves_scopes = self.moves_scopes or tx.moves_scopes
+    def commit(self, jobs: Sequence[Job]) -> tuple[list[JobResult], bool]:
+        """Run and commit jobs; return the results for callers, and whether text was erased.
 
-    @property
-    def erases(self) -> bool:
-        """Return whether facts leave the index."""
-        return bool(self._erased or self._emptied)
+        Call `roll_back` after any exception, and `end_erasure` in each case.
+        """
+        results: list[JobResult] = []
+        head, changes = self.chain_head, IndexChanges()
+        self._connection.execute("BEGIN IMMEDIATE")
+        pending_jobs = deque(jobs)
+        while pending_jobs:
+            head, returns = self._run_batch(pending_jobs, head, changes)
+            if not returns:
+                head, single = self._run_job(pending_jobs[0], head, changes)
+                returns = [single]
+            for value, error in returns:
+                job = pending_jobs.popleft()
+                if job.future:
+                    results.append(JobResult(job.future, value, error))
+        self.erasure_version += changes.has_erasures
+        blanked = changes.write(self._connection)
+        self._hash_index.write()
+        self._end_transaction()
+        self.chain_head = head
+        self._hash_index.commit()
+        self.scopes_version += changes.changes_scopes
+        if changes.has_erasures:
+            self.on_erased(self.erasure_version + 1, blanked)
+        return results, changes.has_erasures
 
-    def index(self, connection: apsw.Connection) -> ErasedDocuments:
-        """Index new facts, those of a scope together; return the documents that left the index."""
-        blanked: dict[int, list[int] | None] = dict.fromkeys(self._emptied)
-        for scope_no in self._emptied:
-            postings.clear_scope(connection, scope_no)
-        for scope_no, texts in self._unindexed.items():
-            postings.add(connection, scope_no, texts)
-        for erased_document in self._erased:
-            document_index = postings.erase(connection, erased_document)
-            document_indexes = blanked.setdefault(erased_document.scope_no, [])
-            if document_index is not None and document_indexes is not None:
-                document_indexes.append(document_index)
-        return blanked
+    def roll_back(self) -> None:
+        """Undo a commit that failed."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except connections.ENVIRONMENTAL as exc:
+            self._health.fatal_error = connections.unavailable_error(exc)
+        self._hash_index.forget()
+
+    def end_erasure(self) -> None:
+        """Make the erasure version even again, once caches may follow it."""
+        self.erasure_version += self.erasure_version % 2
+
+    def _run_batch(
+        self, pending_jobs: deque[Job], head: ChainHead, changes: IndexChanges
+    ) -> tuple[ChainHead, list[_Return]]:
+        """Run the first jobs with fewer statements, if they can be merged.
+
+        An empty list of results means that the first job must run alone.
+        """
+        kind = type(pending_jobs[0].operation)
+        first = itertools.islice(pending_jobs, _MAX_BATCHED_JOBS)
+        operations = [
+            job.operation
+            for job in itertools.takewhile(lambda job: type(job.operation) is kind, first)
+        ]
+        if len(operations) == 1 or not isinstance(operations[0], BatchableJob):
+            return head, []
+        merged = Job(partial(operations[0].run_batch, jobs=operations), None)
+        head, (values, error) = self._run_job(merged, head, changes)
+        return head, [] if error else [_Return(value, None) for value in values]
+
+    def _run_job(
+        self, job: Job, head: ChainHead, changes: IndexChanges
+    ) -> tuple[ChainHead, _Return]:
+        transaction = Transaction(
+            self._connection, head, self._ids, self._clock(), self._hash_index,
+            undeclared_facts=self._undeclared_facts,
+        )  # fmt: skip
+        mark = self._hash_index.savepoint()
+        # The first job needs no savepoint: the whole transaction is rolled back. A savepoint costs
+        # time.
+        has_savepoint = changes.is_begun
+        if has_savepoint:
+            self._connection.execute("SAVEPOINT job")
+        try:
+            value = job.operation(transaction)
+        except connections.ENVIRONMENTAL:
+            raise
+        except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
+            back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
+            self._connection.execute(back)
+            self._hash_index.rollback(mark)
+            return head, _Return(None, exc)
+        if has_savepoint:
+            self._connection.execute("RELEASE job")
+        changes.add(transaction)
+        return transaction.head, _Return(value, None)
+
+    def _end_transaction(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except connections.ENVIRONMENTAL as exc:
+            if connections.is_transient(exc):
+                raise
+            self._health.fatal_error = StoreUnavailable(
+                f"a commit failed ({exc}); restart the service after the disk is repaired"
+            )
+            raise self._health.fatal_error from exc

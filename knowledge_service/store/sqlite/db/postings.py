@@ -14,7 +14,7 @@ import apsw
 
 from knowledge_service.search.postings import bisection, merge_policy, segment_codec
 from knowledge_service.search.postings.cache import LruCache
-from knowledge_service.search.postings.reader import RowRange, Rows
+from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.postings.segment import TOMBSTONE
 from knowledge_service.search.postings.segment_codec import DOCUMENTS, Row
 from knowledge_service.search.ranking import bm25
@@ -115,7 +115,7 @@ def search(
 
 
 class Snapshot:
-    """The `search.postings.reader.Source` of a connection's snapshot."""
+    """The `search.postings.index_rows.Source` of a connection's snapshot."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

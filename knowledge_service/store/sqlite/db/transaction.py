@@ -1,7 +1,7 @@
-"""One write: its statements, its time, new ids, and its events.
+"""The transaction that a write job gets: SQL, time, ids and events.
 
-A write describes each change as an event. `record` appends the event and applies it to the tables,
-so that a replay of the log does exactly what the write did.
+Every change is recorded as an event. `record` appends the event and applies it to the projections,
+so that a replay of the log reproduces the tables.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
 from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
 from knowledge_service.store.sqlite import projections
 from knowledge_service.store.sqlite.db import postings
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
 
-_MOVING = ("scope.", "realm.", "principal.")
+_SCOPE_OR_PRINCIPAL_EVENTS = ("scope.", "realm.", "principal.")
 
 
 class Transaction:
@@ -31,19 +31,21 @@ class Transaction:
 
     def __init__(
         self, connection: apsw.Connection, head: ChainHead, ids: Uuid7Generator, now: datetime,
-        equals: HashIndexTable, *, undeclared_facts: int = UNDECLARED_FACTS,
+        hash_index: HashIndexTable, *, undeclared_facts: int = UNDECLARED_FACTS,
     ) -> None:  # fmt: skip
         self.connection = connection
         self._ids = ids
-        self.equals = equals
+        self.hash_index = hash_index
         self.at_us = max(head.at, times.to_us(now))
         self.now = times.from_us(self.at_us)
         """The time of this write."""
         self._appender = EventAppender(SqliteEventTable(connection), head, self.at_us)
-        self.unindexed: dict[int, list[tuple[int, postings.Text]]] = {}
-        self.erased: list[postings.Erased] = []
-        self.emptied: list[int] = []
-        self.moves_scopes = False
+        self.texts_to_index: dict[int, list[tuple[int, postings.Text]]] = {}
+        """Texts of new facts by scope; `IndexChanges` writes these three before the commit."""
+        self.documents_to_erase: list[postings.Erased] = []
+        self.scopes_to_clear: list[int] = []
+        self.changes_scopes = False
+        """Whether an event changed scopes or principals, so that caches of them are stale."""
         self.undeclared_facts = undeclared_facts
 
     @property
@@ -59,11 +61,11 @@ class Transaction:
         """Run a statement once per row."""
         self.connection.executemany(sql, rows)
 
-    def one(self, sql: str, bindings: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """Return the first row of a query."""
+    def fetch_first(self, sql: str, bindings: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """Return the first row of a query; None if there is none."""
         return next(iter(self.connection.execute(sql, bindings)), None)
 
-    def all(self, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def fetch_all(self, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return every row of a query."""
         return self.connection.execute(sql, bindings).fetchall()
 
@@ -73,15 +75,15 @@ class Transaction:
 
     def index(self, scope_no: int, texts: Iterable[tuple[int, postings.Text]]) -> None:
         """Index the texts of new facts before the commit, together with those of other writes."""
-        self.unindexed.setdefault(scope_no, []).extend(texts)
+        self.texts_to_index.setdefault(scope_no, []).extend(texts)
 
     def unindex(self, scope_no: int, fact_no: int, text: postings.Text) -> None:
         """Remove a fact that was indexed by this text from the index before the commit."""
-        self.erased.append(postings.Erased(scope_no, fact_no, text))
+        self.documents_to_erase.append(postings.Erased(scope_no, fact_no, text))
 
     def unindex_scope(self, scope_no: int) -> None:
         """Remove all facts of a scope from the index before the commit."""
-        self.emptied.append(scope_no)
+        self.scopes_to_clear.append(scope_no)
 
     def new_id(self) -> str:
         """Return a new id, which sorts after all earlier ones."""
@@ -94,7 +96,7 @@ class Transaction:
     def record(
         self, kind: str, *, scope_no: int | None, actor: str, parts: Sequence[Mapping[str, Any]]
     ) -> Event:
-        """Append an event and apply it to the tables."""
+        """Append an event and apply it to the projections."""
         event = self.append(kind, scope_no=scope_no, actor=actor, parts=parts)
         projections.apply(self.connection, event)
         return event
@@ -112,17 +114,17 @@ class Transaction:
 
     def append_all(self, kind: str, events: Sequence[PendingEvent]) -> list[Event]:
         """Append events of one type like `append`, with one statement for each table."""
-        self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
+        self.changes_scopes = self.changes_scopes or kind.startswith(_SCOPE_OR_PRINCIPAL_EVENTS)
         return self._appender.append(kind, events)
 
     def append_encoded(self, kind: str, events: Sequence[EncodedEvent]) -> list[int]:
         """Append events with parts that are JSON already; return their numbers."""
-        self.moves_scopes = self.moves_scopes or kind.startswith(_MOVING)
+        self.changes_scopes = self.changes_scopes or kind.startswith(_SCOPE_OR_PRINCIPAL_EVENTS)
         return self._appender.append_encoded(kind, events)
 
 
 class BatchableJob(ABC):
-    """A job that can be merged with others of its kind, at less cost than running each alone."""
+    """A job that can run as a batch with others of its type, at less cost than alone."""
 
     @abstractmethod
     def __call__(self, tx: Transaction) -> Any:
@@ -130,8 +132,7 @@ class BatchableJob(ABC):
 
     @abstractmethod
     def run_batch(self, tx: Transaction, jobs: Sequence[Any]) -> list[Any]:
-        """Run the first of some jobs of this kind, with the effect of running them one by one.
+        """Run the leading jobs as a batch, with the same effect as in sequence; return the results.
 
-        `jobs` begins with this job. The results are those of the first jobs; a job that must run
-        alone ends the list.
+        `jobs` begins with this job. The results end before the first job that must run alone.
         """

@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 # less to copy. A process that is killed reads its log at the next start.
 _CHECKPOINT_PAGES = 4_000
 # At this multiple of that length, the thread has failed and the writer checkpoints alone.
-_ALONE = 4
+_WRITER_ALONE_MULTIPLE = 4
 _PAUSE_S = 1.0
 # The thread copies what arrived meanwhile until this little is left for the writer, which delays
 # every caller, or until it has tried this often: a writer can be faster than the disk.
-_SHORT_WAL_PAGES, _TIMES = 500, 4
+_SHORT_WAL_PAGES, _MAX_PASSES = 500, 4
 _WAL_SIZE = "SELECT count(*) FROM sqlite_schema"
 _FAILED: tuple[type[Exception], ...] = (OSError, *connection.ENVIRONMENTAL)
 _PASSIVE = apsw.SQLITE_CHECKPOINT_PASSIVE  # blocks nobody and waits for nobody
@@ -43,10 +43,10 @@ class Checkpointer(BackgroundWorker):
         super().__init__(
             "wal_checkpoint", {"wal_checkpoint": self._checkpoint}, retry_s=_PAUSE_S, delay_s=None
         )
-        self._after = checkpoint_pages
+        self._checkpoint_pages = checkpoint_pages
         self._file = file
         self._pages = 0
-        self._folded = 0
+        self._checkpointed_pages = 0
         self._is_nearly_done = False
         self._is_to_shorten = False
         self.on_short: Callable[[], None] = lambda: None
@@ -64,17 +64,20 @@ class Checkpointer(BackgroundWorker):
 
     def finish(self, writing: apsw.Connection) -> None:
         """Finish the checkpoint between two commits; little is left unless the thread failed."""
-        if not self._is_nearly_done and self._pages < _ALONE * self._after:
+        if (
+            not self._is_nearly_done
+            and self._pages < _WRITER_ALONE_MULTIPLE * self._checkpoint_pages
+        ):
             return
         self._is_nearly_done = False
         with suppress(*connection.ENVIRONMENTAL):  # the next one may succeed; the log keeps it
-            _, self._folded = writing.wal_checkpoint(mode=_PASSIVE)
+            _, self._checkpointed_pages = writing.wal_checkpoint(mode=_PASSIVE)
         self._pages = 0
 
     @property
     def is_short(self) -> bool:
         """Return whether little of the log is left to checkpoint."""
-        return self._is_nearly_done or self._pages - self._folded < _SHORT_WAL_PAGES
+        return self._is_nearly_done or self._pages - self._checkpointed_pages < _SHORT_WAL_PAGES
 
     def shorten(self) -> None:
         """Start a checkpoint in the thread now, however short the log is."""
@@ -88,9 +91,9 @@ class Checkpointer(BackgroundWorker):
 
     def _grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         if pages < self._pages:  # the log was restarted
-            self._folded = 0
+            self._checkpointed_pages = 0
         self._pages = pages
-        if pages >= self._after and not self._is_nearly_done:
+        if pages >= self._checkpoint_pages and not self._is_nearly_done:
             self.wake()
         return apsw.SQLITE_OK
 
@@ -99,11 +102,11 @@ class Checkpointer(BackgroundWorker):
             return
         try:
             with self.at_work:
-                for _ in range(_TIMES):
-                    _, self._folded = self._connection.wal_checkpoint(mode=_PASSIVE)
+                for _ in range(_MAX_PASSES):
+                    _, self._checkpointed_pages = self._connection.wal_checkpoint(mode=_PASSIVE)
                     # SQLite syncs only at the end of the log, which the writer copies.
                     self._file.sync()
-                    if self._pages - self._folded < _SHORT_WAL_PAGES:
+                    if self._pages - self._checkpointed_pages < _SHORT_WAL_PAGES:
                         break
         except apsw.BusyError:
             return  # another connection checkpoints now; the next commit checks again

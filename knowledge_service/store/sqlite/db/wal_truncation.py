@@ -17,12 +17,12 @@ from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
 
 # Seconds between two attempts. A long read, such as a replication, blocks them, and each attempt
 # costs two fsyncs.
-_AGAIN_S = 5.0
-AGAIN_IDLE_S = 5.0
+_RETRY_S = 5.0
+IDLE_RETRY_S = 5.0
 """The same while there are no writes."""
 # After this time the writer copies the whole log itself, because the thread has failed.
-_ALONE_S = 10.0
-_EMPTY = "PRAGMA wal_checkpoint(TRUNCATE)"
+_WRITER_ALONE_AFTER_S = 10.0
+_TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class WalTruncation:
@@ -63,22 +63,22 @@ class WalTruncation:
             self._due_since_s = now_s
         if self._due_since_s is None or (now_s < self._not_before and not erases):
             return
-        if not self._checkpointer.is_short and now_s - self._due_since_s < _ALONE_S:
+        if not self._checkpointer.is_short and now_s - self._due_since_s < _WRITER_ALONE_AFTER_S:
             self._checkpointer.shorten()
             return
         if not self._checkpointer.at_work.acquire(blocking=False):
             return
         try:
-            self._not_before = now_s + _AGAIN_S
-            self._empty()
+            self._not_before = now_s + _RETRY_S
+            self._truncate()
         finally:
             self._checkpointer.at_work.release()
 
-    def _empty(self) -> None:
+    def _truncate(self) -> None:
         # The commit is done; the next one reports an error of the disk.
         with suppress(apsw.Error):
             self._connection.set_busy_timeout(0)
-            is_busy = self._connection.execute(_EMPTY).fetchall()[0][0]
+            is_busy = self._connection.execute(_TRUNCATE).fetchall()[0][0]
             if not is_busy:
                 self._due_since_s = None
         self._connection.set_busy_timeout(connections.BUSY_MS)

@@ -1,25 +1,20 @@
-"""The single writer thread: runs jobs in order, many to a commit, and answers after the commit.
+"""The queue of writes: its bound, the time limit of a write, and the thread that empties it.
 
-A failed job rolls back only itself. A commit that finds no room or no writable disk is rolled back,
-and the next one may succeed. After any other failure, above all of fsync, the content of the disk
-is unknown: nothing is retried, and the writer rejects everything until a restart. Callers in an
-event loop are woken once per commit, with all answers of that commit.
+The thread takes what is queued, at most 256 jobs, as one commit (`group_commit`), and answers each
+caller after it. Callers in an event loop are woken once per commit. A commit that finds no room or
+no writable disk fails its jobs; `write_health` decides about the next ones.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime
-from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import apsw
 
@@ -27,47 +22,33 @@ from knowledge_service.clock import Clock
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.event_log import times
-from knowledge_service.event_log.hash_chain import ChainHead, read_head
 from knowledge_service.search.postings.cache import ErasedDocuments
-from knowledge_service.store.sqlite.db import completions, deferred_writes, wal_truncation
 from knowledge_service.store.sqlite.db import connection as connections
-from knowledge_service.store.sqlite.db.completions import Completion, Waiting
-from knowledge_service.store.sqlite.db.deferred_writes import Deferred
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.db.group_commit import GroupCommit
-from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
+from knowledge_service.store.sqlite.db import deferred_writes, job_results, wal_truncation
+from knowledge_service.store.sqlite.db.deferred_writes import DeferredQueue
+from knowledge_service.store.sqlite.db.group_commit import GroupCommit, Job
+from knowledge_service.store.sqlite.db.job_results import JobResult
+from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
-from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
-from knowledge_service.uuid7 import Uuid7Generator
+from knowledge_service.store.sqlite.db.write_health import WriteHealth
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 # A commit does not wait for further jobs: it takes what is queued, at most this many, so that no
 # answer waits for long.
 _MAX_JOBS_PER_COMMIT = 256
 # The maximum length of the queue: some seconds of the writer's work.
 _MAX_QUEUED = 2_048
-# The maximum number of merged jobs; a job that must run alone has the rest examined again.
-_MAX_BATCHED_JOBS = 32
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
 # The number of deferred jobs (receipts without a run) in a commit that a caller waits for, and in
 # one that no caller waits for yet.
 _DEFERRED_PER_COMMIT, _DEFERRED_PER_IDLE_COMMIT = 8, 32
 # The maximum wait for a commit; a client has given up by then.
 _COMMIT_TIMEOUT_S = 20.0
-# A disk that was full has room again with this many bytes: some of the largest facts and their
-# index.
-_MIN_FREE_BYTES = 1 << 20
 
 
-class _Job(NamedTuple):
-    operation: Callable[[Transaction], Any]
-    future: Waiting | None
-
-
-_WAKE_FOR_DEFERRED = _Job(lambda _: None, None)
+_WAKE_FOR_DEFERRED = Job(lambda _: None, None)
 """Wakes the writer for work that no caller waits for."""
-_WAL_IS_SHORT = _Job(lambda _: None, None)
+_WAL_IS_SHORT = Job(lambda _: None, None)
 """Wakes the writer when little of the log is left to checkpoint, so that it can be truncated."""
 
 
@@ -86,57 +67,51 @@ class WriteQueue:
         self._connection = connection
         self._checkpointer = checkpointer
         checkpointer.watch(connection)
-        self._file = file
-        self._write_error: StoreUnavailable | None = None
         self._clock = clock
-        self._ids = Uuid7Generator()
-        self._undeclared_facts = undeclared_facts
-        self._scopes_version = 0
-        self._erasure_version = 0
+        self._health = WriteHealth(file)
+        self._commits = GroupCommit(
+            connection, clock, self._health, undeclared_facts=undeclared_facts
+        )
         self._wal_truncation = wal_truncation.WalTruncation(connection, checkpointer)
         checkpointer.on_short = lambda: self._queue.put(_WAL_IS_SHORT)
-        self.on_erased: Callable[[int, ErasedDocuments], None] = lambda _number, _blanked: None
-        """Called after a commit that erased, before its version can be read."""
-        self._chain_head = read_head(SqliteEventTable(connection))
-        self._hash_index = HashIndexTable(connection)
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self.deferred: Deferred[_Job] = Deferred()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.deferred: DeferredQueue[Job] = DeferredQueue()
         """Jobs that no caller waits for."""
         self._is_wakeup_queued = False
-        self._fatal_error: StoreUnavailable | None = None
-        self._damage: StoreDamaged | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
+
+    def watch_erasures(self, on_erased: Callable[[int, ErasedDocuments], None]) -> None:
+        """Call back after each commit that erased, before its version can be read."""
+        self._commits.on_erased = on_erased
 
     @property
     def fatal_error(self) -> StoreUnavailable | None:
         """The reason why nothing can be written any more; None as long as writes are possible."""
-        return self._fatal_error
+        return self._health.fatal_error
 
     def mark_damaged(self, damage: StoreDamaged) -> None:
         """Reject all further writes, because a restored copy would not have them."""
-        if self._damage is None:
-            _log.error("the database is damaged", extra={"fields": {"why": damage.detail}})
-        self._damage = damage
+        self._health.mark_damaged(damage)
 
     @property
     def write_error(self) -> StoreUnavailable | None:
         """The reason why the last writes failed; None once there is room again."""
-        return self._write_error
+        return self._health.write_error
 
     @property
     def latest_us(self) -> int:
-        """Return the time of the last event; 0 in an empty log."""
-        return self._chain_head.at
+        """The time of the last event in microseconds since 1970; 0 in an empty log."""
+        return self._commits.chain_head.at
 
     @property
     def scopes_version(self) -> int:
-        """Return a number that changes when scopes or principals change."""
-        return self._scopes_version
+        """A number that changes when scopes or principals change."""
+        return self._commits.scopes_version
 
     def now(self) -> datetime:
-        """Return the time that a write would have now."""
-        return max(self._clock(), times.from_us(self._chain_head.at))
+        """Return the time that a write would get now; never before the last event."""
+        return max(self._clock(), times.from_us(self._commits.chain_head.at))
 
     @property
     def erased_since_s(self) -> float | None:
@@ -145,8 +120,8 @@ class WriteQueue:
 
     @property
     def erasure_version(self) -> int:
-        """Return a number that changes with each erasure; odd while one is being committed."""
-        return self._erasure_version
+        """A number that changes with each erasure; odd while one is being committed."""
+        return self._commits.erasure_version
 
     def submit(
         self, operation: Callable[[Transaction], T], *, patience_s: float = _COMMIT_TIMEOUT_S
@@ -157,7 +132,7 @@ class WriteQueue:
             StoreUnavailable: the write is not stored, or its outcome is unknown.
         """
         future: Future[Any] = Future()
-        self._enqueue(_Job(operation, future))
+        self._enqueue(Job(operation, future))
         try:
             return cast("T", future.result(patience_s))
         except TimeoutError as exc:
@@ -170,18 +145,18 @@ class WriteQueue:
             StoreUnavailable: as for `submit`.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Job(operation, future))
+        self._enqueue(Job(operation, future))
         try:
             async with asyncio.timeout(_COMMIT_TIMEOUT_S):
                 return cast("T", await future)
         except TimeoutError as exc:
             raise _no_commit(_COMMIT_TIMEOUT_S) from exc
 
-    def _enqueue(self, job: _Job) -> None:
-        self._raise_if_unusable()
+    def _enqueue(self, job: Job) -> None:
+        self._health.raise_lasting_error()
         if self._queue.qsize() >= _MAX_QUEUED:
             raise StoreUnavailable(
-                f"{_MAX_QUEUED} writes are queued; nothing of this one is stored, try again"
+                f"{_MAX_QUEUED} writes are queued; this one was not stored, try again later"
             )
         self._queue.put(job)
 
@@ -192,10 +167,9 @@ class WriteQueue:
             StoreUnavailable: the job would be lost, because the last commit failed or the disk is
                 too slow.
         """
-        lost = self._fatal_error or self._damage or self._write_error
-        if lost:
-            raise lost
-        self.deferred.append(_Job(operation, None))
+        if self._health.last_error:
+            raise self._health.last_error
+        self.deferred.append(Job(operation, None))
         if not self._is_wakeup_queued:  # one wakeup for all of them, not one each
             self._is_wakeup_queued = True
             self._queue.put(_WAKE_FOR_DEFERRED)
@@ -237,19 +211,19 @@ class WriteQueue:
         """Return how long to wait for a job before other work is due; None for no limit."""
         if due is not None:
             return max(0.0, due - time.monotonic())
-        return wal_truncation.AGAIN_IDLE_S if self._wal_truncation.is_due else None
+        return wal_truncation.IDLE_RETRY_S if self._wal_truncation.is_due else None
 
     def _truncate_wal(self) -> None:
-        if self._fatal_error is None and self._damage is None:
+        if self._health.lasting_error is None:
             self._wal_truncation.step(erases=False)
 
-    def _take_deferred(self, minimum: int) -> list[_Job]:
+    def _take_deferred(self, minimum: int) -> list[Job]:
         """Dequeue some deferred jobs."""
         self._is_wakeup_queued = False
         return self.deferred.take(minimum)
 
-    def _gather(self, first: _Job | None) -> tuple[list[_Job], bool]:
-        group: list[_Job] = []
+    def _gather(self, first: Job | None) -> tuple[list[Job], bool]:
+        group: list[Job] = []
         job = first
         while job is not None:
             group.append(job)
@@ -261,142 +235,24 @@ class WriteQueue:
                 return group, True
         return group, False
 
-    def _commit(self, jobs: list[_Job]) -> None:
-        resolved: list[Completion] = []
-        head, group = self._chain_head, GroupCommit()
+    def _commit(self, jobs: list[Job]) -> None:
+        results: list[JobResult] = []
         try:
-            self._check_database_file()
+            self._health.check_file()
             self._checkpointer.finish(self._connection)
-            self._connection.execute("BEGIN IMMEDIATE")
-            pending_jobs = deque(jobs)
-            while pending_jobs:
-                head, results = self._run_batch(pending_jobs, head, group)
-                if not results:
-                    head, *result = self._run_job(pending_jobs[0], head, group)
-                    results = [tuple(result)]
-                for result, error in results:
-                    job = pending_jobs.popleft()
-                    if job.future:
-                        resolved.append(Completion(job.future, result, error))
-            self._erasure_version += group.erases
-            blanked = group.index(self._connection)
-            self._hash_index.write()
-            self._end()
-            self._chain_head = head
-            self._publish_commit(group, blanked)
+            results, has_erasures = self._commits.commit(jobs)
+            self._wal_truncation.step(erases=has_erasures)
             if any(job.future for job in jobs):  # deferred jobs alone are too small to prove room
-                self._set_write_error(None)
+                self._health.set_write_error(None)
         except Exception as exc:  # noqa: BLE001 - were the thread to end, nobody would be answered
             error = exc if isinstance(exc, StoreUnavailable) else connections.unavailable_error(exc)
             if not isinstance(exc, _REFUSED):
-                self._fatal_error = StoreUnavailable(f"{error.detail}; restart the service")
-            resolved = [Completion(job.future, None, error) for job in jobs if job.future]
-            self._roll_back()
-            self._hash_index.forget()
-            self._set_write_error(error)
-        self._erasure_version += self._erasure_version % 2
-        completions.resolve(resolved)
-
-    def _publish_commit(self, group: GroupCommit, blanked: ErasedDocuments) -> None:
-        """Update caches and the log after a commit."""
-        self._hash_index.commit()
-        self._scopes_version += group.moves_scopes
-        if group.erases:
-            self.on_erased(self._erasure_version + 1, blanked)
-        self._wal_truncation.step(erases=group.erases)
-
-    def _check_database_file(self) -> None:
-        if self._fatal_error is None:
-            try:
-                self._file.check()
-            except StoreUnavailable as exc:
-                self._fatal_error = exc
-        self._raise_if_unusable()
-
-    def _raise_if_unusable(self) -> None:
-        lasting = self._fatal_error or self._damage
-        if lasting:
-            raise lasting
-
-    def _set_write_error(self, error: StoreUnavailable | None) -> None:
-        """Log when writes begin to fail, and when they succeed again.
-
-        A rolled-back write leaves its room in the write-ahead log, where a small one fits although
-        the disk is full.
-        """
-        if isinstance(error, StoreDamaged):
-            self.mark_damaged(error)
-        if self._write_error and not error and self._file.free_bytes() < _MIN_FREE_BYTES:
-            return
-        if error and not self._write_error:
-            _log.error("the store takes no writes", extra={"fields": {"why": error.detail}})
-        if not error and self._write_error:
-            _log.info("the store takes writes again")
-        self._write_error = error
-
-    def _run_batch(
-        self, pending_jobs: deque[_Job], head: ChainHead, group: GroupCommit
-    ) -> tuple[ChainHead, list[tuple[Any, BaseException | None]]]:
-        """Run the first jobs with fewer statements, if they can be merged.
-
-        An empty list of results means that the first job must run alone.
-        """
-        kind = type(pending_jobs[0].operation)
-        first = itertools.islice(pending_jobs, _MAX_BATCHED_JOBS)
-        operations = [
-            job.operation
-            for job in itertools.takewhile(lambda job: type(job.operation) is kind, first)
-        ]
-        if len(operations) == 1 or not isinstance(operations[0], BatchableJob):
-            return head, []
-        merged = _Job(partial(operations[0].run_batch, jobs=operations), None)
-        head, results, error = self._run_job(merged, head, group)
-        return head, [] if error else [(result, None) for result in results]
-
-    def _run_job(
-        self, job: _Job, head: ChainHead, group: GroupCommit
-    ) -> tuple[ChainHead, Any, BaseException | None]:
-        transaction = Transaction(
-            self._connection, head, self._ids, self._clock(), self._hash_index,
-            undeclared_facts=self._undeclared_facts,
-        )  # fmt: skip
-        mark = self._hash_index.savepoint()
-        # The first job needs no savepoint: the whole transaction is rolled back. A savepoint costs
-        # time.
-        has_savepoint = group.is_begun
-        if has_savepoint:
-            self._connection.execute("SAVEPOINT job")
-        try:
-            result = job.operation(transaction)
-        except connections.ENVIRONMENTAL:
-            raise
-        except Exception as exc:  # noqa: BLE001 - whoever waits for the job gets it, whatever it is
-            back = "ROLLBACK TO job; RELEASE job" if has_savepoint else "ROLLBACK; BEGIN IMMEDIATE"
-            self._connection.execute(back)
-            self._hash_index.rollback(mark)
-            return head, None, exc
-        if has_savepoint:
-            self._connection.execute("RELEASE job")
-        group.take(transaction)
-        return transaction.head, result, None
-
-    def _end(self) -> None:
-        try:
-            self._connection.execute("COMMIT")
-        except connections.ENVIRONMENTAL as exc:
-            if connections.is_transient(exc):
-                raise
-            self._fatal_error = StoreUnavailable(
-                f"a commit failed ({exc}); restart the service after the disk is repaired"
-            )
-            raise self._fatal_error from exc
-
-    def _roll_back(self) -> None:
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except connections.ENVIRONMENTAL as exc:
-            self._fatal_error = connections.unavailable_error(exc)
+                self._health.fatal_error = StoreUnavailable(f"{error.detail}; restart the service")
+            results = [JobResult(job.future, None, error) for job in jobs if job.future]
+            self._commits.roll_back()
+            self._health.set_write_error(error)
+        self._commits.end_erasure()
+        job_results.deliver(results)
 
 
 def _no_commit(patience_s: float) -> StoreUnavailable:

@@ -7,6 +7,7 @@ file and its lock. The copy is verified and synced before it gets its name.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +17,13 @@ import apsw
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_verification import Report
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import file_verification, migrate
+from knowledge_service.store.sqlite.maintenance import file_verification
+from knowledge_service.store.sqlite.upgrade import migrate
 
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
 # How long to wait for another reader of the file; the export of a large file takes longer.
 _PATIENCE_MS = 5000
+_DATED = re.compile(r"knowledge-[0-9]{8}T[0-9]{6}Z\.db")
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 
@@ -48,6 +51,27 @@ def backup(path: Path, to: Path) -> int:
     finally:
         _remove(unfinished)
     return report.events
+
+
+def dated_path(folder: Path, now: datetime) -> Path:
+    """Return the path of a copy that is made now; names sort by time."""
+    return folder / f"knowledge-{now:%Y%m%dT%H%M%SZ}.db"
+
+
+def delete_old_copies(folder: Path, keep: int) -> list[Path]:
+    """Delete all dated copies but the newest ones; other files of the folder stay.
+
+    Raises:
+        StartupError: a copy cannot be deleted.
+    """
+    copies = sorted(path for path in folder.iterdir() if _DATED.fullmatch(path.name))
+    old = copies[:-keep]
+    for path in old:
+        try:
+            path.unlink()
+        except OSError as exc:
+            raise StartupError(f"cannot delete the old copy {path} ({exc.strerror})") from exc
+    return old
 
 
 def known(path: Path) -> None:
@@ -128,7 +152,7 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
     """
     if not path.exists():
         return None
-    is_readable = _fold(path)
+    is_readable = _checkpoint(path)
     aside = path.with_name(f"{path.name}.before-{now:%Y%m%dT%H%M%S}")
     try:
         os.link(path, aside)
@@ -146,7 +170,7 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
     return aside
 
 
-def _fold(path: Path) -> bool:
+def _checkpoint(path: Path) -> bool:
     """Checkpoint a file's log; return False if the file is no longer a database and not served.
 
     Raises:
@@ -164,7 +188,7 @@ def _fold(path: Path) -> bool:
         return False
     except apsw.Error as exc:
         raise StartupError(
-            f"the log of {path} cannot be folded into it ({connection.error_text(exc)});"
+            f"the log of {path} cannot be checkpointed into it ({connection.error_text(exc)});"
             " nothing was changed"
         ) from exc
     if row[0]:

@@ -11,11 +11,12 @@ import apsw
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
-from knowledge_service.store.sqlite import projections
+from knowledge_service.store.sqlite import projection_rebuild, projections
 from knowledge_service.store.sqlite.db import connection as files
 from knowledge_service.store.sqlite.db import postings
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.maintenance import backup, migrate, projection_rebuild
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.maintenance import backup
+from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
 # The index is rebuilt from the log, idempotency keys expire, and migrations belong to the file.

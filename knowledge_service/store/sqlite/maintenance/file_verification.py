@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge_service.event_log.log_verification import MAX_PROBLEMS, Report, verify_log
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
 
 _ROOTS = "SELECT rootpage, name FROM sqlite_schema WHERE rootpage > 0"
 _TREE = re.compile(r"Tree (\d+)")

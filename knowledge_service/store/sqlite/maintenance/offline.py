@@ -15,14 +15,11 @@ import apsw
 from knowledge_service import clock as clocks
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_verification import Report, verify_log
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.db.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.maintenance import (
-    backup,
-    file_verification,
-    migrate,
-    projection_rebuild,
-)
+from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.maintenance import backup, file_verification
+from knowledge_service.store.sqlite.upgrade import migrate
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import apsw
 
 from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import (
-    erasure,
+    erased_facts,
     facts,
     legacy_rows,
     links,
@@ -33,7 +33,7 @@ _HANDLERS: Mapping[str, Apply] = {
     **runs.EVENTS,
     **scopes.EVENTS,
     **scope_adoption.EVENTS,
-    **erasure.EVENTS,
+    **erased_facts.EVENTS,
     **usage.EVENTS,
 }
 

@@ -34,6 +34,7 @@ class OwnColumns(NamedTuple):
     content_hash: bytes
     changed_at: int
     changed_seq: int
+    root: str | None = None
 
 
 _COLUMNS = (*OwnColumns._fields, *NAMES)

@@ -99,7 +99,7 @@ def insert_tags(
 ) -> None:
     """Insert the tags of facts, given by scope and number."""
     spelt = [
-        (scope_no, kais_facts.normal_tag(tag), fact_no)
+        (scope_no, kais_facts.normalize_tag(tag), fact_no)
         for scope_no, fact_no, tags in tagged
         for tag in tags
     ]
@@ -126,6 +126,7 @@ def _rows(event: Event, hashes: Hashes) -> list[tuple[Any, ...]]:
         own_columns = OwnColumns(
             part["no"], part["fact"], scope_no, key, source["type"], lifecycle, at, closed_at,
             part.get("closed_reason"), event.actor if closed_at else None, content, at, seq,
+            part.get("root"),
         )  # fmt: skip
         rows.append(fact_columns.row(own_columns, [part.get(name) for name in NAMES], source_json))
     return rows
@@ -186,8 +187,8 @@ def _change(connection: apsw.Connection, event: Event, part: Part) -> tuple[int,
 
 
 def _retag(connection: apsw.Connection, scope_no: int, fact_no: int, old: Any, new: Any) -> None:
-    old_tags = fact_events.normal_tags(json.loads(old))
-    new_tags = fact_events.normal_tags(json.loads(new))
+    old_tags = fact_events.normalize_tags(json.loads(old))
+    new_tags = fact_events.normalize_tags(json.loads(new))
     connection.executemany(
         _UNTAG, [(scope_no, tag, fact_no) for tag in sorted(old_tags - new_tags)]
     )

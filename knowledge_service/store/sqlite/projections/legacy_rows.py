@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
-from knowledge_service.event_log import event_payloads, legacy_rows
+from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.events import Event
+from knowledge_service.store.sqlite import event_table
 
 TABLES = (
     "scope", "principal", "fact", "fact_tag", "fact_event",
@@ -29,8 +30,7 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
 }
 _SCOPE = "SELECT scope_no FROM fact WHERE fact_no = ?"
 _HAS_EVENT_SCOPES = "SELECT 1 FROM pragma_table_info('fact_event') WHERE name = 'other_scope'"
-_LINK_MADE = """SELECT p.salt, p.bytes FROM event e JOIN payload p USING(seq)
-  WHERE e.seq = ? AND e.type = 'link.made'"""
+_LINK_MADE = event_table.select_events("event e", "WHERE e.seq = ? AND e.type = 'link.made'")
 _OTHER_END = "SELECT scope_no FROM fact WHERE id IN (?2, ?3) AND fact_no <> ?1"
 _HAS_SCOPES = "SELECT 1 FROM pragma_table_info('link') WHERE name = 'to_scope'"
 
@@ -73,12 +73,11 @@ def _has_event_scopes(connection: apsw.Connection) -> bool:
 
 def _other_scope(connection: apsw.Connection, row: Mapping[str, Any]) -> int:
     """Return the scope of the fact at the other end of a link; 0 for an event that made no link."""
-    for salt, data in connection.execute(_LINK_MADE, (row["seq"],)):
-        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-            if part:
-                ends = (row["fact_no"], part["from"], part["to"])
-                for (scope_no,) in connection.execute(_OTHER_END, ends):
-                    return int(scope_no)
+    for event in event_table.read_events(connection, _LINK_MADE, (row["seq"],)):
+        for part in event.remaining_parts():
+            ends = (row["fact_no"], part["from"], part["to"])
+            for (scope_no,) in connection.execute(_OTHER_END, ends):
+                return int(scope_no)
     return 0
 
 

@@ -24,7 +24,7 @@ _EVENTS = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone, other_sc
 _ALIAS = """INSERT OR REPLACE INTO alias(scope_no, namespace, value, fact_no)
   SELECT ?, ?, ?, fact_no FROM fact WHERE id = ?"""
 _ALIAS_EVENT = """INSERT OR IGNORE INTO fact_event(fact_no, seq, op, undone)
-  SELECT fact_no, ?, ?, 1 FROM fact WHERE id = ?"""
+  SELECT fact_no, ?, ?, ? FROM fact WHERE id = ?"""
 _UNALIAS = "DELETE FROM alias WHERE scope_no = ? AND namespace = ? AND value = ?"
 _TAKE = """INSERT INTO sequence(scope_no, namespace, prefix, last) VALUES(?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET last = excluded.last"""
@@ -58,7 +58,11 @@ def _relinked(connection: apsw.Connection, event: Event) -> None:
 
 def _enter(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -> None:
     is_undo = "undoes" in part
-    undone = (int(is_undo), int(is_undo or event.is_link_alone))
+    of = part.get("of")
+    undone = (
+        int(is_undo or of not in (None, part["from"])),
+        int(is_undo or (event.is_link_alone if of is None else of != part["to"])),
+    )
     connection.execute(_EVENTS, (event.seq, event.op, *undone, part["id"]))
     if is_undo:
         facts.mark_undone(connection, part)
@@ -68,12 +72,29 @@ def _named(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         key = (event.scope_no, part["namespace"], part["value"])
         connection.execute(_ALIAS, (*key, part["fact"]))
-        connection.execute(_ALIAS_EVENT, (event.seq, event.op, part["fact"]))
+        _enter_name(connection, event, part)
 
 
 def _unnamed(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         connection.execute(_UNALIAS, (event.scope_no, part["namespace"], part["value"]))
+        if "fact" in part:
+            _enter_name(connection, event, part)
+
+
+def _restated(connection: apsw.Connection, event: Event) -> None:
+    for part in event.remaining_parts():
+        connection.execute(_ALIAS_EVENT, (event.seq, event.op, 1, part["fact"]))
+
+
+def _enter_name(connection: apsw.Connection, event: Event, part: Mapping[str, Any]) -> None:
+    is_undo, is_act = "undoes" in part, "of" in part
+    holders = [part["fact"], *([part["was"]] if is_act and part.get("was") else [])]
+    for holder in holders:
+        undone = int(is_undo or not is_act)
+        connection.execute(_ALIAS_EVENT, (event.seq, event.op, undone, holder))
+    if is_undo and is_act:
+        facts.mark_undone(connection, part)
 
 
 def _taken(connection: apsw.Connection, event: Event) -> None:
@@ -88,5 +109,6 @@ EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
     "link.restored": _relinked,
     "alias.set": _named,
     "alias.removed": _unnamed,
+    "alias.restated": _restated,
     "sequence.taken": _taken,
 }

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from knowledge_client.models import Run
-from knowledge_service.domain import run_merge
+from knowledge_service.domain import run_reports
 from knowledge_service.domain.episodes import identity_hash
 from knowledge_service.domain.facts import canonical
 from knowledge_service.event_log import times
@@ -31,7 +31,7 @@ _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 def _recorded(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         run = Run.model_validate(part["run"])
-        duration_s = run_merge.duration_s(run)
+        duration_s = run_reports.duration_s(run)
         connection.execute(
             _RUN,
             (

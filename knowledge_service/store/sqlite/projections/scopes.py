@@ -15,7 +15,7 @@ _CONFIGURE = "UPDATE scope SET config = ? WHERE scope_no = ?"
 _RETIRE = "UPDATE scope SET retired_at = ?, erased_by = ? WHERE scope_no = ?"
 _NAME_REALM = "UPDATE scope SET realm_uid = ? WHERE scope_no = ?"
 _REGISTER = """INSERT OR REPLACE INTO principal(username, uid, name, type, home, grants, realm_uid,
-  quota, registered_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  quota, default_scope, address, registered_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _REMOVE = "DELETE FROM principal WHERE username = ?"
 
 
@@ -49,7 +49,9 @@ def _registered(connection: apsw.Connection, event: Event) -> None:
             (
                 subject["username"], subject.get("uid"), part["name"], part["type"], part["home"],
                 canonical(part["grants"]), part.get("realm_uid"),
-                canonical(part["quota"]) if part.get("quota") else None, event.at,
+                canonical(part["quota"]) if part.get("quota") else None,
+                part.get("default_scope"),
+                canonical(part["address"]) if part.get("address") else None, event.at,
             ),
         )  # fmt: skip
 

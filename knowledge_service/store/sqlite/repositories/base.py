@@ -68,7 +68,7 @@ def make_idempotent(
     def run(tx: Transaction) -> T:
         tx.execute(_DELETE_EXPIRED_RESPONSES, (tx.at_us - _IDEMPOTENCY_LIFETIME_US,))
         stored_response = stored_response_of(
-            tx.one(_STORED_RESPONSE, (idempotency_key.principal, idempotency_key.key)),
+            tx.fetch_first(_STORED_RESPONSE, (idempotency_key.principal, idempotency_key.key)),
             idempotency_key,
         )
         if stored_response is not None:
@@ -90,6 +90,19 @@ def make_idempotent(
     return run
 
 
+def read_stored_response(
+    connection: apsw.Connection, idempotency_key: IdempotencyKey
+) -> str | None:
+    """Read the stored answer of a key, or None.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+    """
+    bindings = (idempotency_key.principal, idempotency_key.key)
+    rows = connection.execute(_STORED_RESPONSE, bindings)
+    return stored_response_of(next(iter(rows), None), idempotency_key)
+
+
 def stored_response_of(row: tuple[Any, ...] | None, idempotency_key: IdempotencyKey) -> str | None:
     """Return the stored answer of a key, or None.
 
@@ -108,7 +121,7 @@ def stored_response_of(row: tuple[Any, ...] | None, idempotency_key: Idempotency
 
 def ensure_scope(tx: Transaction, path: str, actor: str) -> int:
     """Return the number of a scope; create the scope and its ancestors if it is new."""
-    row = tx.one(_SCOPE, (path,))
+    row = tx.fetch_first(_SCOPE, (path,))
     return int(row[0]) if row else ensure_scopes(tx, [path], actor)[path]
 
 
@@ -121,7 +134,7 @@ def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[s
             dict.fromkeys(ancestor for path in missing for ancestor in lineage(path)[::-1])
         )
         existing = numbers | _numbers(tx, lineages)
-        number = int((tx.one(_NEXT_SCOPE) or (1,))[0])
+        number = int((tx.fetch_first(_NEXT_SCOPE) or (1,))[0])
         events = []
         for path in lineages:
             if path not in existing:
@@ -135,7 +148,7 @@ def ensure_scopes(tx: Transaction, paths: Collection[str], actor: str) -> dict[s
 
 
 def _numbers(tx: Transaction, paths: Collection[str]) -> dict[str, int]:
-    return {path: number for number, path in tx.all(_BY_PATH, (json.dumps(list(paths)),))}
+    return {path: number for number, path in tx.fetch_all(_BY_PATH, (json.dumps(list(paths)),))}
 
 
 def find_scope(connection: apsw.Connection | Transaction, path: str) -> int | None:

@@ -10,7 +10,7 @@ _UNDECLARED = "SELECT path, live_facts FROM scope WHERE scope_no = ? AND config 
 
 def has_room(tx: Transaction, scope_no: int, count: int) -> bool:
     """Return whether a scope has room for `count` more live facts."""
-    row = tx.one(_UNDECLARED, (scope_no,))
+    row = tx.fetch_first(_UNDECLARED, (scope_no,))
     return row is None or row[1] + count <= tx.undeclared_facts
 
 
@@ -20,6 +20,6 @@ def require_room(tx: Transaction, scope_no: int, count: int) -> None:
     Raises:
         QuotaExceeded: it has not.
     """
-    row = tx.one(_UNDECLARED, (scope_no,))
+    row = tx.fetch_first(_UNDECLARED, (scope_no,))
     if row is not None and row[1] + count > tx.undeclared_facts:
         raise capacity.scope_full_error(row[0], tx.undeclared_facts)

@@ -15,7 +15,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import redaction
 from knowledge_service.domain.episodes import identity_hash
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import NotFound, QuotaExceeded
 from knowledge_service.event_log import times
 from knowledge_service.ports import Actor, IdempotencyKey
@@ -54,7 +54,7 @@ class Episodes(base.SqliteRepository):
     ) -> tuple[Episode, ...]:
         """Read the record."""
         with self._readers.snapshot() as connection:
-            columns = runs.numbered(connection, key)
+            columns = runs.run_columns(connection, key)
             if columns is None:
                 return ()
             page = (*columns, after_sequence, MAX_EPISODES if limit is None else limit)
@@ -87,11 +87,11 @@ def _masked(episode: EpisodeIn) -> EpisodeIn:
 def _append(
     tx: Transaction, key: RunKey, episodes: Sequence[EpisodeIn], actor: Actor
 ) -> EpisodesAccepted:
-    run, columns = runs.find_run(tx, key), runs.numbered(tx, key)
+    run, columns = runs.find_run(tx, key), runs.run_columns(tx, key)
     if run is None or columns is None:
         raise NotFound(f"run {key.run_id} does not exist or is not visible to you")
     realm_no, run_id = columns
-    first = last = (tx.one(_LAST_SEQ, columns) or (0,))[0]
+    first = last = (tx.fetch_first(_LAST_SEQ, columns) or (0,))[0]
     added: dict[tuple[int, bytes], dict[str, Any]] = {}
     for episode in episodes:
         new = {
@@ -101,7 +101,7 @@ def _append(
             "refs": [ref.model_dump() for ref in episode.refs],
         }  # fmt: skip
         identity = (episode.attempt, identity_hash(new))
-        if identity not in added and not tx.one(_EQUAL, (*columns, *identity)):
+        if identity not in added and not tx.fetch_first(_EQUAL, (*columns, *identity)):
             last += 1
             added[identity] = new | {"seq": last}
     if last > MAX_EPISODES:

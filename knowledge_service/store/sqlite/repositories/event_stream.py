@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 
 from knowledge_service.domain.access_control import View
-from knowledge_service.event_log import event_payloads, times
+from knowledge_service.event_log import times
 from knowledge_service.ports import ChangePage, ChangeRecord
+from knowledge_service.store.sqlite import event_table
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
 
@@ -28,7 +29,6 @@ _BY_SCOPE = ScopedRows(
     page="""SELECT seq, scope_no, type, actor, at FROM event INDEXED BY event_scope
       WHERE scope_no = ? AND seq > ? ORDER BY seq LIMIT ?""",
 )
-_PAYLOAD = "SELECT salt, bytes FROM payload WHERE seq = ?"
 _SCOPE_OF = f"""SELECT scope_no FROM fact
   WHERE id = ?1 AND (?2 OR review NOT IN {fact_rows.UNREVIEWED})"""
 _IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {fact_rows.UNREVIEWED}"
@@ -111,7 +111,7 @@ def names(
     drafts: bool = True,
 ) -> Named:
     """Return the visible references of an event; hidden when none of them is visible."""
-    names_found, shown_count, parts = Named(), 0, list(_parts(connection, row[0]))
+    names_found, shown_count, parts = Named(), 0, event_table.read_parts(connection, row[0])
     for part in parts:
         ends = [part[end] for end in _ENDS if isinstance(part.get(end), str)]
         if not all(_is_visible(connection, end, scopes, drafts=drafts) for end in ends):
@@ -148,13 +148,6 @@ def _change(
         links=tuple(names_of_event.links),
         run=names_of_event.run,
     )
-
-
-def _parts(connection: apsw.Connection, seq: int) -> Iterator[Mapping[str, Any]]:
-    for salt, data in connection.execute(_PAYLOAD, (seq,)):
-        yield from (
-            part for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)) if part
-        )
 
 
 def _is_visible(

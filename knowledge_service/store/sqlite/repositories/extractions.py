@@ -1,4 +1,4 @@
-"""The durable extraction jobs: accepted, begun, and finished together with their facts."""
+"""Extraction jobs in tables. The facts of a job and its final state are one transaction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import NotFound, PreviouslyRetracted, QuotaExceeded
-from knowledge_service.fact_operations import remember, unit_of_work
+from knowledge_service.fact_transactions import store_fact, unit_of_work
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, runs
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
 _GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
@@ -39,12 +39,14 @@ class Extractions(base.SqliteRepository):
     """The `ExtractionStore` port."""
 
     def accept_extraction(self, key: RunKey, max_facts: int, *, actor: Actor) -> Extraction:
-        """Record the request."""
+        """Accept an extraction; a repeated call returns the state of the first."""
 
         def work(tx: Transaction) -> Extraction:
-            columns = _numbered(tx, key)
-            if tx.one(_GET, columns) is None:
-                _record(tx, "extraction.accepted", columns, actor.name, {"max_facts": max_facts})
+            columns = _run_columns(tx, key)
+            if tx.fetch_first(_GET, columns) is None:
+                _record_event(
+                    tx, "extraction.accepted", columns, actor.name, {"max_facts": max_facts}
+                )
             return _get(tx, key)
 
         return self._writer.submit(work)
@@ -52,15 +54,15 @@ class Extractions(base.SqliteRepository):
     def extraction(self, key: RunKey) -> Extraction | None:
         """Return the extraction of a run, or None."""
         with self._readers.snapshot() as connection:
-            columns = runs.numbered(connection, key)
+            columns = runs.run_columns(connection, key)
             for row in connection.execute(_GET, columns) if columns else ():
-                return _extraction(row)
+                return _extraction_from_row(row)
         return None
 
     def extraction_limit(self, key: RunKey) -> int:
-        """Return the maximum number of facts that was requested."""
+        """Return the maximum number of facts that was requested; 0 without an extraction."""
         with self._readers.snapshot() as connection:
-            columns = runs.numbered(connection, key)
+            columns = runs.run_columns(connection, key)
             rows = connection.execute(_LIMIT, columns) if columns else ()
             return int(next(iter(rows), (0,))[0])
 
@@ -68,7 +70,7 @@ class Extractions(base.SqliteRepository):
         """List unfinished jobs, oldest first."""
         with self._readers.snapshot() as connection:
             return tuple(
-                (RunKey(realm, row[0]), _extraction(row))
+                (RunKey(realm, row[0]), _extraction_from_row(row))
                 for realm, *row in connection.execute(_OPEN, (limit,))
             )
 
@@ -77,7 +79,7 @@ class Extractions(base.SqliteRepository):
 
         def work(tx: Transaction) -> Extraction:
             if _get(tx, key).state in ("pending", "running"):
-                _record(tx, "extraction.begun", _numbered(tx, key), "extraction", {})
+                _record_event(tx, "extraction.begun", _run_columns(tx, key), "extraction", {})
             return _get(tx, key)
 
         return self._writer.submit(work)
@@ -85,7 +87,7 @@ class Extractions(base.SqliteRepository):
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes of earlier runs in the same scope by error signature."""
         with self._readers.bulk_connection() as connection:
-            columns = runs.numbered(connection, key)
+            columns = runs.run_columns(connection, key)
             if columns is None:
                 return {}
             return dict(connection.execute(_EARLIER, (*columns, json.dumps(list(signatures)))))
@@ -113,38 +115,38 @@ class Extractions(base.SqliteRepository):
                         fact_ids.append(fact_id)
             summary = _summarise(reason, skipped)
             payload = {"facts": fact_ids, "reason": summary}
-            _record(tx, "extraction.done", _numbered(tx, key), actor.name, payload)
+            _record_event(tx, "extraction.done", _run_columns(tx, key), actor.name, payload)
             return _get(tx, key)
 
         return self._writer.submit(work)
 
     def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
-        """Record the reason of a failure."""
+        """Record the reason of a failed attempt; without `retry` the state becomes `failed`."""
 
         def work(tx: Transaction) -> Extraction:
             payload = {"reason": reason, "retry": retry}
-            _record(tx, "extraction.failed", _numbered(tx, key), "extraction", payload)
+            _record_event(tx, "extraction.failed", _run_columns(tx, key), "extraction", payload)
             return _get(tx, key)
 
         return self._writer.submit(work)
 
 
 def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
-    """Store a fact, or confirm the scope's fact on its key.
+    """Store a fact, or confirm the live fact with the same key.
 
     Raises:
-        PreviouslyRetracted: the fact on its key, or its equal, was retracted.
+        PreviouslyRetracted: a fact with this key, or an equal fact, was retracted.
         QuotaExceeded: the scope has no KnowledgeScope, and it is full.
     """
     scope_no = base.ensure_scope(tx, fact.scope, actor.name)
-    existing = tx.one(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
+    existing = tx.fetch_first(_BY_KEY, (scope_no, fact.key_hash)) if fact.key_hash else None
     uow = SqliteUnitOfWork(tx)
     if existing:
         if existing[1] != "live":
-            raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
-        remember.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
+            raise PreviouslyRetracted(f"the fact with this key was retracted in {fact.scope}")
+        store_fact.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
         return str(existing[0])
-    return remember.remember_fact(uow, fact, actor).fact_id
+    return store_fact.store_or_confirm_fact(uow, fact, actor).fact_id
 
 
 def _summarise(reason: str | None, skipped: Mapping[str, int]) -> str | None:
@@ -153,14 +155,14 @@ def _summarise(reason: str | None, skipped: Mapping[str, int]) -> str | None:
 
 
 def _get(tx: Transaction, key: RunKey) -> Extraction:
-    row = tx.one(_GET, _numbered(tx, key))
+    row = tx.fetch_first(_GET, _run_columns(tx, key))
     if row is None:
         raise _no_extraction(key)
-    return _extraction(row)
+    return _extraction_from_row(row)
 
 
-def _numbered(tx: Transaction, key: RunKey) -> tuple[int, str]:
-    columns = runs.numbered(tx, key)
+def _run_columns(tx: Transaction, key: RunKey) -> tuple[int, str]:
+    columns = runs.run_columns(tx, key)
     if columns is None:
         raise _no_extraction(key)
     return columns
@@ -170,16 +172,16 @@ def _no_extraction(key: RunKey) -> NotFound:
     return NotFound(f"no extraction was requested for run {key.run_id}")
 
 
-def _extraction(row: Sequence[Any]) -> Extraction:
+def _extraction_from_row(row: Sequence[Any]) -> Extraction:
     return Extraction(
         run_id=row[0], state=row[1], facts=tuple(json.loads(row[2])), reason=row[3], attempts=row[4]
     )
 
 
-def _record(
+def _record_event(
     tx: Transaction, kind: str, columns: tuple[int, str], actor: str, payload: Mapping[str, Any]
 ) -> None:
-    scope = tx.one(_SCOPE_OF, columns)
+    scope = tx.fetch_first(_SCOPE_OF, columns)
     number = base.find_scope(tx, scope[0]) if scope else None
     realm_no, run_id = columns
     parts = [{"run": run_id, "realm": realm_no, **payload}]

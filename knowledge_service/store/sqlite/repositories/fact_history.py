@@ -9,19 +9,23 @@ import apsw
 from knowledge_client.models import History, HistoryEntry
 from knowledge_service.domain import fact_fields
 from knowledge_service.domain.access_control import View
-from knowledge_service.event_log import event_payloads, fact_events, legacy_rows, times
+from knowledge_service.event_log import fact_events, legacy_rows, times
+from knowledge_service.store.sqlite import event_table
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 
 _BY_ID = f"{fact_rows.SELECT} WHERE f.id = ? AND s.retired_at IS NULL"
 _BY_ID_AS_OF = f"{fact_rows.select_as_of('?2')} WHERE f.id = ?1"
 _SINCE = "SELECT since FROM fact_past WHERE fact_no = ? AND since < until ORDER BY version"
 _CHANGED = "SELECT changed_at FROM fact WHERE fact_no = ?"
-_EVENTS = """SELECT e.type, e.actor, e.at, p.salt, p.bytes FROM fact_event x
-  JOIN event e USING(seq) JOIN payload p USING(seq) WHERE x.fact_no = ? ORDER BY seq"""
-_EVENTS_SEEN = """SELECT e.type, e.actor, e.at, p.salt, p.bytes
-  FROM (SELECT 0 AS scope_no UNION ALL SELECT value FROM json_each(?2)) s
-  CROSS JOIN fact_event x ON x.fact_no = ?1 AND x.other_scope = s.scope_no
-  CROSS JOIN event e USING(seq) CROSS JOIN payload p USING(seq) ORDER BY x.seq"""
+_EVENTS = event_table.select_events(
+    "fact_event x JOIN event e USING(seq)", "WHERE x.fact_no = ? ORDER BY x.seq"
+)
+_VISIBLE_EVENTS = event_table.select_events(
+    """(SELECT 0 AS scope_no UNION ALL SELECT value FROM json_each(?2)) s
+    CROSS JOIN fact_event x ON x.fact_no = ?1 AND x.other_scope = s.scope_no
+    CROSS JOIN event e USING(seq)""",
+    "ORDER BY x.seq",
+)
 _SCOPE = """SELECT s.path, f.review FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
 _TIMES = fact_fields.TIMES | {"closed_at"}
@@ -50,26 +54,26 @@ def _entries(
 ) -> list[HistoryEntry]:
     entries = []
     scopes = base.scope_filter(view, base.visible_scopes(connection, view, None)).scopes
-    events: Any = (
-        connection.execute(_EVENTS, (number,))
+    events = (
+        event_table.read_events(connection, _EVENTS, (number,))
         if scopes is None
-        else connection.execute(_EVENTS_SEEN, (number, scopes))
+        else event_table.read_events(connection, _VISIBLE_EVENTS, (number, scopes))
     )
-    for kind, actor, at, salt, data in events:
-        if kind == legacy_rows.TYPE:
+    for event in events:
+        if event.type == legacy_rows.TYPE:
             continue
-        for part in event_payloads.decode(event_payloads.StoredPayload(salt, data)):
-            named_facts = [part[name] for name in _FACT_KEYS if part and name in part]
-            if part and (part.get("fact") == fact_id or fact_id in named_facts):
+        for part in event.remaining_parts():
+            named_facts = [part[name] for name in _FACT_KEYS if name in part]
+            if part.get("fact") == fact_id or fact_id in named_facts:
                 visible_facts = _visible(connection, named_facts, fact_id, view)
                 if not visible_facts and "fact" not in part and set(named_facts) != {fact_id}:
                     continue  # an event about facts that the reader may not see
-                is_restated = kind == fact_events.RESTATED
+                is_restated = event.type == fact_events.RESTATED
                 entries.append(
                     HistoryEntry(
-                        type="fact.reviewed" if is_restated else kind,
-                        actor=part["by"] if is_restated else actor,
-                        at=times.from_us(part["at"] if is_restated else at),
+                        type="fact.reviewed" if is_restated else event.type,
+                        actor=part["by"] if is_restated else event.actor,
+                        at=times.from_us(part["at"] if is_restated else event.at),
                         reason=_reason(part),
                         set=_readable(part.get("set", {})),
                         facts=visible_facts,

@@ -19,13 +19,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import (
-    erase,
-    lifecycle,
-    promote,
-    review,
-    undo,
-)
+from knowledge_service.fact_transactions import corrections, erase, promote, review, undo
 from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
@@ -37,8 +31,8 @@ from knowledge_service.store.sqlite.repositories import (
     scope_erasure,
     usage_erasure,
 )
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.repositories.retention import Retention
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
 
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
 _COPIED: TypeAdapter[PromotionResult] = TypeAdapter(PromotionResult)
@@ -62,15 +56,17 @@ class FactLifecycle(base.SqliteRepository):
 
     def retract(self, fact_id: str, order: ActionContext) -> Fact:
         """Close a fact as wrong."""
-        return self._changed(order, lambda uow: lifecycle.retract(uow, fact_id, order))
+        return self._changed(order, lambda uow: corrections.retract_fact(uow, fact_id, order))
 
     def restore(self, fact_id: str, order: ActionContext) -> Fact:
         """Make a closed fact live again."""
-        return self._changed(order, lambda uow: lifecycle.restore(uow, fact_id, order))
+        return self._changed(order, lambda uow: corrections.restore_fact(uow, fact_id, order))
 
     def confirm(self, fact_id: str, order: ActionContext, session: str | None = None) -> Fact:
         """Add a confirmation."""
-        return self._changed(order, lambda uow: lifecycle.confirm(uow, fact_id, order, session))
+        return self._changed(
+            order, lambda uow: corrections.confirm_fact(uow, fact_id, order, session)
+        )
 
     def reject(self, fact_id: str, order: ActionContext) -> Fact:
         """Reject a live fact."""

@@ -61,17 +61,23 @@ def fact(row: Sequence[Any]) -> Fact:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
+    if text == "[]":
+        return ()
+    return _cached_list(text) if len(text) <= _SHORT else _parse_list(text)
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def _source(text: str) -> Source:
-    # Most facts have one of a few short sources; a source with many references is not worth
-    # caching.
+    # Most facts have one of a few short sources and lists of tags; long ones are not worth caching.
     return _cached_source(text) if len(text) <= _SHORT else Source.model_validate_json(text)
 
 
 _SHORT = 200
 _cached_source = functools.lru_cache(maxsize=1024)(Source.model_validate_json)
+_cached_list = functools.lru_cache(maxsize=1024)(_parse_list)
 _DECODER_OF: Mapping[Encoding, Callable[[Any], Any]] = {
     Encoding.TIME: times.from_us,
     Encoding.JSON: json.loads,
@@ -88,7 +94,9 @@ _DECODERS = tuple(
 )
 
 
-def facts(connection: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Iterator[Fact]:
+def facts(
+    connection: apsw.Connection, sql: str, bindings: Sequence[Any] | Mapping[str, Any]
+) -> Iterator[Fact]:
     """Run a query for the columns above."""
     for row in connection.execute(sql, bindings):
         yield fact(row)

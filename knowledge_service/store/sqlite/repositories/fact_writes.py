@@ -17,14 +17,14 @@ from knowledge_client.models import Remembered
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import fact_event_json, fact_events
 from knowledge_service.event_log.events import EncodedEvent
-from knowledge_service.fact_operations import remember
+from knowledge_service.fact_transactions import store_fact
 from knowledge_service.ports import Actor
 from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite.db import postings
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.projections import bulk_facts
 from knowledge_service.store.sqlite.repositories import base, capacity
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _NEXT = "SELECT coalesce(max(fact_no), 0) FROM fact"
 
@@ -156,7 +156,7 @@ def remember_all(
             existing.add(key)
             _write(tx, waiting, scopes, actor)
             waiting = []
-            answers.append(remember.remember_fact(SqliteUnitOfWork(tx), new, actor))
+            answers.append(store_fact.store_or_confirm_fact(SqliteUnitOfWork(tx), new, actor))
     _write(tx, waiting, scopes, actor)
     return tuple(answers)
 
@@ -191,7 +191,10 @@ def _existing_equals(
     existing: set[tuple[int, bytes]] = set()
     for scope_no, hashes in hashes_by_scope.items():
         existing.update(
-            [(scope_no, content_hash) for content_hash in tx.equals.find_existing(scope_no, hashes)]
+            [
+                (scope_no, content_hash)
+                for content_hash in tx.hash_index.find_existing(scope_no, hashes)
+            ]
         )
     return existing
 
@@ -219,7 +222,7 @@ def _write(
 def _record(tx: Transaction, events: Sequence[_FactsEvent]) -> None:
     if not events:
         return
-    first = int((tx.one(_NEXT) or (0,))[0]) + 1
+    first = int((tx.fetch_first(_NEXT) or (0,))[0]) + 1
     firsts = list(itertools.accumulate((len(event.facts) for event in events), initial=first))
     encoded_events = [
         EncodedEvent(
@@ -239,7 +242,7 @@ def _record(tx: Transaction, events: Sequence[_FactsEvent]) -> None:
     bulk_facts.record(tx.connection, new, tx.at_us)
     for event, fact_no in zip(events, firsts, strict=False):
         numbers = range(fact_no, fact_no + len(event.facts))
-        tx.equals.add(event.scope_no, [new.content_hash for new in event.facts], numbers)
+        tx.hash_index.add(event.scope_no, [new.content_hash for new in event.facts], numbers)
         tx.index(
             event.scope_no,
             zip(numbers, [prepared_fact.text for prepared_fact in event.prepared], strict=True),

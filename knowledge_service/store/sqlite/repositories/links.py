@@ -21,6 +21,9 @@ _LINKED: TypeAdapter[Linked] = TypeAdapter(Linked)
 
 _END = """SELECT s.path, s.scope_no, f.review FROM fact f JOIN scope s USING(scope_no)
   WHERE f.id = ? AND s.retired_at IS NULL"""
+_ENDS = """SELECT f.fact_no, f.id, f.scope_no, s.path, f.review
+  FROM json_each(?) n CROSS JOIN fact f ON f.id = n.value JOIN scope s USING(scope_no)
+  WHERE s.retired_at IS NULL"""
 _LIVE = f"""SELECT {link_rows.COLUMNS} {link_rows.JOINED}
   WHERE a.id = ? AND b.id = ? AND l.type = ? AND l.closed_at IS NULL"""
 _OF_FACT = """SELECT x.id FROM link x JOIN fact f ON f.fact_no = x.from_no WHERE f.id = ?1
@@ -35,6 +38,15 @@ _PAGE = f"""SELECT {link_rows.COLUMNS}, sa.path, a.review, sb.path, b.review {li
   AND sa.retired_at IS NULL AND sb.retired_at IS NULL
   AND (?2 IS NULL OR l.id < ?2) AND (?3 IS NULL OR l.type IN (SELECT value FROM json_each(?3)))
   ORDER BY l.id DESC"""
+
+
+_FROM = f"""SELECT {link_rows.COLUMNS}, sb.path, b.review FROM json_each(?1) n
+  CROSS JOIN fact a ON a.id = n.value CROSS JOIN json_each(?2) s
+  CROSS JOIN link l INDEXED BY link_out ON l.from_no = a.fact_no AND l.to_scope = s.value
+  JOIN fact b ON b.fact_no = l.to_no JOIN scope sa ON sa.scope_no = a.scope_no
+  JOIN scope sb ON sb.scope_no = b.scope_no
+  WHERE l.closed_at IS NULL AND sa.retired_at IS NULL AND sb.retired_at IS NULL
+  AND b.lifecycle = 'live' AND b.kind = ?3 ORDER BY l.id"""
 
 
 class Links(base.SqliteRepository):
@@ -55,8 +67,8 @@ class Links(base.SqliteRepository):
         """Close a live link."""
 
         def work(tx: Transaction) -> bool:
-            row = tx.one(_LIVE, (from_id, to_id, kind))
-            end = tx.one(_END, (from_id,))
+            row = tx.fetch_first(_LIVE, (from_id, to_id, kind))
+            end = tx.fetch_first(_END, (from_id,))
             if row is None or end is None:
                 return False
             part = {"id": row[0], "from": from_id, "to": to_id}
@@ -84,6 +96,32 @@ class Links(base.SqliteRepository):
                     links.append(link_rows.link_of(row))
         return LinkPage(links=tuple(links))
 
+    def links_among(self, fact_ids: Sequence[str], view: View) -> tuple[Link, ...]:
+        """Look the facts up, then read the links between them from the index."""
+        with self._readers.bulk_connection() as connection:
+            ids, scopes = {}, set()
+            rows = connection.execute(_ENDS, (json.dumps(list(fact_ids)),))
+            for number, fact_id, scope_no, path, review in rows:
+                if view.can_read_fact(path, review):
+                    ids[number] = fact_id
+                    scopes.add(scope_no)
+            return link_rows.among(connection, ids, scopes)
+
+    def links_from(
+        self, fact_ids: Sequence[str], view: View, *, to_kind: str, limit: int
+    ) -> tuple[Link, ...]:
+        """Read the links into the visible scopes from the index."""
+        links: list[Link] = []
+        with self._readers.bulk_connection() as connection:
+            scopes = json.dumps(sorted(base.visible_scopes(connection, view, None)))
+            ids = json.dumps(list(fact_ids))
+            for row in connection.execute(_FROM, (ids, scopes, to_kind)):
+                if view.can_read_fact(*row[-2:]):
+                    links.append(link_rows.link_of(row))
+                if len(links) == limit:
+                    break
+        return tuple(links)
+
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Go out level by level in one snapshot."""
         with self._readers.bulk_connection() as connection:
@@ -99,7 +137,7 @@ def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
     scope_no = _visible_end(tx, new.from_id, view)
     _visible_end(tx, new.to_id, view)
     key = (new.from_id, new.to_id, new.type)
-    live = tx.one(_LIVE, key)
+    live = tx.fetch_first(_LIVE, key)
     if live:
         return Linked(status="exists", link=link_rows.link_of(live))
     part = {
@@ -109,12 +147,12 @@ def _link(tx: Transaction, new: NewLink, view: View, actor: Actor) -> Linked:
     }  # fmt: skip
     parts = [{name: value for name, value in part.items() if value is not None}]
     tx.record("link.made", scope_no=scope_no, actor=actor.name, parts=parts)
-    event: Any = tx.one(_LIVE, key)
+    event: Any = tx.fetch_first(_LIVE, key)
     return Linked(status="created", link=link_rows.link_of(event))
 
 
 def _visible_end(tx: Transaction, fact_id: str, view: View) -> int:
-    row = tx.one(_END, (fact_id,))
+    row = tx.fetch_first(_END, (fact_id,))
     if row is None or not view.can_read_fact(row[0], row[2]):
         raise NotFound(f"fact {fact_id} does not exist or is not visible to you")
     return int(row[1])

@@ -12,9 +12,12 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, scopes
 
-_COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota"
+_COLUMNS = "username, uid, name, type, home, grants, realm_uid, quota, default_scope, address"
 _EVERY_PRINCIPAL = f"SELECT {_COLUMNS} FROM principal ORDER BY username"
 _GET = f"SELECT {_COLUMNS} FROM principal WHERE username = ?"
+_OF_CELL = f"""SELECT {_COLUMNS} FROM principal WHERE address ->> '$.cell' = :cell
+  AND address ->> '$.formation' = :formation
+  AND (home = :realm OR substr(home, 1, length(:realm) + 1) = :realm || '/') ORDER BY username"""
 _REALM = "SELECT scope_no, realm_uid FROM scope WHERE path = ? AND retired_at IS NULL"
 _REALM_IN_USE = "SELECT 1 FROM scope WHERE path = ? AND realm_uid = ? AND retired_at IS NOT NULL"
 _IN_REALM = "SELECT scope_no, path FROM scope WHERE realm_no = ? AND retired_at IS NULL"
@@ -30,7 +33,7 @@ class Principals(base.SqliteRepository):
 
         def work(tx: Transaction) -> None:
             _settle_realm(tx, principal, actor)
-            row = tx.one(_GET, (principal.subject.username,))
+            row = tx.fetch_first(_GET, (principal.subject.username,))
             if row and _principal(row) == principal:
                 return
             part = principal.model_dump(mode="json")
@@ -56,6 +59,14 @@ class Principals(base.SqliteRepository):
                 return _principal(row)
         return None
 
+    def principal_of_cell(self, realm: str, formation: str, cell: str) -> PrincipalIn | None:
+        """Return the registration of a cell by its address."""
+        address = {"realm": realm, "formation": formation, "cell": cell}
+        with self._readers.snapshot() as connection:
+            for row in connection.execute(_OF_CELL, address):
+                return _principal(row)
+        return None
+
     def principals(self) -> tuple[PrincipalIn, ...]:
         """List by username."""
         with self._readers.bulk_connection() as connection:
@@ -65,7 +76,7 @@ class Principals(base.SqliteRepository):
         """Delete a registration."""
 
         def work(tx: Transaction) -> bool:
-            if tx.one(_GET, (username,)) is None:
+            if tx.fetch_first(_GET, (username,)) is None:
                 return False
             part = {"username": username}
             tx.record("principal.removed", scope_no=None, actor=actor.name, parts=[part])
@@ -84,13 +95,13 @@ def _settle_realm(tx: Transaction, principal: PrincipalIn, actor: Actor) -> None
     if uid is None or path == PLATFORM:
         return
     number = base.ensure_scope(tx, path, actor.name)
-    recorded_uid = (tx.one(_REALM, (path,)) or (number, None))[1]
+    recorded_uid = (tx.fetch_first(_REALM, (path,)) or (number, None))[1]
     if recorded_uid == uid:
         return
     if recorded_uid is not None:
-        if tx.one(_REALM_IN_USE, (path, uid)):
+        if tx.fetch_first(_REALM_IN_USE, (path, uid)):
             raise Conflict(f"{path} belonged to namespace UID {uid} before, now to {recorded_uid}")
-        for old, old_path in tx.all(_IN_REALM, (number,)):
+        for old, old_path in tx.fetch_all(_IN_REALM, (number,)):
             scopes.retire(tx, old, old_path, actor)
         number = base.ensure_scope(tx, path, actor.name)
     part = {"path": path, "realm_uid": uid}
@@ -107,5 +118,7 @@ def _principal(row: tuple[Any, ...]) -> PrincipalIn:
             "grants": json.loads(row[5]),
             "realm_uid": row[6],
             "quota": json.loads(row[7]) if row[7] else None,
+            "default_scope": row[8],
+            "address": json.loads(row[9]) if row[9] else None,
         }
     )

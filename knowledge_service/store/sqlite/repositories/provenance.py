@@ -23,7 +23,7 @@ from knowledge_client.models import (
     Run,
 )
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
-from knowledge_service.domain.run_merge import RunKey, key_of
+from knowledge_service.domain.run_reports import RunKey, key_of
 from knowledge_service.event_log import times
 from knowledge_service.ports import AuditReader
 from knowledge_service.store.sqlite.repositories import (
@@ -284,7 +284,7 @@ def _receipts(
     connection: apsw.Connection, run: Run, fact: Fact, reader: AuditReader
 ) -> tuple[Receipt, ...]:
     """Return the receipts of the run from before the fact was recorded."""
-    columns = runs.numbered(connection, key_of(run)) or ()
+    columns = runs.run_columns(connection, key_of(run)) or ()
     bindings = (*columns, times.to_us(fact.recorded_at))
     receipts = [
         (Receipt.model_validate_json(body), observer)

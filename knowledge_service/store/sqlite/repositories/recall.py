@@ -31,7 +31,7 @@ from knowledge_service.search.pipeline import RankerConfig, Retrieval, SearchQue
 from knowledge_service.search.ranking.ranking import Ranked
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
-from knowledge_service.store.sqlite.repositories.recall_snapshot import (
+from knowledge_service.store.sqlite.repositories.recall_reads import (
     ReaderScopes,
     SqliteSnapshot,
     Vector,
@@ -72,8 +72,10 @@ class RecallRepository(base.SqliteRepository):
     def search(self, search: Search) -> SearchResult:
         """Rank narrow rows; whole facts are read only for results."""
         vector = self._vector(search)
-        with self._snapshot(search, vector) as (connection, snapshot):
-            query = SearchQuery(search.query, search.limit, search.filters, search.now)
+        with self.open_snapshot(search, vector) as (connection, snapshot):
+            query = SearchQuery(
+                search.query, search.limit, search.filters, search.now, search.synonyms
+            )
             retrieval = pipeline.retrieve(snapshot, query, self.ranker_config)
             facts = fact_rows.by_numbers(
                 connection, [each.number for each in retrieval.results], search.filters.known_at
@@ -88,8 +90,8 @@ class RecallRepository(base.SqliteRepository):
             )
 
     @contextmanager
-    def _snapshot(
-        self, search: Search, vector: Vector | None
+    def open_snapshot(
+        self, search: Search, vector: Vector | None = None
     ) -> Iterator[tuple[apsw.Connection, SqliteSnapshot]]:
         """Open a snapshot with the postings cache that it may use."""
         before = self._writer.erasure_version
@@ -211,7 +213,7 @@ class _Recording(BatchableJob):
 
 def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
     named = dict.fromkeys(chain.from_iterable([new.receipt.facts for new in receipts]))
-    found = {fact_id: rest for fact_id, *rest in tx.all(_THEM, (json.dumps(list(named)),))}
+    found = {fact_id: rest for fact_id, *rest in tx.fetch_all(_THEM, (json.dumps(list(named)),))}
     told: list[tuple[Any, ...]] = []
     served: list[tuple[Any, ...]] = []
     used: list[tuple[Any, ...]] = []

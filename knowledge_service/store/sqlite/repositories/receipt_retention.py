@@ -17,7 +17,7 @@ _PORTION = 500  # about 10 ms of the writer's time
 
 def delete_receipts(tx: Transaction, cutoff_us: int) -> int:
     """Delete some receipts made before a time, and their rows in `served`; return their number."""
-    rows = tx.all(_OLD_RECEIPTS, (cutoff_us, _PORTION))
+    rows = tx.fetch_all(_OLD_RECEIPTS, (cutoff_us, _PORTION))
     for identity, at in rows:
         tx.execute(_NOT_SERVED, (at, identity))
         tx.execute(_NO_RECEIPT, (identity,))

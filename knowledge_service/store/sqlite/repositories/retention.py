@@ -15,13 +15,13 @@ from typing import Any
 
 from knowledge_client.models import Retention as Settings
 from knowledge_client.models import ScopeConfig
-from knowledge_service.domain import retention, statistics
+from knowledge_service.domain import retention, run_statistics
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import archive as archiving
+from knowledge_service.fact_transactions import archive as archiving
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _BOUND = """SELECT scope_no, path, config, live_facts FROM scope WHERE retired_at IS NULL
   AND json_extract(config, '$.retention.max_facts') < live_facts"""
@@ -118,12 +118,12 @@ class Retention:
 
 def archive(tx: Transaction, scope_no: int, chosen: Sequence[retention.Choice]) -> int:
     """Archive the facts of one scope that may still be archived; return their number."""
-    row = tx.one(_BOUND_OF, (scope_no,))
+    row = tx.fetch_first(_BOUND_OF, (scope_no,))
     if row is None:
         return 0
     bound = _bound(row)
     chosen_json = json.dumps([choice.fact_id for choice in chosen])
-    may_go = set(tx.all(_MAY_GO, (chosen_json, scope_no)))
+    may_go = set(tx.fetch_all(_MAY_GO, (chosen_json, scope_no)))
     going = [choice for choice in chosen if (choice.fact_id, choice.version) in may_go][
         : bound.surplus
     ]
@@ -142,7 +142,7 @@ def _candidate(row: tuple[Any, ...], facts_of_open_runs: frozenset[str]) -> rete
         fact_id=row[0],
         confidence=row[1],
         since=times.from_us(row[2]),
-        usefulness=statistics.usefulness(int(row[3]), int(row[4])),
+        usefulness=run_statistics.usefulness(int(row[3]), int(row[4])),
         expires_at=times.from_us(row[5]),
         is_protected=bool(row[6]) or row[0] in facts_of_open_runs,
         version=row[7],

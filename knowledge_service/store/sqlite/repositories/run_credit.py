@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_client.models import Receipt
-from knowledge_service.domain import run_merge
+from knowledge_service.domain import run_reports
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import fact_rows
 
@@ -24,16 +24,16 @@ def credit(tx: Transaction, realm_no: int, run_id: str, kind: str) -> tuple[str,
     Returns the distinct facts that were credited.
     """
     credited_pairs: set[tuple[str, int]] = set()
-    for observer_no, body in tx.all(_OF_RUN, (realm_no, run_id)):
+    for observer_no, body in tx.fetch_all(_OF_RUN, (realm_no, run_id)):
         credited_pairs.update(
             (fact, observer_no) for fact in Receipt.model_validate_json(body).facts
         )
     credited: dict[str, None] = {}
     for fact_id, observer_no in sorted(credited_pairs):
         fact = next(fact_rows.facts(tx.connection, _FACT, (fact_id,)), None)
-        if fact is None or run_merge.is_own(run_id, fact):
+        if fact is None or run_reports.is_own(run_id, fact):
             continue
-        for fact_no, scope_no in tx.all(_NUMBERS, (fact_id,)):
+        for fact_no, scope_no in tx.fetch_all(_NUMBERS, (fact_id,)):
             tx.execute(_USE, (fact_no, observer_no, kind, tx.at_us))
             tx.execute(_USE_SCOPE, (scope_no, observer_no, kind, tx.at_us))
             tx.execute(_EXPOSED_FACTS, (fact_no, realm_no, run_id))

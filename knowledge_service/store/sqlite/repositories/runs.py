@@ -15,16 +15,16 @@ from knowledge_client.models import (
     Run,
     RunIn,
 )
-from knowledge_service.domain import run_merge, statistics
+from knowledge_service.domain import run_reports, run_statistics
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
-from knowledge_service.domain.run_merge import RunKey
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import Conflict, RunOutcomeConflict
 from knowledge_service.event_log import times
-from knowledge_service.fact_operations import promote
+from knowledge_service.fact_transactions import promote
 from knowledge_service.ports import Actor, RunListing
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, run_credit
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
@@ -77,7 +77,7 @@ class Runs(base.SqliteRepository):
         view = listing.view
         with self._readers.bulk_connection() as connection:
             cursor = (
-                numbered(connection, listing.before_run) if listing.before_run else (None, None)
+                run_columns(connection, listing.before_run) if listing.before_run else (None, None)
             )
             bindings = (
                 listing.namespace,
@@ -97,7 +97,8 @@ class Runs(base.SqliteRepository):
         """Count from the ledger alone."""
         with self._readers.bulk_connection() as connection:
             return tuple(
-                statistics.blueprint_stats(name, _ledger(connection, name, view)) for name in names
+                run_statistics.blueprint_stats(name, _ledger(connection, name, view))
+                for name in names
             )
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
@@ -107,10 +108,10 @@ class Runs(base.SqliteRepository):
                 _row(None, *values, parameters=parameters)
                 for _, *values, parameters in _of_blueprint(connection, _VALUES, name, view)
             ]
-        return statistics.parameter_stats(rows)
+        return run_statistics.parameter_stats(rows)
 
 
-def numbered(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[int, str] | None:
+def run_columns(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[int, str] | None:
     """Return the columns that identify a run; None when the realm does not exist."""
     realm_no = base.find_scope(connection, key.realm)
     return None if realm_no is None else (realm_no, key.run_id)
@@ -118,7 +119,7 @@ def numbered(connection: apsw.Connection | Transaction, key: RunKey) -> tuple[in
 
 def find_run(connection: apsw.Connection | Transaction, key: RunKey) -> Run | None:
     """Return a run of a realm that is not retired."""
-    columns = numbered(connection, key)
+    columns = run_columns(connection, key)
     for (body,) in connection.execute(_RUN, columns) if columns else ():
         return Run.model_validate_json(body)
     return None
@@ -138,11 +139,11 @@ def visible_runs(connection: apsw.Connection, run_id: str, view: View) -> tuple[
 
 def _put(tx: Transaction, run_id: str, run: RunIn, actor: Actor) -> Run:
     realm_no = base.ensure_scope(tx, realm_of(run.scope), actor.name)
-    row = tx.one(_OLD, (realm_no, run_id))
+    row = tx.fetch_first(_OLD, (realm_no, run_id))
     old = Run.model_validate_json(row[0]) if row else None
     try:
-        merged = run_merge.merge_run(run_id, old, run, tx.now)
-    except run_merge.RunMismatch as exc:
+        merged = run_reports.merge_run(run_id, old, run, tx.now)
+    except run_reports.RunMismatch as exc:
         if exc.field == "outcome":
             raise RunOutcomeConflict(
                 f"run {run_id} is closed with outcome {exc.recorded}; an outcome never changes"
@@ -171,13 +172,13 @@ def _credit(
     """Credit the facts that a just closed run recalled; also return these facts."""
     if credited or run.outcome is None:
         return credited, ()
-    kind = run_merge.usage_kind_of_outcome(run, actor.type)
+    kind = run_reports.usage_kind_of_outcome(run, actor.type)
     return True, run_credit.credit(tx, realm_no, run.run_id, kind) if kind else ()
 
 
 def _ledger(
     connection: apsw.Connection, name: BlueprintName, view: View
-) -> list[statistics.LedgerRow]:
+) -> list[run_statistics.LedgerRow]:
     return [_row(*values) for _, *values in _of_blueprint(connection, _LEDGER, name, view)]
 
 
@@ -204,8 +205,8 @@ def _row(
     cost: float | None,
     *,
     parameters: str = "{}",
-) -> statistics.LedgerRow:
-    return statistics.LedgerRow(
+) -> run_statistics.LedgerRow:
+    return run_statistics.LedgerRow(
         revision=revision,
         outcome=outcome,
         last_at=times.from_us(last_at),

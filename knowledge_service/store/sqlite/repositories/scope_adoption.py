@@ -13,8 +13,8 @@ from knowledge_service.domain.access_control import realm_of
 from knowledge_service.errors import Conflict
 from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
 from knowledge_service.ports import Actor
+from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.maintenance import projection_rebuild
 from knowledge_service.store.sqlite.repositories import base
 
 # Moving a fact to another index costs time; this many facts take about a second.
@@ -57,13 +57,16 @@ class Adoption(base.SqliteRepository):
         """Restore the last predecessor; a realm returns with all scopes retired with it."""
 
         def work(tx: Transaction) -> AdoptionResult | None:
-            row = tx.one(_LAST, (path,))
+            row = tx.fetch_first(_LAST, (path,))
             if row is None:
                 return None
             number, retired_at = row
             old = [(number, path)]
             if path == realm_of(path):
-                old = [(int(n), str(p)) for n, p in tx.all(_MOVED_WITH_FACTS, (number, retired_at))]
+                old = [
+                    (int(n), str(p))
+                    for n, p in tx.fetch_all(_MOVED_WITH_FACTS, (number, retired_at))
+                ]
             realm = base.find_scope(tx, realm_of(path))
             home = number if path == realm_of(path) or realm is None else realm
             facts = sum(_adopt(tx, predecessor, home, actor) for predecessor in old)
@@ -75,20 +78,20 @@ class Adoption(base.SqliteRepository):
 def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -> int:
     number, path = old
     now = base.find_scope(tx, path)
-    moving = [int(row[0]) for row in tx.all(_MOVING, (now,))] if now is not None else []
+    moving = [int(row[0]) for row in tx.fetch_all(_MOVING, (now,))] if now is not None else []
     if len(moving) > _MOST_MOVED:
         raise Conflict(
             f"{path} has stored {len(moving)} facts since; adopting moves {_MOST_MOVED} at most:"
             " export it, delete it, adopt the old one, then import the export"
         )
     _refuse_equal_runs(tx, old, now)
-    fact_count = int((tx.one(_COUNT, (number,)) or (0,))[0])
+    fact_count = int((tx.fetch_first(_COUNT, (number,)) or (0,))[0])
     part: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
     tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[part])
     if now is not None:
         for statement in _FOLLOW:
             tx.execute(statement, (number, now))
-        tx.equals.move(now, number, moving)
+        tx.hash_index.move(now, number, moving)
         tx.index(number, projection_rebuild.texts_of(tx.connection, moving))
         tx.unindex_scope(now)
     return fact_count
@@ -101,7 +104,7 @@ def _refuse_equal_runs(tx: Transaction, old: tuple[int, str], now: int | None) -
         Conflict: they have; ids are unique in a realm.
     """
     number, path = old
-    runs = [row[0] for row in tx.all(_EQUAL_RUNS, (number, now))] if now is not None else []
+    runs = [row[0] for row in tx.fetch_all(_EQUAL_RUNS, (number, now))] if now is not None else []
     if runs:
         raise Conflict(
             f"{path} has runs of its own with ids that the old one has ({', '.join(runs)}):"

@@ -6,10 +6,10 @@ from typing import Any
 
 import apsw
 
-from knowledge_service.fact_operations import erase
+from knowledge_service.fact_transactions import erase
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.repositories.unit_of_work import SqliteUnitOfWork
+from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 # A scope whose facts are all erased yields no more rows.
 _UNERASED = """SELECT f.id, s.path, s.erased_by FROM scope s INDEXED BY scope_erased
@@ -24,7 +24,7 @@ _PORTION = 4
 
 def erase_some(tx: Transaction) -> int:
     """Erase some facts of deleted scopes with their promoted copies; return the number of facts."""
-    rows = tx.all(_UNERASED, (_PORTION,))
+    rows = tx.fetch_all(_UNERASED, (_PORTION,))
     uow = SqliteUnitOfWork(tx)
     for fact_id, path, actor in rows:
         reason = f"the scope {path} was deleted"

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge_client.models import ScopeConfig, ScopeStats
-from knowledge_service.domain import statistics
+from knowledge_service.domain import run_statistics
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Actor
@@ -46,7 +46,7 @@ class Scopes(base.SqliteRepository):
 
         def work(tx: Transaction) -> None:
             number = base.ensure_scope(tx, path, actor.name)
-            if tx.one(_DIFFERS, (number, text)):
+            if tx.fetch_first(_DIFFERS, (number, text)):
                 part = {"path": path, "config": config.model_dump(mode="json")}
                 tx.record("scope.configured", scope_no=number, actor=actor.name, parts=[part])
 
@@ -97,7 +97,7 @@ class Scopes(base.SqliteRepository):
 
         def work(tx: Transaction) -> bool:
             number = base.find_scope(tx, path)
-            if number is None or not tx.one(_DIFFERS, (number, None)):
+            if number is None or not tx.fetch_first(_DIFFERS, (number, None)):
                 return False
             tx.record("scope.reset", scope_no=number, actor=actor.name, parts=[{"path": path}])
             return True
@@ -144,6 +144,6 @@ def _stats(
         path=path,
         facts=row[1],
         recalls=usage["recall"],
-        usefulness=statistics.usefulness(usage["succeeded"], usage["failed"]),
+        usefulness=run_statistics.usefulness(usage["succeeded"], usage["failed"]),
         last_write_at=times.from_us(row[2]),
     )

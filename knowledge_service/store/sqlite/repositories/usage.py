@@ -85,7 +85,7 @@ def _record(tx: Transaction, uses: Sequence[FactUsage], observer_no: int, actor:
 
 
 def _count(tx: Transaction, use: FactUsage, observer_no: int) -> int:
-    row = tx.one(_FACT, (use.fact_id,))
+    row = tx.fetch_first(_FACT, (use.fact_id,))
     if row is None:
         return 0
     tx.execute(_USE, (row[0], observer_no, use.kind, use.count, tx.at_us))

@@ -16,6 +16,7 @@ from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.shared.observe import shared_reads, template_checks
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 from knowledge_client import errors, models
 
@@ -32,8 +33,8 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
             return None
         in_use = await _in_use(world, ref)
         return Observation(None, decisions.BlueprintObserved(None, revisions, in_use=in_use))
-    blueprint = shared_reads.read(Blueprint, body)
-    if isinstance(blueprint, shared_reads.InvalidObject):
+    blueprint = shared_reads.parse_resource(Blueprint, body)
+    if isinstance(blueprint, InvalidObject):
         return Observation(body, blueprint)
     try:
         revisions, number, is_name_taken = await _numbered(world, blueprint, revisions)
@@ -98,7 +99,7 @@ async def _numbered(
         body = await world.cluster.get(ObjectRef("BlueprintRevision", metadata.namespace, name))
         if body is None or body["metadata"].get("deletionTimestamp"):
             return revisions, number, False
-        revision = shared_reads.read(BlueprintRevision, body)
+        revision = shared_reads.parse_resource(BlueprintRevision, body)
         if not isinstance(revision, BlueprintRevision) or revision.spec.blueprint != metadata.name:
             return revisions, number, True
         revisions = (*revisions, revision)
@@ -107,7 +108,7 @@ async def _numbered(
 async def _revisions(world: World, ref: ObjectRef) -> tuple[BlueprintRevision, ...]:
     selector = f"{labels.BLUEPRINT}={names.label_value(ref.name)}"
     bodies = await world.cluster.list("BlueprintRevision", ref.namespace, labels=selector)
-    parsed = [shared_reads.read(BlueprintRevision, body) for body in bodies]
+    parsed = [shared_reads.parse_resource(BlueprintRevision, body) for body in bodies]
     readable = [r for r in parsed if isinstance(r, BlueprintRevision)]
     return tuple(r for r in readable if r.spec.blueprint == ref.name and not r.is_deleting)
 

@@ -20,6 +20,7 @@ from kais_operator.controllers.blueprint_instance.decide.instance_observed impor
 )
 from kais_operator.controllers.shared.observe import run_ownership, shared_reads, template_checks
 from kais_operator.planning.plan import Body, ObjectRef, run_key
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 from knowledge_client import errors
 
@@ -36,9 +37,9 @@ async def observe_blueprint_instance(world: World, ref: ObjectRef) -> Observatio
     stamped = await run_ownership.of_instance(world, body)
     if stamped.problem is not None:
         reason = Reason.STORE_UNAVAILABLE
-        return Observation(body, shared_reads.InvalidObject(body, stamped.problem, reason))
-    instance = shared_reads.read(BlueprintInstance, stamped.body)
-    if isinstance(instance, shared_reads.InvalidObject):
+        return Observation(body, InvalidObject(body, stamped.problem, reason))
+    instance = shared_reads.parse_resource(BlueprintInstance, stamped.body)
+    if isinstance(instance, InvalidObject):
         return Observation(body, instance)
     mission = await world.cluster.get_child(ObjectRef("Mission", ref.namespace, ref.name))
     choice = await _choose(world, instance, mission)
@@ -67,7 +68,7 @@ async def _choose(world: World, instance: BlueprintInstance, mission: Body | Non
     if revision_selection.is_pinned(instance):
         return revision_selection.choose(instance, None)
     blueprint = await _blueprint(world, instance)
-    if isinstance(blueprint, shared_reads.InvalidObject):
+    if isinstance(blueprint, InvalidObject):
         return revision_selection.unreadable(instance, blueprint.problem)
     return revision_selection.choose(instance, blueprint)
 
@@ -103,12 +104,10 @@ async def _between(
     return tuple([revision for revision in readable if (await verdict_of(revision.spec)).is_good])
 
 
-async def _blueprint(
-    world: World, instance: BlueprintInstance
-) -> Blueprint | shared_reads.InvalidObject | None:
+async def _blueprint(world: World, instance: BlueprintInstance) -> Blueprint | InvalidObject | None:
     name = instance.spec.blueprint_ref.name
     body = await world.cluster.get(ObjectRef("Blueprint", instance.metadata.namespace, name))
-    return shared_reads.read(Blueprint, body) if body is not None else None
+    return shared_reads.parse_resource(Blueprint, body) if body is not None else None
 
 
 async def _revision(
@@ -120,7 +119,7 @@ async def _revision(
     name = names.revision_name(blueprint, number)
     ref = ObjectRef("BlueprintRevision", instance.metadata.namespace, name)
     body = await world.cluster.get(ref)
-    revision = shared_reads.read(BlueprintRevision, body) if body is not None else None
+    revision = shared_reads.parse_resource(BlueprintRevision, body) if body is not None else None
     if isinstance(revision, BlueprintRevision) and revision.spec.blueprint == blueprint:
         return revision
     return None

@@ -8,6 +8,7 @@ from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint_revision.decide import blueprint_revision as decisions
 from kais_operator.controllers.shared.observe import shared_reads, template_checks
 from kais_operator.planning.plan import ObjectRef
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 
 
@@ -16,8 +17,8 @@ async def observe_blueprint_revision(world: World, ref: ObjectRef) -> Observatio
     body = await world.cluster.get(ref)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    revision = shared_reads.read(BlueprintRevision, body)
-    if isinstance(revision, shared_reads.InvalidObject):
+    revision = shared_reads.parse_resource(BlueprintRevision, body)
+    if isinstance(revision, InvalidObject):
         return Observation(body, revision)
     observed = decisions.BlueprintRevisionObserved(
         revision,

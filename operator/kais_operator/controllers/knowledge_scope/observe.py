@@ -10,6 +10,7 @@ from kais_operator.controllers.knowledge_scope.decide import knowledge_scope as 
 from kais_operator.controllers.knowledge_scope.decide.knowledge_scope import KnowledgeScopeObserved
 from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import ObjectRef, PutScope
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 
 
@@ -18,8 +19,8 @@ async def observe_knowledge_scope(world: World, ref: ObjectRef) -> Observation |
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    declared = shared_reads.read(KnowledgeScope, body)
-    if isinstance(declared, shared_reads.InvalidObject):
+    declared = shared_reads.parse_resource(KnowledgeScope, body)
+    if isinstance(declared, InvalidObject):
         return Observation(body, declared)
     path = str(cell_identity.scope_path(declared))
     config = decision.config_of(declared)

@@ -50,7 +50,7 @@ async def _undeclared(world: World, namespace: str) -> frozenset[str]:
     if not settled:
         return frozenset()
     bodies = await world.cluster.list("KnowledgeScope", namespace)
-    declared = [shared_reads.read(KnowledgeScope, body) for body in bodies]
+    declared = [shared_reads.parse_resource(KnowledgeScope, body) for body in bodies]
     if any(not isinstance(parsed, KnowledgeScope) for parsed in declared):
         return frozenset()  # it is unknown which scope the invalid one declares
     return settled - {

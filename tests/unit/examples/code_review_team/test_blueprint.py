@@ -16,7 +16,7 @@ FILES = [{"path": "app/orders.py", "text": "x = '$(HOME)'\n"}, {"path": "b.py", 
 
 
 def render(**parameters):
-    made = blueprints.render_blueprint(
+    rendered = blueprints.render_blueprint(
         BODY["spec"],
         {"files": FILES} | parameters,
         blueprint="code-review-team",
@@ -24,8 +24,8 @@ def render(**parameters):
         instance="pr-7",
         namespace="demo",
     )
-    assert isinstance(made, blueprints.Rendered), made
-    return made
+    assert isinstance(rendered, blueprints.Rendered), rendered
+    return rendered
 
 
 def cells(rendered):
@@ -43,11 +43,11 @@ def test_image_is_that_of_this_version():
 
 
 def test_there_is_a_cell_for_the_lead_and_one_for_each_developer():
-    made = cells(render(developers=["safety", "tests"]))
-    assert list(made) == ["lead", "safety", "tests"]
-    assert made["safety"]["container"]["args"] == ["developer", "safety"]
-    assert made["safety"]["mode"] == "Service"
-    assert made["lead"]["mode"] == "Task"
+    created_cells = cells(render(developers=["safety", "tests"]))
+    assert list(created_cells) == ["lead", "safety", "tests"]
+    assert created_cells["safety"]["container"]["args"] == ["developer", "safety"]
+    assert created_cells["safety"]["mode"] == "Service"
+    assert created_cells["lead"]["mode"] == "Task"
 
 
 def test_the_change_reaches_the_lead_as_json_letter_for_letter():
@@ -78,7 +78,7 @@ def test_the_budget_stays_a_number():
 
 
 def test_every_violation_is_named_at_once():
-    made = blueprints.render_blueprint(
+    rendered = blueprints.render_blueprint(
         BODY["spec"],
         {"files": [], "language": "C sharp", "developers": ["style"] * 11, "tier": "huge"},
         blueprint="code-review-team",
@@ -86,7 +86,7 @@ def test_every_violation_is_named_at_once():
         instance="pr-7",
         namespace="demo",
     )
-    assert not isinstance(made, blueprints.Rendered)
-    words = str(made)
+    assert not isinstance(rendered, blueprints.Rendered)
+    text = str(rendered)
     for name in ("files", "language", "developers", "tier"):
-        assert name in words
+        assert name in text

@@ -28,16 +28,19 @@ GOOD = SourceFile("app/sums.py", 'def add(a, b):\n    """Add."""\n    return a +
 def team():
     """Two developers on ports of their own; yields the address of each."""
     servers = {name: developer.server(name, port=0) for name in ("style", "safety")}
-    threads = [threading.Thread(target=made.serve_forever) for made in servers.values()]
+    threads = [
+        threading.Thread(target=threading_httpserver.serve_forever)
+        for threading_httpserver in servers.values()
+    ]
     for thread in threads:
         thread.start()
     yield {
-        f"{name}-0": f"http://127.0.0.1:{made.server_address[1]}/review"
-        for name, made in servers.items()
+        f"{name}-0": f"http://127.0.0.1:{threading_httpserver.server_address[1]}/review"
+        for name, threading_httpserver in servers.items()
     }
-    for made in servers.values():
-        made.shutdown()
-        made.server_close()
+    for threading_httpserver in servers.values():
+        threading_httpserver.shutdown()
+        threading_httpserver.server_close()
 
 
 def rules(aspect, source):
@@ -72,8 +75,8 @@ def test_what_does_not_parse_is_a_finding(text):
 
 
 def test_the_lead_collects_what_all_developers_found(team):
-    review = lead.ask(team, [BAD, GOOD], language="python", post=lead.post)
-    assert [(found.line, found.rule) for found in review.found] == [
+    review = lead.collect_reviews(team, [BAD, GOOD], language="python", post=lead.post)
+    assert [(finding.line, finding.rule) for finding in review.findings] == [
         (1, "star-import"),
         (2, "secret"),
         (3, "mutable-default"),
@@ -86,16 +89,18 @@ def test_the_lead_collects_what_all_developers_found(team):
 
 
 def test_a_developer_that_is_away_is_a_note(team):
-    gone = {"tests-0": "http://127.0.0.1:9/review"}
-    once = functools.partial(lead.post, retries=0)
-    review = lead.ask(gone | team, [BAD], language="python", post=once)
-    assert len(review.found) == 6
+    deleted_fields = {"tests-0": "http://127.0.0.1:9/review"}
+    first_partial = functools.partial(lead.post, retries=0)
+    review = lead.collect_reviews(
+        deleted_fields | team, [BAD], language="python", post=first_partial
+    )
+    assert len(review.findings) == 6
     assert review.notes[0].startswith("tests-0 gave no review: ")
 
 
 def test_another_language_is_said_by_each_developer(team):
-    review = lead.ask(team, [BAD], language="cobol", post=lead.post)
-    assert review.found == ()
+    review = lead.collect_reviews(team, [BAD], language="cobol", post=lead.post)
+    assert review.findings == ()
     assert review.notes == (
         "safety reads python only, not cobol",
         "style reads python only, not cobol",
@@ -104,7 +109,7 @@ def test_another_language_is_said_by_each_developer(team):
 
 def test_a_request_of_another_shape_is_refused_in_words(team):
     with pytest.raises(ValueError, match="expected language and files with path and text"):
-        developer.answer("style", {"files": "all"})
+        developer.review_files("style", {"files": "all"})
 
 
 def test_an_unknown_aspect_ends_the_developer_with_the_known_ones(capsys):
@@ -124,9 +129,11 @@ def test_the_lead_talks_only_to_the_peers_that_the_topology_names(tmp_path):
 
 def test_a_known_habit_is_named_and_not_remembered_again():
     (first, *_) = aspects.review("safety", BAD)
-    known = memory.Known({"f1": f"{memory.habit(first)}: PASSWORD holds a secret"})
-    assert known.of(first) == ["f1"]
-    facts = memory.new_facts(aspects.review("safety", BAD), known, run_id="r", attempt=1)
+    known_value = memory.KnownFacts(
+        {"f1": f"{memory.describe_habit(first)}: PASSWORD holds a secret"}
+    )
+    assert known_value.ids_about(first) == ["f1"]
+    facts = memory.new_facts(aspects.review("safety", BAD), known_value, run_id="r", attempt=1)
     assert [fact.subject for fact in facts] == [
         "app/orders.py safety/runs-text",
         "app/orders.py safety/error-vanishes",
@@ -139,7 +146,7 @@ def test_remembering_stops_with_words_when_the_store_is_away():
             raise errors.KnowledgeUnavailable("connection refused")
 
     facts = memory.new_facts(
-        aspects.review("safety", BAD), memory.Known({}), run_id=None, attempt=1
+        aspects.review("safety", BAD), memory.KnownFacts({}), run_id=None, attempt=1
     )
     stored, note = memory.remember(Away(), facts)
     assert stored == []

@@ -38,13 +38,15 @@ def fakes() -> worlds.FakeWorld:
 
 
 async def test_actions_happen_in_the_order_of_the_plan(fakes):
-    made = fakes.cluster.put(config_map("old"))
+    created = fakes.cluster.put(config_map("old"))
     old = ObjectRef("ConfigMap", "demo", "old")
     plan = Plan(
         (
             plans.Create(config_map()),
-            plans.PatchMetadata(old, made["metadata"]["resourceVersion"], annotations={"a": "b"}),
-            plans.Delete(old, made["metadata"]["uid"]),
+            plans.PatchMetadata(
+                old, created["metadata"]["resourceVersion"], annotations={"a": "b"}
+            ),
+            plans.Delete(old, created["metadata"]["uid"]),
         )
     )
     executed = await executor.execute(plan, fakes.world)
@@ -80,8 +82,8 @@ async def test_a_store_that_is_away_leaves_out_the_store_calls_only(fakes):
 async def test_a_finalizer_stays_while_the_store_was_not_told(fakes):
     body = config_map()
     body["metadata"]["finalizers"] = [labels.FINALIZER]
-    made = fakes.cluster.put(body)
-    release = plans.PatchMetadata(REF, made["metadata"]["resourceVersion"], finalizers=())
+    created = fakes.cluster.put(body)
+    release = plans.PatchMetadata(REF, created["metadata"]["resourceVersion"], finalizers=())
     plan = Plan((plans.DeleteScope("realm:demo"), release))
     fakes.knowledge.away = True
     await executor.execute(plan, fakes.world)
@@ -121,7 +123,7 @@ async def test_what_the_store_took_is_remembered(fakes):
     assert memory.is_run_open("demo", "r")
     assert memory.is_run_closed("demo", "r")
     assert memory.is_extraction_accepted("demo", "r")
-    assert [asked.name for asked in memory.due_stats().blueprints] == ["bp"]
+    assert [blueprint.name for blueprint in memory.due_stats().blueprints] == ["bp"]
 
 
 async def test_an_end_that_the_ledger_refuses_is_not_taken_as_told(fakes):
@@ -145,22 +147,22 @@ async def test_a_run_that_was_closed_otherwise_keeps_its_outcome(fakes):
 
 
 async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):
-    about = fakes.cluster.put(config_map())
+    subject = fakes.cluster.put(config_map())
     plan = Plan((plans.EmitEvent("Normal", "One", "m"), plans.EmitEvent("Warning", "Two", "m")))
     await executor.execute(plan, fakes.world)
     assert fakes.cluster.events == []
     fakes.cluster.fail("emit", errors.ClusterUnavailable("gone"))
-    await executor.emit_events(plan, about, fakes.world)
+    await executor.emit_events(plan, subject, fakes.world)
     assert [event["reason"] for event in fakes.cluster.events] == ["Two"]
 
 
 async def test_an_event_in_a_namespace_that_goes_is_no_warning_in_the_log(fakes, caplog):
     caplog.set_level(logging.INFO)
-    about = fakes.cluster.put(config_map())
+    subject = fakes.cluster.put(config_map())
     fakes.cluster.fail("emit", errors.NamespaceTerminating("it is being terminated"))
     plan = Plan((plans.EmitEvent("Normal", "One", "m"),))
-    await executor.emit_events(plan, about, fakes.world)
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+    await executor.emit_events(plan, subject, fakes.world)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "event One was not written: it is being terminated")
     ]
 

@@ -30,9 +30,9 @@ async def test_an_equal_status_is_not_written():
 async def test_another_status_is_written_and_read_back():
     cluster = FakeCluster()
     read = cluster.put(formation())
-    written = await status.write(cluster, read, {"phase": "Running"})
-    assert written is not None
-    assert written["status"] == {"phase": "Running"}
+    writes = await status.write(cluster, read, {"phase": "Running"})
+    assert writes is not None
+    assert writes["status"] == {"phase": "Running"}
     assert cluster.writes == [("status", ref_of(read))]
 
 
@@ -45,8 +45,8 @@ async def test_a_status_of_what_is_gone_is_an_error():
 
 
 def condition(type_: str, value: str = "True", **changed: str) -> dict:
-    told = {"type": type_, "status": value, "reason": "Fine", "message": "it is fine"}
-    return {**told, "lastTransitionTime": "2026-01-01T00:00:00Z", **changed}
+    reported_condition = {"type": type_, "status": value, "reason": "Fine", "message": "it is fine"}
+    return {**reported_condition, "lastTransitionTime": "2026-01-01T00:00:00Z", **changed}
 
 
 def told(*conditions: dict) -> dict:
@@ -60,32 +60,39 @@ def by_type(status: dict | None) -> dict[str, dict]:
 
 def test_a_refusal_takes_the_place_of_applied_and_of_the_summary():
     decided = told(condition("Applied"), condition("CellsReady"), condition("Ready"))
-    found = by_type(
+    result = by_type(
         apply_failed_status.with_refusal(
             decided, formation(), message="exceeded quota: none", now=START
         )
     )
     for type_ in ("Applied", "Ready"):
-        assert (found[type_]["status"], found[type_]["reason"]) == ("False", "ApplyFailed")
-        assert found[type_]["message"] == "exceeded quota: none"
-        assert found[type_]["lastTransitionTime"] == "2026-03-01T12:00:00Z"
-    assert found["CellsReady"]["status"] == "True"
+        assert (result[type_]["status"], result[type_]["reason"]) == ("False", "ApplyFailed")
+        assert result[type_]["message"] == "exceeded quota: none"
+        assert result[type_]["lastTransitionTime"] == "2026-03-01T12:00:00Z"
+    assert result["CellsReady"]["status"] == "True"
 
 
 def test_a_refusal_that_lasts_keeps_its_time():
-    before = {**formation(), "status": told(condition("Applied", "False"), condition("Ready"))}
+    initial_state = {
+        **formation(),
+        "status": told(condition("Applied", "False"), condition("Ready")),
+    }
     decided = told(condition("Applied"), condition("Ready"))
-    found = by_type(apply_failed_status.with_refusal(decided, before, message="no", now=START))
-    assert found["Applied"]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
-    assert found["Ready"]["lastTransitionTime"] == "2026-03-01T12:00:00Z"
+    result = by_type(
+        apply_failed_status.with_refusal(decided, initial_state, message="no", now=START)
+    )
+    assert result["Applied"]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert result["Ready"]["lastTransitionTime"] == "2026-03-01T12:00:00Z"
 
 
 def test_a_mission_that_has_started_stays_started():
-    before = {**formation(), "status": told(condition("Started"))}
+    initial_state = {**formation(), "status": told(condition("Started"))}
     decided = told(condition("Started"), condition("Succeeded", "Unknown"))
-    found = by_type(apply_failed_status.with_refusal(decided, before, message="no", now=START))
-    assert found["Started"]["status"] == "True"
-    assert found["Succeeded"]["reason"] == "ApplyFailed"
+    result = by_type(
+        apply_failed_status.with_refusal(decided, initial_state, message="no", now=START)
+    )
+    assert result["Started"]["status"] == "True"
+    assert result["Succeeded"]["reason"] == "ApplyFailed"
 
 
 def test_without_a_decided_status_there_is_nothing_to_tell():

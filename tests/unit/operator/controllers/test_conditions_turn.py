@@ -31,8 +31,13 @@ async def used() -> FakeWorld:
 def cells_ready(fake: FakeWorld, status: str) -> None:
     """Tell of the cells as the Formation's controller does."""
     generation = fake.cluster.read(uses.FORMATION)["metadata"]["generation"]
-    told = {"type": "CellsReady", "status": status, "reason": "WaitingForCells", "message": "m"}
-    conditions = [{**told, "observedGeneration": generation}]
+    reported_condition = {
+        "type": "CellsReady",
+        "status": status,
+        "reason": "WaitingForCells",
+        "message": "m",
+    }
+    conditions = [{**reported_condition, "observedGeneration": generation}]
     fake.cluster.set_status(uses.FORMATION, {"conditions": conditions})
 
 
@@ -61,13 +66,13 @@ def edited(ref: ObjectRef, wrong: Body, right: Body) -> tuple[Fault, Fault]:
 
 def gone(ref: ObjectRef) -> tuple[Fault, Fault]:
     """Lose an object, and have it back as it was."""
-    kept: list[Body] = []
+    stored_items: list[Body] = []
 
     def lose(fake: FakeWorld) -> None:
-        kept.append(fake.cluster.read(ref))
+        stored_items.append(fake.cluster.read(ref))
         fake.cluster.vanish(ref)
 
-    return lose, lambda fake: fake.cluster.put(kept[0])
+    return lose, lambda fake: fake.cluster.put(stored_items[0])
 
 
 def nothing(_: FakeWorld) -> None:
@@ -95,8 +100,8 @@ TURNS: list[tuple[Callable[[], Awaitable[FakeWorld]], ObjectRef, str, str, tuple
 
 
 def condition(fake: FakeWorld, ref: ObjectRef, type_: str) -> dict[str, Any]:
-    told = fake.cluster.read(ref)["status"]["conditions"]
-    return dict(next(c for c in told if c["type"] == type_))
+    conditions = fake.cluster.read(ref)["status"]["conditions"]
+    return dict(next(c for c in conditions if c["type"] == type_))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.fakes import blueprints
 from tests.fakes.renderer import InProcessRenderer
 from tests.fakes.world import FakeWorld, fake_world
 
-AWAY = "the renderer does not answer: No such file or directory"
+MESSAGE = "the renderer does not answer: No such file or directory"
 REFS = [
     ObjectRef("Blueprint", "demo", "team"),
     ObjectRef("BlueprintRevision", "demo", blueprints.revision()["metadata"]["name"]),
@@ -30,14 +30,14 @@ class Leaving(InProcessRenderer):
 
     def _maybe_fail(self) -> None:
         if self.is_away:
-            raise errors.RendererUnavailable(AWAY)
+            raise errors.RendererUnavailable(MESSAGE)
         super()._maybe_fail()
 
 
 def ready(fake: FakeWorld, ref: ObjectRef) -> tuple[str, str, str]:
     conditions = fake.cluster.read(ref)["status"]["conditions"]
-    (found,) = [c for c in conditions if c["type"] == "Ready"]
-    return found["status"], found["reason"], found["message"]
+    (condition,) = [c for c in conditions if c["type"] == "Ready"]
+    return condition["status"], condition["reason"], condition["message"]
 
 
 @pytest.mark.parametrize("ref", REFS, ids=lambda ref: ref.kind)
@@ -50,7 +50,7 @@ async def test_an_object_says_that_the_renderer_is_away_and_goes_on_when_it_is_b
     await fake.settle(registry.CONTROLLERS["Blueprint"], REFS[0])
     renderer.is_away = True
     plan = await fake.settle(registry.CONTROLLERS[ref.kind], ref)
-    message = f"{AWAY}; its template is compiled and rendered as soon as it does"
+    message = f"{MESSAGE}; its template is compiled and rendered as soon as it does"
     assert ready(fake, ref) == ("False", "RendererUnavailable", message)
     assert plan is not None
     assert plan.requeue_after is not None, "looked at again"
@@ -63,18 +63,18 @@ async def test_a_revision_that_served_serves_on_while_the_renderer_is_away() -> 
     renderer = Leaving()
     fake = fake_world(blueprints.blueprint(), renderer=renderer)
     await fake.settle(registry.CONTROLLERS["Blueprint"], REFS[0])
-    before = fake.cluster.read(REFS[0])
+    initial_state = fake.cluster.read(REFS[0])
     renderer.is_away = True
     await fake.step(registry.CONTROLLERS["Blueprint"], REFS[0])
-    after = fake.cluster.read(REFS[0])
-    assert after["status"]["servedRevision"] == before["status"]["servedRevision"] == 1
-    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
-    assert compiled(after) == compiled(before), "it is not said to be wrong"
+    final_state = fake.cluster.read(REFS[0])
+    assert final_state["status"]["servedRevision"] == initial_state["status"]["servedRevision"] == 1
+    assert final_state["metadata"]["annotations"] == initial_state["metadata"]["annotations"]
+    assert compiled(final_state) == compiled(initial_state), "it is not said to be wrong"
 
 
 def compiled(body: Body) -> str:
-    (found,) = [c for c in body["status"]["conditions"] if c["type"] == "Compiled"]
-    return str(found["status"])
+    (condition,) = [c for c in body["status"]["conditions"] if c["type"] == "Compiled"]
+    return str(condition["status"])
 
 
 class Pool:
@@ -94,7 +94,7 @@ class Pool:
         del request, namespace
         self.requests += 1
         if self.is_away:
-            raise RendererUnavailable(AWAY)
+            raise RendererUnavailable(MESSAGE)
         return {"found": True}
 
 
@@ -102,7 +102,7 @@ async def test_a_request_is_asked_again_at_once_when_the_renderer_is_back() -> N
     pool, counted = Pool(), list[str]()
     renderer = WorkerRenderer(pool, count=lambda _, result, __: counted.append(result))
     for _ in range(2):
-        with pytest.raises(errors.RendererUnavailable, match=AWAY):
+        with pytest.raises(errors.RendererUnavailable, match=MESSAGE):
             await renderer.find("a", "a", ignore_case=False, namespace="n")
     pool.is_away = False
     assert await renderer.find("a", "a", ignore_case=False, namespace="n")

@@ -15,7 +15,7 @@ from tests.fakes import blueprints, teams, uses
 from tests.fakes.renderer import InProcessRenderer
 from tests.fakes.world import FakeWorld, fake_world
 
-WORDS = "nothing is written while kais.io/reconcile is suspended"
+MESSAGE = "nothing is written while kais.io/reconcile is suspended"
 SCOPE = ObjectRef("KnowledgeScope", "demo", "memory")
 REVISION = ObjectRef("BlueprintRevision", "demo", "team-r00001")
 TEAM_MISSION = ObjectRef("Mission", "demo", "doctor")
@@ -33,7 +33,7 @@ async def settle(fake: FakeWorld, ref: ObjectRef) -> None:
 
 
 def writes(fake: FakeWorld) -> list[tuple[str, ObjectRef]]:
-    return [one for one in fake.cluster.writes if one[0] not in ("status", "emit")]
+    return [write for write in fake.cluster.writes if write[0] not in ("status", "emit")]
 
 
 def edit(ref: ObjectRef, patch: Body) -> Change:
@@ -98,9 +98,11 @@ async def test_a_change_of_a_suspended_object_waits_until_it_is_released(kind: s
     suspend(fake, ref)
     await settle(fake, ref)
     change(fake)
-    before, scopes = writes(fake), dict(fake.knowledge.scopes)
+    initial_items, scopes = writes(fake), dict(fake.knowledge.scopes)
     await settle(fake, ref)
-    waiting = [w for w in writes(fake)[len(before) :] if w[0] != "patch" or ref.kind != "Mission"]
+    waiting = [
+        w for w in writes(fake)[len(initial_items) :] if w[0] != "patch" or ref.kind != "Mission"
+    ]
     assert waiting == []
     assert fake.knowledge.scopes == scopes
     conditions = fake.cluster.read(ref)["status"]["conditions"]
@@ -110,15 +112,15 @@ async def test_a_change_of_a_suspended_object_waits_until_it_is_released(kind: s
     assert len(fake.cluster.writes) == count, "an idle suspended object is written to"
     suspend(fake, ref, None)
     await settle(fake, ref)
-    assert writes(fake) != before or fake.knowledge.scopes != scopes
+    assert writes(fake) != initial_items or fake.knowledge.scopes != scopes
     conditions = fake.cluster.read(ref)["status"]["conditions"]
     assert not any("kais.io/reconcile" in c["message"] for c in conditions)
 
 
 def condition(fake: FakeWorld, ref: ObjectRef, type_: str) -> tuple[str, str, str]:
-    told = fake.cluster.read(ref)["status"]["conditions"]
-    found = next(c for c in told if c["type"] == type_)
-    return found["status"], found["reason"], found["message"]
+    conditions = fake.cluster.read(ref)["status"]["conditions"]
+    result = next(c for c in conditions if c["type"] == type_)
+    return result["status"], result["reason"], result["message"]
 
 
 async def test_a_suspended_blueprint_serves_on_and_makes_no_revision() -> None:
@@ -127,7 +129,7 @@ async def test_a_suspended_blueprint_serves_on_and_makes_no_revision() -> None:
     fake.cluster.edit(uses.TEAM, {"spec": {"description": "another"}})
     await settle(fake, uses.TEAM)
     assert fake.cluster.refs("BlueprintRevision") == [REVISION]
-    compiled = f"revision 2: {WORDS}; revision 1 keeps serving"
+    compiled = f"revision 2: {MESSAGE}; revision 1 keeps serving"
     assert condition(fake, uses.TEAM, "Compiled") == ("False", "Suspended", compiled)
     assert condition(fake, uses.TEAM, "Ready")[:2] == ("True", "LastGoodServed")
 
@@ -138,7 +140,7 @@ async def test_a_use_that_is_suspended_before_its_run_begins_nothing() -> None:
     fake = await used(use)
     assert fake.cluster.refs("Mission") == fake.cluster.refs("Formation") == []
     assert labels.RUN_ID not in uses.annotations(fake)
-    assert condition(fake, uses.USE, "Applied") == ("False", "Suspended", WORDS)
+    assert condition(fake, uses.USE, "Applied") == ("False", "Suspended", MESSAGE)
     assert condition(fake, uses.USE, "Ready")[:2] == ("False", "Suspended")
 
 
@@ -168,7 +170,7 @@ async def test_a_suspended_cell_is_paused_and_its_pods_stay() -> None:
     pod = fake.cluster.read(deployment)["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "worker:1"
     assert fake.cluster.read(ref)["status"]["phase"] == "Paused"
-    assert condition(fake, ref, "Ready") == ("False", "Suspended", WORDS)
+    assert condition(fake, ref, "Ready") == ("False", "Suspended", MESSAGE)
 
 
 async def test_a_suspended_cell_that_may_not_run_is_stopped_all_the_same() -> None:

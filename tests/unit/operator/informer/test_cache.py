@@ -8,7 +8,7 @@ from kais import labels
 from kais_operator.informer.cache import Cache, is_newer
 from kais_operator.planning.plan import Body, ObjectRef
 
-OURS = {labels.MANAGED_BY: labels.MANAGER}
+MANAGED_LABELS = {labels.MANAGED_BY: labels.MANAGER}
 
 
 def body(name: str = "a", *, version: str = "1", uid: str = "u1", **metadata: object) -> Body:
@@ -31,9 +31,9 @@ def ref(name: str = "a") -> ObjectRef:
 
 @pytest.fixture
 def cache() -> Cache:
-    made = Cache(labelled=["Job"])
-    made.complete_list("Cell", None, uids=set(), version="0")
-    return made
+    created_cache = Cache(labelled=["Job"])
+    created_cache.complete_list("Cell", None, uids=set(), version="0")
+    return created_cache
 
 
 def test_versions_are_compared_as_numbers():
@@ -83,7 +83,7 @@ def test_a_list_after_a_gap_drops_what_went_and_says_so(cache):
     cache.put(body("kept", version="11", uid="u2"), is_confirmed=True)
     cache.put(body("made-since", version="30", uid="u3"), is_confirmed=False)
     lost = cache.complete_list("Cell", None, uids={"u2"}, version="20")
-    assert [one["metadata"]["name"] for one in lost] == ["gone"]
+    assert [first["metadata"]["name"] for first in lost] == ["gone"]
     assert [b["metadata"]["name"] for b in cache.find("Cell", "demo", {})] == ["kept", "made-since"]
 
 
@@ -106,7 +106,7 @@ def test_memory_answers_only_for_what_was_listed(cache):
 
 def test_only_what_the_watches_tell_of_is_kept(cache):
     cache.complete_list("Job", None, uids=set(), version="1")
-    assert cache.is_watched({**body(labels=OURS), "kind": "Job"})
+    assert cache.is_watched({**body(labels=MANAGED_LABELS), "kind": "Job"})
     assert not cache.is_watched({**body(), "kind": "Job"})
     assert cache.is_watched(body())
     assert not cache.is_watched({**body(), "kind": "Secret"})
@@ -118,13 +118,13 @@ def test_objects_are_found_by_their_labels_and_no_longer_by_those_they_lost(cach
         body("a", version="2", uid="u2", labels={labels.FORMATION: "f", "x": "y"}),
         is_confirmed=True,
     )
-    found = cache.find("Cell", "demo", {labels.FORMATION: "f"})
-    assert [b["metadata"]["name"] for b in found] == ["a", "b"]
+    result = cache.find("Cell", "demo", {labels.FORMATION: "f"})
+    assert [b["metadata"]["name"] for b in result] == ["a", "b"]
     assert len(cache.find("Cell", "demo", {labels.FORMATION: "f", "x": "y"})) == 1
     assert len(cache.find("Cell", None, {"x": "y"})) == 1
     cache.put(body("b", version="3", uid="u1"), is_confirmed=True)
-    found = cache.find("Cell", "demo", {labels.FORMATION: "f"})
-    assert [b["metadata"]["name"] for b in found] == ["a"]
+    result = cache.find("Cell", "demo", {labels.FORMATION: "f"})
+    assert [b["metadata"]["name"] for b in result] == ["a"]
 
 
 def test_readers_cannot_change_what_others_read(cache):

@@ -52,9 +52,9 @@ class Server:
             raise self.refusals.pop(0)
         if query is not None:
             return {"metadata": {"resourceVersion": self.version}, "items": self.cells}
-        for one in self.cells:
-            if path.endswith(f"/demo/cells/{one['metadata']['name']}"):
-                return {"apiVersion": "kais.io/v1", "kind": "Cell", **one}
+        for first_cell in self.cells:
+            if path.endswith(f"/demo/cells/{first_cell['metadata']['name']}"):
+                return {"apiVersion": "kais.io/v1", "kind": "Cell", **first_cell}
         raise errors.NotFound(path)
 
     async def get_bytes(self, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
@@ -76,8 +76,8 @@ class Heard:
         self.ear = event_intake.EventIntake(self.cache, self.freshness, self._hear)
         self.sweeper = Relister(ListClient(server), self.cache, self.ear)
 
-    def _hear(self, kind: str, body: dict[str, Any], is_gone: bool) -> None:
-        self.told.append(f"{body['metadata']['name']}{' gone' if is_gone else ''}")
+    def _hear(self, kind: str, body: dict[str, Any], is_deleted: bool) -> None:
+        self.told.append(f"{body['metadata']['name']}{' gone' if is_deleted else ''}")
 
     def names(self) -> list[str]:
         return [body["metadata"]["name"] for body in self.cache.find("Cell", "demo", {})]
@@ -90,98 +90,100 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_went_without_a_word_is_forgotten_and_told():
     server = Server("5", cell("a", "1"), cell("b", "2"))
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
     server.has("9", cell("b", "2"))
-    await heard.sweeper.verify(CELLS)
-    assert heard.told == ["a", "b", "a gone"]
-    assert heard.names() == ["b"]
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.told == ["a", "b", "a gone"]
+    assert announcement.names() == ["b"]
 
 
 async def test_what_changed_without_a_word_is_read_and_told(caplog):
     server = Server("5", cell("a", "1"), cell("b", "2"))
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
     server.has("9", cell("a", "8"), cell("b", "2"), cell("c", "9"))
-    await heard.sweeper.verify(CELLS)
-    assert heard.told == ["a", "b", "a", "c"]
-    assert heard.cache.version(ObjectRef("Cell", "demo", "a")) == "8"
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.told == ["a", "b", "a", "c"]
+    assert announcement.cache.version(ObjectRef("Cell", "demo", "a")) == "8"
     assert "Cell/demo/a: no watch reported its change; read it" in caplog.text
 
 
 async def test_a_sweep_over_what_is_known_reads_nothing():
     server = Server("5", cell("a", "1"), cell("b", "2"))
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
-    await heard.sweeper.verify(CELLS)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    await announcement.sweeper.verify(CELLS)
     assert server.asked == ["cells", "marks", "marks"]
-    assert heard.told == ["a", "b"]
+    assert announcement.told == ["a", "b"]
 
 
 async def test_a_watch_that_is_only_late_is_not_overtaken(monkeypatch):
     monkeypatch.setattr(relist, "WATCH_GRACE_S", 0.05)
     server = Server("5", cell("a", "1"))
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
     server.has("9", cell("a", "8"))
-    sweeping_now = asyncio.create_task(heard.sweeper.verify(CELLS))
+    sweeping_now = asyncio.create_task(announcement.sweeper.verify(CELLS))
     await asyncio.sleep(0.01)
-    heard.ear.on_watch_event("Cell", full("a", "8"), is_deleted=False)
+    announcement.ear.on_watch_event("Cell", full("a", "8"), is_deleted=False)
     await sweeping_now
-    assert heard.told == ["a", "a"]
+    assert announcement.told == ["a", "a"]
     assert server.asked == ["cells", "marks"]
 
 
 async def test_our_own_write_is_told_when_its_event_was_missed():
     server = Server("5", cell("a", "1"))
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
-    heard.cache.put(full("a", "8"), is_confirmed=False)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    announcement.cache.put(full("a", "8"), is_confirmed=False)
     server.has("9", cell("a", "8"))
-    await heard.sweeper.verify(CELLS)
-    assert heard.told == ["a", "a"]
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.told == ["a", "a"]
 
 
 async def test_what_came_after_the_list_is_kept():
     server = Server("5")
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
-    heard.cache.put(full("new", "12"), is_confirmed=False)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
+    announcement.cache.put(full("new", "12"), is_confirmed=False)
     server.has("11")
-    await heard.sweeper.verify(CELLS)
-    assert heard.names() == ["new"]
-    assert heard.told == []
+    await announcement.sweeper.verify(CELLS)
+    assert announcement.names() == ["new"]
+    assert announcement.told == []
 
 
 async def test_a_long_gap_is_listed_anew_instead_of_read_one_by_one(monkeypatch, caplog):
     monkeypatch.setattr(relist, "_FULL_LIST_THRESHOLD", 2)
     server = Server("5")
-    heard = Heard(server)
-    await heard.sweeper.load(CELLS)
+    announcement = Heard(server)
+    await announcement.sweeper.load(CELLS)
     server.has("9", cell("a", "6"), cell("b", "7"), cell("c", "8"))
-    await heard.sweeper.verify(CELLS)
+    await announcement.sweeper.verify(CELLS)
     assert server.asked == ["cells", "marks", "marks", "marks", "cells"]
-    assert heard.told == ["a", "b", "c"]
+    assert announcement.told == ["a", "b", "c"]
     assert "Cell in all namespaces: the watches missed 3 changes; relisted" in caplog.text
 
 
 async def test_an_event_of_what_a_list_told_is_not_told_again():
-    heard = Heard(Server("5", cell("a", "1")))
-    await heard.sweeper.load(CELLS)
-    heard.ear.on_watch_event("Cell", full("a", "1"), is_deleted=False)
-    heard.ear.on_watch_event("Cell", full("a", "6"), is_deleted=False)
-    assert heard.told == ["a", "a"]
+    announcement = Heard(Server("5", cell("a", "1")))
+    await announcement.sweeper.load(CELLS)
+    announcement.ear.on_watch_event("Cell", full("a", "1"), is_deleted=False)
+    announcement.ear.on_watch_event("Cell", full("a", "6"), is_deleted=False)
+    assert announcement.told == ["a", "a"]
 
 
 async def test_only_news_of_a_watch_is_worth_handing_over():
-    heard = Heard(Server("5", cell("a", "1"), cell("b", "2")))
-    await heard.sweeper.load(CELLS)
-    heard.cache.put(full("b", "7"), is_confirmed=False)
-    assert heard.ear.is_up_to_date("Cell", full("a", "1"))
-    assert not heard.ear.is_up_to_date("Cell", full("a", "6"))
-    assert not heard.ear.is_up_to_date("Cell", full("b", "7")), "our own write, which no watch told"
-    assert not heard.ear.is_up_to_date("Cell", full("c", "1"))
-    assert not heard.ear.is_up_to_date("Lease", full("a", "1")), (
+    announcement = Heard(Server("5", cell("a", "1"), cell("b", "2")))
+    await announcement.sweeper.load(CELLS)
+    announcement.cache.put(full("b", "7"), is_confirmed=False)
+    assert announcement.ear.is_up_to_date("Cell", full("a", "1"))
+    assert not announcement.ear.is_up_to_date("Cell", full("a", "6"))
+    assert not announcement.ear.is_up_to_date("Cell", full("b", "7")), (
+        "our own write, which no watch told"
+    )
+    assert not announcement.ear.is_up_to_date("Cell", full("c", "1"))
+    assert not announcement.ear.is_up_to_date("Lease", full("a", "1")), (
         "the probe is told for its own sake"
     )
 
@@ -191,15 +193,15 @@ async def test_a_list_that_fails_is_logged_once_and_tried_again(monkeypatch, cap
     monkeypatch.setattr(relist, "FIRST_RELIST_S", 0.001)
     server = Server("5", cell("a", "1"))
     server.refusals = [errors.ClusterUnavailable("no answer") for _ in range(3)]
-    heard = Heard(server)
-    assert heard.freshness.problem() == "the first list is missing: Cell"
-    running = asyncio.create_task(heard.sweeper.run((CELLS,)))
+    announcement = Heard(server)
+    assert announcement.freshness.problem() == "the first list is missing: Cell"
+    running = asyncio.create_task(announcement.sweeper.run((CELLS,)))
     async with asyncio.timeout(5):
         while "marks" not in server.asked:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert heard.freshness.problem() == "the watch of our own Lease has not begun"
+    assert announcement.freshness.problem() == "the watch of our own Lease has not begun"
     assert caplog.text.count("Cell in all namespaces: no answer") == 1
 
 
@@ -234,14 +236,14 @@ def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
 
     async def healing_s() -> float:
         server = Server("5", cell("a", "1"))
-        heard = Heard(server)
-        running = asyncio.create_task(heard.sweeper.run((CELLS,)))
+        announcement = Heard(server)
+        running = asyncio.create_task(announcement.sweeper.run((CELLS,)))
         clock = asyncio.get_running_loop().time
         while server.asked.count("marks") < 2:  # noqa: ASYNC110 - no time passes
             await asyncio.sleep(0.01)
         server.has("9", cell("a", "8"))
         since_s = clock()
-        while heard.told != ["a", "a"] and clock() - since_s < 1000:  # noqa: ASYNC110
+        while announcement.told != ["a", "a"] and clock() - since_s < 1000:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -258,9 +260,14 @@ def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
     ear = event_intake.EventIntake(cache, WatchHealth(FakeClock(), watches=[]), lambda *_: None)
     sweeper = Relister(ListClient(server), cache, ear)
     stranger = ObjectVersion(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
-    ours = ObjectVersion(ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True)
+    own_object_version = ObjectVersion(
+        ObjectRef("ConfigMap", "demo", "ours"), "u2", "4", is_controlled=True
+    )
     record = ObjectVersion(ObjectRef("ConfigMap", "kais-system", "outbox"), "u3", "4")
-    assert sweeper._missed_changes((stranger, ours, record)) == (ours, record)
+    assert sweeper._missed_changes((stranger, own_object_version, record)) == (
+        own_object_version,
+        record,
+    )
 
 
 async def test_a_mark_says_whether_an_object_of_ours_controls_it():
@@ -279,19 +286,19 @@ async def test_a_mark_says_whether_an_object_of_ours_controls_it():
 
 
 def test_our_kinds_are_held_whole_and_children_by_our_label():
-    wanted = {
+    expected = {
         (s.kind, s.namespace): s.selector
         for s in watch_targets.list_targets((), operator_namespace="o")
     }
-    assert wanted["Mission", None] == ""
-    assert wanted["Pod", None] == "app.kubernetes.io/managed-by=kais"
-    assert len(wanted) == 14
+    assert expected["Mission", None] == ""
+    assert expected["Pod", None] == "app.kubernetes.io/managed-by=kais"
+    assert len(expected) == 14
 
 
 def test_the_outbox_is_held_where_the_operator_is():
-    wanted = [
+    expected = [
         (s.kind, s.namespace)
         for s in watch_targets.list_targets(("a", "b"), operator_namespace="o")
     ]
-    assert ("ConfigMap", "o") in wanted
-    assert len(wanted) == 2 * 14 + 1
+    assert ("ConfigMap", "o") in expected
+    assert len(expected) == 2 * 14 + 1

@@ -35,11 +35,11 @@ async def serve() -> AsyncIterator[Callable[[Answers], Awaitable[str]]]:
 
 
 async def test_path_body_and_token_arrive_as_they_were_sent(serve, tmp_path):
-    seen: list[web.Request] = []
+    requests: list[web.Request] = []
     bodies: list[bytes] = []
 
     async def answers(request: web.Request) -> web.Response:
-        seen.append(request)
+        requests.append(request)
         bodies.append(await request.read())
         return web.Response(status=204)
 
@@ -48,9 +48,9 @@ async def test_path_body_and_token_arrive_as_they_were_sent(serve, tmp_path):
     with pytest.raises(errors.UnexpectedAnswer):
         await client.put_scope("realm:demo/cell:a", models.ScopeConfig(read_only=True))
     await client.aclose()
-    assert (seen[0].method, seen[0].raw_path) == ("PUT", "/v1/scopes/realm:demo/cell:a")
-    assert seen[0].headers["Authorization"] == "Bearer secret"
-    assert seen[0].headers["Content-Type"] == "application/json"
+    assert (requests[0].method, requests[0].raw_path) == ("PUT", "/v1/scopes/realm:demo/cell:a")
+    assert requests[0].headers["Authorization"] == "Bearer secret"
+    assert requests[0].headers["Content-Type"] == "application/json"
     assert bodies == [b'{"read_only":true}']
 
 
@@ -79,8 +79,8 @@ async def test_a_store_that_hangs_up_is_away(serve):
 
 async def test_a_store_that_is_not_there_is_away():
     client = knowledge_client.connect("http://127.0.0.1:9", token_file=None)
-    words = r"no answer from http://127\.0\.0\.1:9 \(Connection refused\); check"
-    with pytest.raises(errors.KnowledgeUnavailable, match=words):
+    message = r"no answer from http://127\.0\.0\.1:9 \(Connection refused\); check"
+    with pytest.raises(errors.KnowledgeUnavailable, match=message):
         await client.whoami()
     await client.aclose()
 

@@ -60,14 +60,14 @@ def index_of(*bodies: Body) -> AccountIndex:
 
 
 def own_scope(body: Body, teams: dict[str, Body]) -> Scope:
-    found = teams.get(body["spec"].get("formationRef", ""))
-    team = Formation.from_dict(found) if found is not None else None
+    result = teams.get(body["spec"].get("formationRef", ""))
+    team = Formation.from_dict(result) if result is not None else None
     return cell_identity.own_scope(CellInFormation(Cell.from_dict(body), team))
 
 
 def home(index: AccountIndex, body: Body, teams: dict[str, Body]) -> Scope:
-    others = index.scopes("demo", "shared", excluding=body["metadata"]["name"])
-    return scopes.nearest_common([own_scope(body, teams), *others])
+    other_scopes = index.scopes("demo", "shared", excluding=body["metadata"]["name"])
+    return scopes.nearest_common([own_scope(body, teams), *other_scopes])
 
 
 TEAMS = {
@@ -75,23 +75,25 @@ TEAMS = {
     "two": formation("two", "doctor"),
     "three": formation("three"),
 }
-PLACES = st.tuples(st.sampled_from([None, "one", "two", "three", "missing"]), st.integers(0, 3))
+TEXT_STRATEGY = st.tuples(
+    st.sampled_from([None, "one", "two", "three", "missing"]), st.integers(0, 3)
+)
 
 
-@given(st.sets(PLACES, min_size=1), st.data())
+@given(st.sets(TEXT_STRATEGY, min_size=1), st.data())
 def test_the_few_scopes_have_the_nearest_common_one_of_all(
     places: set[tuple[str | None, int]], data: st.DataObject
 ) -> None:
     bodies = [cell(team, number) for team, number in sorted(places, key=str)]
     index = index_of(*TEAMS.values(), *bodies)
-    one = data.draw(st.sampled_from(bodies))
-    of_all = scopes.nearest_common([own_scope(body, TEAMS) for body in bodies])
-    assert home(index, one, TEAMS) == of_all
+    draw = data.draw(st.sampled_from(bodies))
+    scope = scopes.nearest_common([own_scope(body, TEAMS) for body in bodies])
+    assert home(index, draw, TEAMS) == scope
     assert len(index.scopes("demo", "shared", excluding="")) <= 4
     for body in bodies:
-        if body is not one:
+        if body is not draw:
             index.drop("Cell", "demo", body["metadata"]["name"])
-    assert home(index, one, TEAMS) == own_scope(one, TEAMS)
+    assert home(index, draw, TEAMS) == own_scope(draw, TEAMS)
 
 
 def test_cells_of_other_accounts_and_those_that_go_do_not_count() -> None:
@@ -107,13 +109,13 @@ def test_cells_of_other_accounts_and_those_that_go_do_not_count() -> None:
 
 
 def test_a_formation_that_changes_its_segment_moves_its_cells() -> None:
-    one = cell("one", 0)
-    index = index_of(*TEAMS.values(), one, cell("two", 1))
-    assert str(home(index, one, TEAMS)) == "realm:demo/formation:doctor"
+    first_cell = cell("one", 0)
+    index = index_of(*TEAMS.values(), first_cell, cell("two", 1))
+    assert str(home(index, first_cell, TEAMS)) == "realm:demo/formation:doctor"
     changed = formation("two", "nurse")
     changed["metadata"]["generation"] = 2
     index.put(changed)
-    assert str(home(index, one, TEAMS)) == "realm:demo"
+    assert str(home(index, first_cell, TEAMS)) == "realm:demo"
 
 
 def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +126,12 @@ def test_a_thousand_cells_are_answered_as_fast_as_two(monkeypatch: pytest.Monkey
         cache.put(body, is_confirmed=True)
     read: list[Any] = []
     monkeypatch.setattr(account_index, "Cell", read)
-    began = time.process_time()
+    started_at = time.process_time()
     for body in cells:
         body["metadata"]["resourceVersion"] = "2"
         assert cache.put(body, is_confirmed=True)
         cache.accounts.scopes("demo", "shared", excluding=body["metadata"]["name"])
-    took_ms = (time.process_time() - began) * 1000 / len(cells)
+    took_ms = (time.process_time() - started_at) * 1000 / len(cells)
     assert took_ms < 5, "a list of all was 90 ms"
     assert read == [], "a status is no reason to read a cell again"
 

@@ -14,15 +14,15 @@ from kais_operator.kubernetes import api_errors
 
 
 def classes(module: object, root: type) -> list[type]:
-    found = [c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, root)]
-    return sorted(found, key=lambda c: c.__name__)
+    types = [c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, root)]
+    return sorted(types, key=lambda c: c.__name__)
 
 
 def instance_of(cls: type[BaseException]) -> BaseException:
     """Make one without its own constructor: only its class is judged."""
-    made = cls.__new__(cls)
-    made.args = ("it broke",)
-    return made
+    error = cls.__new__(cls)
+    error.args = ("it broke",)
+    return error
 
 
 @pytest.mark.parametrize("cls", classes(aiohttp, aiohttp.ClientError), ids=lambda c: c.__name__)

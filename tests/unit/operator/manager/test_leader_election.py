@@ -81,58 +81,58 @@ def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> Le
     )
 
 
-async def soon(made: Any) -> None:
+async def soon(created: Any) -> None:
     async with asyncio.timeout(2):
-        await made
+        await created
 
 
 async def test_the_first_takes_a_lease_that_is_not_there(server, clock):
-    one = election(server, clock)
-    assert not one.is_leader()
-    await soon(one.acquire())
-    assert one.is_leader()
+    first_election = election(server, clock)
+    assert not first_election.is_leader()
+    await soon(first_election.acquire())
+    assert first_election.is_leader()
     assert server.holder == "one"
     assert server.lease["spec"]["leaseDurationSeconds"] == 15
 
 
 async def test_the_second_waits_as_long_as_the_first_renews(server, clock):
     await soon(election(server, clock).acquire())
-    standing = asyncio.create_task(election(server, clock, "two").acquire())
+    task = asyncio.create_task(election(server, clock, "two").acquire())
     for _ in range(5):
         await asyncio.sleep(0.005)
         clock.advance(10)
         server.touch(renewTime="now")
-    assert not standing.done()
+    assert not task.done()
     await asyncio.sleep(0.005)
     clock.advance(15)
-    await soon(standing)
+    await soon(task)
     assert server.holder == "two"
     assert server.lease["spec"]["leaseTransitions"] == 1
 
 
 async def test_a_released_lease_is_taken_at_once(server, clock):
-    one, two = election(server, clock), election(server, clock, "two")
-    await soon(one.acquire())
-    await one.release()
-    assert not one.is_leader()
+    first_election, two = election(server, clock), election(server, clock, "two")
+    await soon(first_election.acquire())
+    await first_election.release()
+    assert not first_election.is_leader()
     assert not server.holder
     await soon(two.acquire())
     assert server.holder == "two"
 
 
 async def test_a_lease_is_released_though_the_answer_to_a_renewal_was_not_heard(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     server.touch(renewTime="now")  # the renewal that was cancelled when the term ended
-    await one.release()
+    await first_election.release()
     assert not server.holder
 
 
 async def test_a_lease_that_another_took_is_left_to_it(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     server.touch(holderIdentity="two")
-    await one.release()
+    await first_election.release()
     assert server.holder == "two"
 
 
@@ -143,65 +143,65 @@ async def test_only_the_holder_releases(server, clock):
 
 
 async def test_a_leader_that_was_paused_does_not_lead_any_more(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     clock.advance(9.9)
-    assert one.is_leader()
+    assert first_election.is_leader()
     clock.advance(0.2)
-    assert not one.is_leader()
+    assert not first_election.is_leader()
 
 
 async def test_a_leader_holds_while_it_can_renew(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
-    holding = asyncio.create_task(one.renew_until_lost())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
+    holding = asyncio.create_task(first_election.renew_until_lost())
     for _ in range(4):
         await asyncio.sleep(0.01)
         clock.advance(8)
     await asyncio.sleep(0.01)
-    assert one.is_leader()
+    assert first_election.is_leader()
     assert not holding.done()
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
 
 
 async def test_a_leader_whose_lease_was_taken_stops(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     server.touch(holderIdentity="two")
-    await soon(one.renew_until_lost())
-    assert not one.is_leader()
+    await soon(first_election.renew_until_lost())
+    assert not first_election.is_leader()
 
 
 async def test_a_renewal_whose_answer_was_lost_is_not_a_loss(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     server.touch(renewTime="by the request whose answer was lost")
-    holding = asyncio.create_task(one.renew_until_lost())
+    holding = asyncio.create_task(first_election.renew_until_lost())
     await asyncio.sleep(0.02)
     assert not holding.done()
-    assert one.is_leader()
+    assert first_election.is_leader()
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
 
 
 async def test_a_leader_that_hears_nothing_stops_in_time(server, clock):
-    one = election(server, clock)
-    await soon(one.acquire())
+    first_election = election(server, clock)
+    await soon(first_election.acquire())
     server.away = True
-    holding = asyncio.create_task(one.renew_until_lost())
+    holding = asyncio.create_task(first_election.renew_until_lost())
     await asyncio.sleep(0.02)
     assert not holding.done()
     clock.advance(11)
     await soon(holding)
-    assert not one.is_leader()
+    assert not first_election.is_leader()
 
 
 async def test_of_two_that_reach_for_a_free_lease_one_gets_it(server, clock):
     elections = [election(server, clock, name) for name in ("one", "two")]
-    standing = [asyncio.create_task(e.acquire()) for e in elections]
+    tasks = [asyncio.create_task(e.acquire()) for e in elections]
     await asyncio.sleep(0.02)
     assert sum(e.is_leader() for e in elections) == 1
-    for task in standing:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*standing, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -38,15 +38,23 @@ def fake() -> FakeWorld:
 async def term(fake: FakeWorld) -> leader_session.LeaderSession:
     unused: Any = None
     metrics: Any = SimpleNamespace(record_reconcile=None)
-    made = leader_session.LeaderSession(
+    created_leader_session = leader_session.LeaderSession(
         leader_session.ManagerDependencies(
-            fake.world, fake.sync_state, unused, Cache(labelled=()), {}, metrics, unused, unused
+            fake.world,
+            fake.sync_state,
+            unused,
+            Cache(labelled=()),
+            {},
+            metrics,
+            unused,
+            unused,
+            unused,
         )
     )
     ear: Any = Ear()
-    made._event_intake = ear
-    made._loop = asyncio.get_running_loop()
-    return made
+    created_leader_session._event_intake = ear
+    created_leader_session._loop = asyncio.get_running_loop()
+    return created_leader_session
 
 
 def tell(term: leader_session.LeaderSession, *names: str) -> None:

@@ -15,7 +15,7 @@ from kais.outcomes import Outcome
 from kais_operator import errors
 from kais_operator.informer import watch_targets
 from kais_operator.knowledge.client import MonitoredKnowledge
-from kais_operator.manager import event_mapping
+from kais_operator.manager import reconcile_requests
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.workqueue import Schedule
 from kais_operator.planning.plan import ObjectRef
@@ -29,14 +29,15 @@ REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 KINDS = {
     *watch_targets.KINDS,
     *watch_targets.CHILD_KINDS,
-    event_mapping.REALM,
-    event_mapping.OUTBOX,
+    reconcile_requests.REALM,
+    reconcile_requests.OUTBOX,
 }
 BOUNDS = {
     "kind": KINDS,
     "operation": {"compile", "render", "find"},
     "outcome": {*Outcome, "opened"},
     "verb": {"get", "list"},
+    "resource": {"pods", "cells"},
     "version": {"0.1.0"},
     "le": None,
 }
@@ -61,11 +62,11 @@ def full() -> Metrics:
     """Metrics that have met everything, for many objects."""
     metrics = Metrics()
     metrics.export_queue(lambda: 3.0, lambda: 0.5)
-    metrics.export_requests({"get": 1, "list": 2})
+    metrics.export_requests({("get", "pods"): 1, ("list", "cells"): 2})
     for kind in (*watch_targets.KINDS, *watch_targets.CHILD_KINDS):
         metrics.export_watch_age(kind, lambda: 1.0)
-    ours = (*watch_targets.KINDS, event_mapping.REALM, event_mapping.OUTBOX)
-    for number, kind, result in product(range(200), ours, RESULTS["kais_reconcile"]):
+    queue_kinds = (*watch_targets.KINDS, reconcile_requests.REALM, reconcile_requests.OUTBOX)
+    for number, kind, result in product(range(200), queue_kinds, RESULTS["kais_reconcile"]):
         key = ObjectRef(kind, f"ns-{number}", f"object-{number}")
         metrics.record_reconcile(key, result=result, seconds=0.1)
     for operation, result in product(("compile", "render", "find"), RESULTS["kais_renders"]):
@@ -178,9 +179,9 @@ async def test_missions_are_timed_from_their_start_to_their_end():
     store = MonitoredKnowledge(
         fakes.knowledge, fakes.world.sync_state, count_run=metrics.record_run
     )
-    began = fakes.clock.now()
-    run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=began)
-    ended = {"outcome": "Succeeded", "finished_at": began + timedelta(seconds=90)}
+    now = fakes.clock.now()
+    run = models.RunIn(namespace="demo", scope="realm:demo/formation:f", started_at=now)
+    ended = {"outcome": "Succeeded", "finished_at": now + timedelta(seconds=90)}
     await store.put_run("r1", run)
     await store.put_run("r1", run.model_copy(update=ended))
     never = models.RunIn(namespace="demo", scope="realm:demo", outcome="InfrastructureFailed")

@@ -23,8 +23,8 @@ class Queue:
             echoes, lambda key, after_s: self.added.append((key, after_s))
         )
 
-    def tell(self, key: ObjectRef, of: ObjectRef, version: str | None) -> None:
-        self.triggers.enqueue(key, source=of, version=version, delay_s=0.1)
+    def tell(self, key: ObjectRef, reference: ObjectRef, version: str | None) -> None:
+        self.triggers.enqueue(key, source=reference, version=version, delay_s=0.1)
 
 
 def test_our_own_status_write_is_an_echo():

@@ -47,9 +47,9 @@ class Served:
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    made = Served()
-    yield made
-    made.close()
+    server = Served()
+    yield server
+    server.close()
 
 
 def test_stale_watches_make_it_unready_in_words_and_leave_it_alive(served: Served):
@@ -66,9 +66,9 @@ def test_only_a_loop_that_stands_still_is_not_alive_and_its_lag_is_told(served: 
     with pytest.raises(TimeoutError):
         served.ask("/healthz", within_s=1)
     assert served.ask("/healthz")[0] == 200
-    until = time.monotonic() + 5
+    started_at = time.monotonic() + 5
     while lag_of(served) < 1:
-        assert time.monotonic() < until, "the loop's delay is not told"
+        assert time.monotonic() < started_at, "the loop's delay is not told"
 
 
 def lag_of(served: Served) -> float:

@@ -60,9 +60,9 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
     formatter = logging_config.TextFormatter()
     records = [r for r in caplog.records if r.name == manager_reconciler.__name__]
     lines = [formatter.format(record).partition(f"{record.name} ")[2] for record in records]
-    found = [FIELDS.fullmatch(line) for line in lines]
-    assert all(found), lines
-    return [match.groups() for match in found if match]
+    matches = [FIELDS.fullmatch(line) for line in lines]
+    assert all(matches), lines
+    return [match.groups() for match in matches if match]
 
 
 ANSWERS = {
@@ -86,15 +86,15 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
     fakes.cluster.fail("create", error)
     with pytest.raises(Backoff, match="the server's words"):
         await passes_of(fakes, creates)(KEY)
-    shown = fakes.cluster.read(KEY).get("status")
+    displayed_status = fakes.cluster.read(KEY).get("status")
     if condition is None:
-        assert shown is None, "a failure that goes by itself is no news for the user"
+        assert displayed_status is None, "a failure that goes by itself is no news for the user"
     else:
-        reasons = [(c["type"], c["status"], c["reason"]) for c in shown["conditions"]]
+        reasons = [(c["type"], c["status"], c["reason"]) for c in displayed_status["conditions"]]
         assert reasons == [(t, "False", condition) for t in ("Applied", "Ready")]
-        assert "the server's words" in shown["conditions"][0]["message"]
-    words = "POST configmaps: the server's words"
-    assert told(caplog) == [("Formation", "demo", "f", "1", logged, words)]
+        assert "the server's words" in displayed_status["conditions"][0]["message"]
+    message = "POST configmaps: the server's words"
+    assert told(caplog) == [("Formation", "demo", "f", "1", logged, message)]
 
 
 async def test_a_409_that_met_a_namesake_is_looked_at_again_and_is_no_failure(fakes, caplog):
@@ -105,8 +105,8 @@ async def test_a_409_that_met_a_namesake_is_looked_at_again_and_is_no_failure(fa
 
 async def test_a_pass_that_changed_something_says_what_and_an_idle_one_nothing(fakes, caplog):
     def decide(_: Body) -> Plan:
-        there = fakes.cluster.refs("ConfigMap")
-        return Plan((), status=STATUS) if there else creates(_)
+        refs = fakes.cluster.refs("ConfigMap")
+        return Plan((), status=STATUS) if refs else creates(_)
 
     passes = passes_of(fakes, decide)
     await passes(KEY)
@@ -149,8 +149,8 @@ async def test_a_failing_pass_that_is_made_again_emits_no_second_event(fakes):
     warning = plans.EmitEvent("Warning", "TaskFailed", "the attempt lost its words")
 
     def decide(body: Body) -> Plan:
-        known = (body.get("status") or {}).get("phase") == "Failed"
-        return Plan(() if known else (warning,), status={"phase": "Failed"})
+        known_value = (body.get("status") or {}).get("phase") == "Failed"
+        return Plan(() if known_value else (warning,), status={"phase": "Failed"})
 
     passes = passes_of(fakes, decide)
     for _ in range(5):

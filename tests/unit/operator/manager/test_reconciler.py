@@ -11,8 +11,8 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.controllers.base import Controller, Observation
+from kais_operator.manager import first_status_debounce
 from kais_operator.manager import reconciler as manager_reconciler
-from kais_operator.manager import status_debounce
 from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
@@ -88,7 +88,7 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
 
 
 async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
-    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     passes = passes_of(fakes, lambda _: Plan(status=waits()))
     assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
@@ -101,13 +101,13 @@ async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(f
 
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
 async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
-    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
-    monkeypatch.setattr(status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
     assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
@@ -126,14 +126,14 @@ async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
 
 
 async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
-    done: list[bool] = []
+    results: list[bool] = []
 
     def decide(_: Any) -> Plan:
-        done.append(True)
-        return Plan((SCOPE,) if len(done) == 1 else (), status=says())
+        results.append(True)
+        return Plan((SCOPE,) if len(results) == 1 else (), status=says())
 
     assert await passes_of(fakes, decide)(KEY) is None
-    assert len(done) == 2
+    assert len(results) == 2
     assert fakes.cluster.writes == [("status", KEY)]
 
 
@@ -176,8 +176,8 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
     status = {"conditions": [applied, {**applied, "type": "Ready"}]}
     with pytest.raises(Backoff, match="exceeded quota"):
         await passes_of(fakes, lambda _: Plan((plans.Create(MAP),), status=status))(KEY)
-    told = fakes.cluster.read(KEY)["status"]["conditions"]
-    assert [(c["type"], c["reason"], c["message"]) for c in told] == [
+    conditions = fakes.cluster.read(KEY)["status"]["conditions"]
+    assert [(c["type"], c["reason"], c["message"]) for c in conditions] == [
         ("Applied", "ApplyFailed", "exceeded quota: none"),
         ("Ready", "ApplyFailed", "exceeded quota: none"),
     ]
@@ -206,10 +206,10 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("error", "after"), FAILURES.values(), ids=FAILURES.keys())
-async def test_an_error_becomes_a_delay(fakes, error, after):
+@pytest.mark.parametrize(("error", "retry_after"), FAILURES.values(), ids=FAILURES.keys())
+async def test_an_error_becomes_a_delay(fakes, error, retry_after):
     fakes.cluster.fail("create", error)
-    assert await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == after
+    assert await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == retry_after
 
 
 async def test_a_conflict_is_tried_again(fakes):

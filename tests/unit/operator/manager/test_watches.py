@@ -7,7 +7,7 @@ from typing import Any
 
 import kopf
 
-from kais_operator.kubernetes.credentials import Credentials
+from kais_operator.kubernetes.watch_credentials import Credentials
 from kais_operator.manager import watches
 from kais_operator.manager.watches import WatchScope
 
@@ -38,16 +38,10 @@ def test_kopf_looks_for_no_kinds_and_namespaces_in_namespace_mode():
     assert watches.build_settings(is_namespaced=True).scanning.disabled
 
 
-def test_children_are_selected_by_our_label_and_our_kinds_are_not():
+def test_leases_are_selected_by_our_label_and_our_kinds_are_not():
     selectors = watches.build_settings(is_namespaced=False).watching.label_selectors
-    assert selectors["", "v1", "pods"] == "app.kubernetes.io/managed-by=kais"
     assert selectors["coordination.k8s.io", "v1", "leases"] == "app.kubernetes.io/managed-by=kais"
     assert ("kais.io", "v1", "cells") not in selectors
-
-
-def test_accounts_are_watched_whole_because_cells_borrow_those_of_others():
-    selectors = watches.build_settings(is_namespaced=False).watching.label_selectors
-    assert ("", "v1", "serviceaccounts") not in selectors
 
 
 def test_all_of_the_cluster_is_watched_and_leases_at_home():
@@ -58,10 +52,9 @@ def test_all_of_the_cluster_is_watched_and_leases_at_home():
     assert not scope.covers("Lease", "a")
 
 
-def test_the_outbox_and_the_probe_are_watched_at_home_in_namespace_mode():
+def test_the_probe_is_watched_at_home_in_namespace_mode():
     scope = WatchScope(("b", "a"), "home")
     assert scope.watched == ("a", "b", "home")
-    assert scope.covers("ConfigMap", "home")
     assert scope.covers("Lease", "home")
     assert scope.covers("Cell", "a")
     assert not scope.covers("Cell", "home")
@@ -69,52 +62,58 @@ def test_the_outbox_and_the_probe_are_watched_at_home_in_namespace_mode():
 
 
 async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
-    told: list[tuple[str, str, bool]] = []
+    messages: list[tuple[str, str, bool]] = []
 
-    def happened(kind: str, body: dict[str, Any], is_gone: bool) -> None:
-        told.append((kind, body["metadata"]["name"], is_gone))
+    def happened(kind: str, body: dict[str, Any], is_deleted: bool) -> None:
+        messages.append((kind, body["metadata"]["name"], is_deleted))
 
     registry = watches.build_registry(WatchScope(("a",), "home"), happened, no_login)
-    handlers = {str(one.id): one.fn for one in registry._watching._handlers}
+    handlers = {
+        str(watching_handler.id): watching_handler.fn
+        for watching_handler in registry._watching._handlers
+    }
     assert set(handlers) == {kind.lower() for kind in watches.WATCHED_KINDS}
     for kind, name, namespace, type_ in (
         ("mission", "m", "a", None),
-        ("pod", "p", "a", "DELETED"),
-        ("pod", "hidden", "home", "ADDED"),
+        ("cell", "c", "a", "DELETED"),
+        ("cell", "hidden", "home", "ADDED"),
     ):
         body = {"metadata": {"name": name, "namespace": namespace}}
         await handlers[kind](event={"type": type_, "object": body})
-    assert told == [("Mission", "m", False), ("Pod", "p", True)]
+    assert messages == [("Mission", "m", False), ("Cell", "c", True)]
 
 
 async def test_kopf_is_left_the_metadata_of_what_it_told():
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     registry = watches.build_registry(
-        WatchScope((), "home"), lambda _kind, body, _is_gone: told.append(body), no_login
+        WatchScope((), "home"), lambda _kind, body, _is_gone: messages.append(body), no_login
     )
-    handlers = {str(one.id): one.fn for one in registry._watching._handlers}
+    handlers = {
+        str(watching_handler.id): watching_handler.fn
+        for watching_handler in registry._watching._handlers
+    }
     metadata = {"name": "c", "namespace": "a", "managedFields": [{"manager": "kubectl"}]}
     event = {"type": None, "object": {"metadata": metadata, "spec": {"a": 1}, "status": {}}}
     await handlers["cell"](event=event)
-    seen = {"name": "c", "namespace": "a"}
-    assert told == [{"metadata": seen, "spec": {"a": 1}, "status": {}}]
-    assert event["object"] == {"metadata": seen}
+    observed = {"name": "c", "namespace": "a"}
+    assert messages == [{"metadata": observed, "spec": {"a": 1}, "status": {}}]
+    assert event["object"] == {"metadata": observed}
 
 
 async def test_watches_that_end_begin_anew_until_they_are_told_to_stop(monkeypatch, caplog):
     stop = threading.Event()
-    begun: list[bool] = []
+    started: list[bool] = []
 
     async def operator(**options: Any) -> None:
-        begun.append(options["clusterwide"])
-        if len(begun) == 3:
+        started.append(options["clusterwide"])
+        if len(started) == 3:
             stop.set()
         raise PermissionError("pods are forbidden")
 
     monkeypatch.setattr(watches, "_RESTART_DELAY_S", 0.001)
     monkeypatch.setattr(kopf, "operator", operator)
     await watches.watch(WatchScope((), "home"), lambda *_: None, no_login, stop=stop)
-    assert begun == [True, True, True]
+    assert started == [True, True, True]
     assert "kopf's watches ended and are restarted: PermissionError('pods are forbidden')" in (
         caplog.text
     )

@@ -97,17 +97,17 @@ def test_no_history_runs_a_key_twice_or_loses_one(history):
     for step, key, at, patience in history:
         if step == "add":
             schedule.add(key, at=at, priority_delay_s=patience)
-            before = waiting.get(key, (at, at + patience))
-            waiting[key] = (min(at, before[0]), min(at + patience, before[1]))
+            initial_items = waiting.get(key, (at, at + patience))
+            waiting[key] = (min(at, initial_items[0]), min(at + patience, initial_items[1]))
         elif step == "take":
             now = max(now, at)  # no clock goes back
             due = {k: urgent for k, (t, urgent) in waiting.items() if t <= now and k not in running}
-            taken = schedule.pop_due(now)
-            assert (taken is None) == (not due)
-            if taken is not None:
-                assert due[taken] == min(due.values())
-                running.add(taken)
-                del waiting[taken]
+            taken_name = schedule.pop_due(now)
+            assert (taken_name is None) == (not due)
+            if taken_name is not None:
+                assert due[taken_name] == min(due.values())
+                running.add(taken_name)
+                del waiting[taken_name]
         elif key in running:
             schedule.finish(key)
             running.remove(key)
@@ -151,9 +151,9 @@ class Recorder:
         return None
 
 
-def queue_of(work, **kwargs) -> workqueue.WorkQueue[str]:
+def queue_of(task, **kwargs) -> workqueue.WorkQueue[str]:
     kwargs = {"monotonic": time.monotonic, "jitter": lambda: 0.0, **kwargs}
-    return workqueue.WorkQueue(work, **kwargs)
+    return workqueue.WorkQueue(task, **kwargs)
 
 
 async def run_for(queue: workqueue.WorkQueue[str], seconds: float) -> None:
@@ -164,8 +164,8 @@ async def run_for(queue: workqueue.WorkQueue[str], seconds: float) -> None:
 
 
 async def test_a_key_never_runs_twice_at_a_time():
-    work = Recorder(pause_s=0.01)
-    queue = queue_of(work)
+    recorder = Recorder(pause_s=0.01)
+    queue = queue_of(recorder)
     running = asyncio.create_task(queue.run())
     for _ in range(20):
         queue.add("a")
@@ -174,19 +174,19 @@ async def test_a_key_never_runs_twice_at_a_time():
     await asyncio.sleep(0.03)
     queue.stop()
     await running
-    assert work.most_of_one == 1
-    assert work.most_of_all == 2
-    assert 2 <= work.runs["a"] < 20
+    assert recorder.most_of_one == 1
+    assert recorder.most_of_all == 2
+    assert 2 <= recorder.runs["a"] < 20
 
 
 async def test_no_more_keys_run_than_there_are_workers():
-    work = Recorder(pause_s=0.01)
-    queue = queue_of(work, workers=3)
+    recorder = Recorder(pause_s=0.01)
+    queue = queue_of(recorder, workers=3)
     for number in range(12):
         queue.add(str(number))
     await run_for(queue, 0.1)
-    assert work.most_of_all == 3
-    assert len(work.runs) == 12
+    assert recorder.most_of_all == 3
+    assert len(recorder.runs) == 12
 
 
 async def test_work_chooses_the_time_of_the_next_look():
@@ -239,26 +239,26 @@ async def test_a_retry_is_bounded_by_what_is_due_anyway():
 
 
 async def test_stop_lets_the_running_finish_and_takes_no_more():
-    work = Recorder(pause_s=0.05)
-    queue = queue_of(work, workers=1)
+    recorder = Recorder(pause_s=0.05)
+    queue = queue_of(recorder, workers=1)
     queue.add("a")
     queue.add("b")
     running = asyncio.create_task(queue.run())
     await asyncio.sleep(0.01)
     queue.stop()
     await running
-    assert work.runs == {"a": 1}
+    assert recorder.runs == {"a": 1}
     assert queue.depth == 1
 
 
 async def test_cancel_stops_what_runs_at_once():
-    work = Recorder(pause_s=5)
-    queue = queue_of(work)
+    recorder = Recorder(pause_s=5)
+    queue = queue_of(recorder)
     queue.add("a")
     running = asyncio.create_task(queue.run())
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert work.runs == {}
-    assert work.now.total() == 0
+    assert recorder.runs == {}
+    assert recorder.now.total() == 0

@@ -10,7 +10,7 @@ from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Apply, Body, Create, Delete, PatchMetadata
 
 PARENT = Parent("kais.io/v1", "Formation", "demo", "team", "uid-team")
-OURS = {"kais.io/formation": "team", "app.kubernetes.io/managed-by": "kais"}
+OWN_LABELS = {"kais.io/formation": "team", "app.kubernetes.io/managed-by": "kais"}
 
 
 def desired(**content: Any) -> Body:
@@ -24,10 +24,10 @@ def desired(**content: Any) -> Body:
 
 
 def seen(body: Body | None = None, **metadata: Any) -> Body:
-    found = body or desired()
+    matching_body = body or desired()
     return {
-        **found,
-        "metadata": {**found["metadata"], "uid": "u1", "resourceVersion": "7"} | metadata,
+        **matching_body,
+        "metadata": {**matching_body["metadata"], "uid": "u1", "resourceVersion": "7"} | metadata,
     }
 
 
@@ -54,10 +54,17 @@ CASES = {
         Reason.DELETING,
     ),
     "an immutable map with another label is applied": (
-        seen(labels={**OURS, "kais.io/spec-hash": "forged"}) | {"immutable": True},
+        seen(labels={**OWN_LABELS, "kais.io/spec-hash": "forged"}) | {"immutable": True},
         Ownership.OWNED,
         Apply,
         None,
+    ),
+    "an immutable map with a key that is no longer desired is deleted": (
+        seen(labels={**OWN_LABELS, "kais.io/spec-hash": "older"})
+        | {"data": {**desired()["data"], "old.json": "{}"}, "immutable": True},
+        Ownership.OWNED,
+        Delete,
+        Reason.DELETING,
     ),
     "an immutable map as wanted is left as it is": (
         seen() | {"immutable": True},
@@ -105,11 +112,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("found", "standing", "action", "reason"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("live", "standing", "action", "reason"), CASES.values(), ids=CASES)
 def test_a_childs_name_decides(
-    found: Body | None, standing: Ownership, action: type | None, reason: Reason | None
+    live: Body | None, standing: Ownership, action: type | None, reason: Reason | None
 ) -> None:
-    decision = children.decide_child(desired(), found, PARENT)
+    decision = children.decide_child(desired(), live, PARENT)
     assert decision.ownership is standing
     assert [type(a) for a in decision.actions] == ([action] if action else [])
     assert decision.reason is reason
@@ -125,21 +132,21 @@ def test_a_taken_name_is_named_with_what_to_do() -> None:
 
 
 def test_adoption_keeps_the_other_owners() -> None:
-    found = seen(ownerReferences=NOT_CONTROLLER)
-    (action,) = children.decide_child(desired(), found, PARENT).actions
+    result = seen(ownerReferences=NOT_CONTROLLER)
+    (action,) = children.decide_child(desired(), result, PARENT).actions
     assert isinstance(action, PatchMetadata)
     assert action.resource_version == "7"
     assert action.owner_references == (*NOT_CONTROLLER, PARENT.owner_reference())
 
 
 def test_a_fixed_child_is_never_applied() -> None:
-    found = seen(desired(more="x")) | {"data": {}}
-    assert children.decide_fixed_child(desired(), found, PARENT).actions == ()
+    result = seen(desired(more="x")) | {"data": {}}
+    assert children.decide_fixed_child(desired(), result, PARENT).actions == ()
 
 
 def test_the_deletion_of_an_immutable_map_is_bound_to_the_uid_that_was_seen() -> None:
-    found = seen() | {"data": {"routes.json": "[]"}, "immutable": True}
-    decision = children.decide_child(desired(), found, PARENT)
+    result = seen() | {"data": {"routes.json": "[]"}, "immutable": True}
+    decision = children.decide_child(desired(), result, PARENT)
     (action,) = decision.actions
     assert isinstance(action, Delete)
     assert action.uid == "u1"
@@ -149,40 +156,42 @@ def test_the_deletion_of_an_immutable_map_is_bound_to_the_uid_that_was_seen() ->
 
 
 def test_an_apply_is_bound_to_the_uid_that_was_seen() -> None:
-    found = seen() | {"data": {}}
-    (action,) = children.decide_child(desired(), found, PARENT).actions
+    result = seen() | {"data": {}}
+    (action,) = children.decide_child(desired(), result, PARENT).actions
     assert isinstance(action, Apply)
     assert action.uid == "u1"
 
 
-WANTED = {"spec": {"env": [{"name": "A", "value": "1"}], "args": ["x", "y"], "tools": [], "n": 5.0}}
+EXPECTED = {
+    "spec": {"env": [{"name": "A", "value": "1"}], "args": ["x", "y"], "tools": [], "n": 5.0}
+}
 DIFFERENCES = {
     "defaults that the API server added are none": (
-        {"spec": {**WANTED["spec"], "n": 5, "extra": True}, "status": {}},
+        {"spec": {**EXPECTED["spec"], "n": 5, "extra": True}, "status": {}},
         False,
     ),
     "an entry that somebody added to a named list is none": (
-        {"spec": {**WANTED["spec"], "env": [{"name": "B"}, {"name": "A", "value": "1"}]}},
+        {"spec": {**EXPECTED["spec"], "env": [{"name": "B"}, {"name": "A", "value": "1"}]}},
         False,
     ),
     "an empty list that is not stored is none": (
-        {"spec": {k: v for k, v in WANTED["spec"].items() if k != "tools"}},
+        {"spec": {k: v for k, v in EXPECTED["spec"].items() if k != "tools"}},
         False,
     ),
     "a changed value is one": (
-        {"spec": {**WANTED["spec"], "env": [{"name": "A", "value": "2"}]}},
+        {"spec": {**EXPECTED["spec"], "env": [{"name": "A", "value": "2"}]}},
         True,
     ),
-    "a longer plain list is one": ({"spec": {**WANTED["spec"], "args": ["x", "y", "z"]}}, True),
-    "a missing entry is one": ({"spec": {**WANTED["spec"], "env": []}}, True),
+    "a longer plain list is one": ({"spec": {**EXPECTED["spec"], "args": ["x", "y", "z"]}}, True),
+    "a missing entry is one": ({"spec": {**EXPECTED["spec"], "env": []}}, True),
 }
 
 
-@pytest.mark.parametrize(("found", "is_different"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_differences(found: Body, is_different: bool) -> None:
-    assert children.differs(WANTED, found) is is_different
+@pytest.mark.parametrize(("expected", "is_different"), DIFFERENCES.values(), ids=DIFFERENCES)
+def test_differences(expected: Body, is_different: bool) -> None:
+    assert children.differs(EXPECTED, expected) is is_different
 
 
 def test_what_is_taken_out_of_a_child_changes_its_hash() -> None:
-    before, after = desired(more="x"), desired()
-    assert children.differs(after, before)
+    initial_state, final_state = desired(more="x"), desired()
+    assert children.differs(final_state, initial_state)

@@ -119,8 +119,8 @@ async def warm(renderer: WorkerRenderer) -> None:
     """Wait until every worker has answered once; importing is no template's time."""
     names = [str(number) for number in range(WORKERS)]
     specs = [blueprints.blueprint(description=name)["spec"] for name in names]
-    asked = [renderer.compile(spec, namespace=spec["description"]) for spec in specs]
-    pending = await asyncio.gather(*asked, return_exceptions=True)
+    coroutines = [renderer.compile(spec, namespace=spec["description"]) for spec in specs]
+    pending = await asyncio.gather(*coroutines, return_exceptions=True)
     await asyncio.gather(*(p.completion for p in pending if isinstance(p, errors.RenderingPending)))
 
 
@@ -161,9 +161,9 @@ def limited() -> tuple[WorkerRenderer, Limited, Clock]:
     return renderer, pool, clock
 
 
-async def failure(asked: Awaitable[Any]) -> errors.RenderingFailed:
+async def failure(awaitable: Awaitable[Any]) -> errors.RenderingFailed:
     with pytest.raises(errors.RenderingFailed, match="more than 2 s") as caught:
-        await asked
+        await awaitable
     return caught.value
 
 

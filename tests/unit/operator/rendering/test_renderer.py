@@ -24,9 +24,9 @@ HANG = {"topic": "a" * 40 + "!"}
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    made = WorkerRenderer(RenderPool(workers=1, limit_s=0.5, memory_mib=64))
-    yield made
-    await made.close()
+    created = WorkerRenderer(RenderPool(workers=1, limit_s=0.5, memory_mib=64))
+    yield created
+    await created.close()
 
 
 async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
@@ -36,8 +36,8 @@ async def test_a_pattern_that_never_ends_is_stopped_and_the_loop_goes_on(
         blueprints.blueprint()["spec"], namespace="n"
     )  # warm: what follows is the limit alone
     ticks = asyncio.create_task(_longest_pause())
-    words = r"more than 0\.5 s at parameter 'topic'"
-    with pytest.raises(errors.RenderingFailed, match=words) as failed:
+    message_pattern = r"more than 0\.5 s at parameter 'topic'"
+    with pytest.raises(errors.RenderingFailed, match=message_pattern) as failed:
         await renderer.render(blueprints.blueprint(**CATASTROPHE)["spec"], HANG, **NAMES)
     ticks.cancel()
     assert failed.value.cap == "time"
@@ -121,8 +121,8 @@ async def test_a_request_that_is_given_up_leaves_the_pool_whole(renderer: Worker
     hanging.cancel()
     with pytest.raises(asyncio.CancelledError):
         await hanging
-    made = await renderer.render(blueprints.blueprint()["spec"], {"topic": "x"}, **NAMES)
-    assert made.to_dict()["rendered"]["values"] == {"topic": "x", "count": 1}
+    rendered = await renderer.render(blueprints.blueprint()["spec"], {"topic": "x"}, **NAMES)
+    assert rendered.to_dict()["rendered"]["values"] == {"topic": "x", "count": 1}
 
 
 async def test_more_requests_than_workers_wait_their_turn(renderer: WorkerRenderer) -> None:
@@ -154,8 +154,8 @@ async def _longest_pause() -> float:
     longest = 0.0
     try:
         while True:
-            before = time.monotonic()
+            start = time.monotonic()
             await asyncio.sleep(0.01)
-            longest = max(longest, time.monotonic() - before - 0.01)
+            longest = max(longest, time.monotonic() - start - 0.01)
     except asyncio.CancelledError:
         return longest

@@ -13,7 +13,7 @@ from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatu
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import evidence, revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
-from kais_operator.controllers.blueprint_revision.decide import statistics
+from kais_operator.controllers.blueprint_revision.decide import statistics_status
 from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
@@ -55,7 +55,7 @@ def status_of(
     now: datetime,
 ) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Compute the whole status with its Events. Reads no clock: pass `now`."""
-    fields = statistics.fields_of(ledger.stats, blueprint.status)
+    fields = statistics_status.fields_of(ledger.stats, blueprint.status)
     claims = evidence.claims_message(blueprint.spec.evidence, ledger.stats)
     timed_conditions = _conditions(present, ledger, claims=claims).merge(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
@@ -65,13 +65,13 @@ def status_of(
         **fields,
         observed_generation=blueprint.metadata.generation,
         conditions=timed_conditions,
-        latest_revision=present.number or None,
+        latest_revision=max([present.number, *map(revision_history.number_of, newest)]) or None,
         served_revision=present.served,
         versions=[_version(revision, blueprint, ledger.stats) for revision in newest],
         display=BlueprintDisplay(
             parameters=_parameters(blueprint),
-            success=statistics.percent(fields.get("avg_success_rate")),
-            interval=statistics.percent_range(fields),
+            success=statistics_status.percent(fields.get("avg_success_rate")),
+            interval=statistics_status.percent_range(fields),
             claimed=evidence.claimed(blueprint.spec.evidence),
         ),
     )
@@ -115,13 +115,13 @@ def _version(
     revision: BlueprintRevision, blueprint: Blueprint, stats: models.BlueprintStats | None
 ) -> Version:
     number = revision.spec.revision
-    counts = statistics.of_revision(stats, number)
+    counts = statistics_status.of_revision(stats, number)
     previous = next((v for v in blueprint.status.versions if v.version == number), None)
     changes = revision.spec.changes
     uses = previous.usage_count if previous else None
     rate = previous.avg_success_rate if previous else None
     if counts is not None:
-        fields = statistics.fields_of(counts, revision.status)
+        fields = statistics_status.fields_of(counts, revision.status)
         uses, rate = fields["usage_count"], fields["avg_success_rate"]
     return Version(
         version=number,

@@ -309,8 +309,9 @@ def _outcome_events(
     severity = "Normal" if outcome is Outcome.SUCCEEDED else "Warning"
     status = (observed.mission or {}).get("status") or {}
     is_reported = status.get("outcome") == outcome  # else its message is an older one
-    suffix = f": {instance_run.mission_message(observed.mission)}" if is_reported else ""
-    return (EmitEvent(severity, "RunEnded", f"run {run.run_id} ended {outcome}{suffix}"),)
+    message = instance_run.mission_message(observed.mission)
+    ending = instance_run.ending_message(outcome, message) if is_reported else f"ended {outcome}"
+    return (EmitEvent(severity, "RunEnded", f"run {run.run_id} {ending}"),)
 
 
 def _decide_blocked(

@@ -168,6 +168,11 @@ def mission_message(mission: Body | None) -> str:
     return str(status.get("message") or status.get("phase") or "it has not reported yet")
 
 
+def ending_message(outcome: Outcome, message: str) -> str:
+    """Describe the end of a run; a mission's message may begin with the outcome itself."""
+    return f"ended {outcome}: {message.removeprefix(f'{outcome}: ')}"
+
+
 def add_mission_finished(
     desired: conditions.ConditionSet,
     instance: BlueprintInstance,
@@ -181,7 +186,9 @@ def add_mission_finished(
         desired.false(ConditionType.MISSION_FINISHED, Reason.RUNNING, f"{name}: {message}")
     else:
         desired.true(
-            ConditionType.MISSION_FINISHED, Reason.FINISHED, f"{name} ended {outcome}: {message}"
+            ConditionType.MISSION_FINISHED,
+            Reason.FINISHED,
+            f"{name} {ending_message(outcome, message)}",
         )
 
 

@@ -19,7 +19,7 @@ from kais.resources.blueprint_revision import (
 )
 from kais_operator.controllers.blueprint.decide import revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
-from kais_operator.controllers.blueprint_revision.decide import statistics
+from kais_operator.controllers.blueprint_revision.decide import statistics_status
 from kais_operator.planning import status_and_events
 from kais_operator.planning.plan import ObjectRef, PatchMetadata, Plan
 from knowledge_client import models
@@ -44,8 +44,8 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
         f"; {status_and_events.SUSPENDED}" if status_and_events.is_suspended(revision) else ""
     )
     ready = conditions.summary([compiled], message=message)
-    fields = statistics.fields_of(
-        statistics.of_revision(observed.stats, revision.spec.revision), revision.status
+    fields = statistics_status.fields_of(
+        statistics_status.of_revision(observed.stats, revision.spec.revision), revision.status
     )
     timed_conditions = conditions.merge(
         revision.status.conditions,
@@ -53,7 +53,7 @@ def decide_blueprint_revision(observed: BlueprintRevisionObserved, now: datetime
         generation=revision.metadata.generation,
         now=now,
     )
-    success = statistics.percent(fields.get("avg_success_rate"))
+    success = statistics_status.percent(fields.get("avg_success_rate"))
     new = BlueprintRevisionStatus(
         **fields,
         observed_generation=revision.metadata.generation,

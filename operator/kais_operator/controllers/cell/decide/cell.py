@@ -7,12 +7,13 @@ service being available.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kais import conditions
+from kais import conditions, pod_bounds
 from kais.conditions import Condition, ConditionType, DesiredCondition
+from kais.errors import Violation
 from kais.reasons import Reason
 from kais.resources.cell import Cell, CellDisplay, CellPhase, CellStatus
 from kais.resources.cell_template import CellMode, CellTemplateSpec
@@ -21,9 +22,12 @@ from kais_operator.controllers.cell.decide import (
     cell_identity,
     cell_specs,
     environment,
+    minds,
     service_account,
     service_cells,
     service_pods,
+    spawn_limit_records,
+    spawn_limits,
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.decide.service_account import Account
@@ -35,17 +39,11 @@ from kais_operator.controllers.cell.decide.service_cells import (
     Workloads,
 )
 from kais_operator.controllers.cell.decide.service_pods import PodState
-from kais_operator.controllers.formation.decide import recursion_policy, spawn_records
-from kais_operator.controllers.formation.decide.recursion_policy import NO_KIN, Kin
-from kais_operator.planning import status_and_events
+from kais_operator.controllers.cell.decide.spawn_limits import NO_KIN, Kin
+from kais_operator.planning import cell_usage, costs, status_and_events
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
-
-UNSUPPORTED = (
-    "this version has no agent runtime for spec.mind; give the cell spec.container with an image "
-    "of your own, in mode Service or Task"
-)
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class CellObserved:
         sharing: scopes of the other cells that use the same borrowed account.
         kin: the cells of the namespace; read only if another cell may have created this one.
         realm_uid: UID of the namespace.
+        realm_labels: labels of the namespace, with its Pod Security level.
         is_registered: whether the knowledge service has exactly the present registration.
         store_problem: why the knowledge service does not answer; None when it does.
         installation: settings for every service cell.
@@ -72,6 +71,7 @@ class CellObserved:
     sharing: Sequence[Scope] = ()
     kin: Kin = NO_KIN
     realm_uid: str = ""
+    realm_labels: Mapping[str, str] = field(default_factory=dict)
     is_registered: bool = False
     store_problem: str | None = None
     installation: Installation = INSTALLATION
@@ -98,30 +98,25 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     if cell.is_deleting:
         return Plan()
     parent = parent_of(cell)
-    unsupported = not_supported(cell.spec)
-    if unsupported is not None:
+    obstacle = minds.obstacle(cell.spec, observed.installation.agents)
+    if obstacle is not None:
         types = (
             ConditionType.APPLIED,
             ConditionType.POD_READY,
             ConditionType.REGISTERED,
             ConditionType.READY,
         )
-        desired = [conditions.false(t, Reason.NOT_YET_SUPPORTED, unsupported) for t in types]
+        desired = [conditions.false(t, obstacle.reason, obstacle.message) for t in types]
         deletions = service_cells.delete_actions(parent, observed.workloads)
         return _plan(observed, _CellDecision(desired, deletions), now)
-    spawned = recursion_policy.problem(cell, observed.kin)
-    if spawned is not None:
-        refusal = Account(
-            reason=Reason.SPAWN_REFUSED,
-            message=spawned,
-            requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
-        )
+    refusal = _refusal(observed)
+    if refusal is not None:
         return _plan(observed, _refused(observed, refusal, parent), now)
     account = _account_and_map(observed, parent)
     if account.reason is not None:
         return _plan(observed, _refused(observed, account, parent), now)
-    spawn_record = recursion_policy.record(cell, observed.kin)
-    full = spawn_records.full(cell, spawn_record, observed.kin.records)
+    spawn_record = spawn_limits.record_actions(cell, observed.kin)
+    full = spawn_limit_records.size_problem(cell, spawn_record, observed.kin.records)
     if full is not None:
         refusal = Account(
             reason=Reason.APPLY_FAILED,
@@ -146,12 +141,47 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     return _plan(observed, decided, now)
 
 
+def _refusal(observed: CellObserved) -> Account | None:
+    """Return why a cell may have no pod, whatever its account; None if it may."""
+    spawned = spawn_limits.find_violation(observed.cell, observed.kin)
+    if spawned is None:
+        return _refused_pod(observed)
+    return Account(
+        reason=Reason.SPAWN_REFUSED,
+        message=spawned,
+        requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
+    )
+
+
+def _refused_pod(observed: CellObserved) -> Account | None:
+    """Return why no pod can be made of the fields of a cell; None if it can."""
+    spec = observed.cell.spec
+    broken = pod_bounds.violations(spec)
+    if broken:
+        return Account(reason=Reason.INVALID, message=_listed(broken))
+    policy = observed.installation.pod_policy
+    broken = pod_bounds.installation_violations(
+        spec, policy.allowed, namespace_labels=observed.realm_labels
+    )
+    if not broken:
+        return None
+    return Account(
+        reason=Reason.POD_NOT_ALLOWED,
+        message=_listed(broken),
+        requeue_after=service_account.NOT_ALLOWED_RETRY_INTERVAL,
+    )
+
+
+def _listed(broken: Sequence[Violation]) -> str:
+    return "; ".join(f"spec.{violation}" for violation in broken)
+
+
 def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
     """Add changes that the spawn limits ignore to the summary, and requeue until acceptance."""
     kin = observed.kin
     ignored = None
     if not kin.has_policy and observed.cell.metadata.name not in kin.of_formations:
-        ignored = spawn_records.ignored_changes(observed.cell, kin.records)
+        ignored = spawn_limit_records.ignored_changes(observed.cell, kin.records)
     if ignored is None:
         return decided
     *other_conditions, ready = decided.conditions
@@ -188,11 +218,6 @@ def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
     )
 
 
-def not_supported(spec: CellTemplateSpec) -> str | None:
-    """Return a message for a kind of cell that this version cannot run; None for others."""
-    return UNSUPPORTED if spec.mind is not None else None
-
-
 def parent_of(cell: Cell) -> Parent:
     """Return the Cell as the parent of its children."""
     metadata = cell.metadata
@@ -226,16 +251,18 @@ def _decide_service_cell(
     pod_state = service_pods.read_pod_state(
         observed.workloads.deployment, observed.workloads.pods, replicas=workloads.replicas, now=now
     )
-    applied = _service_applied(observed, workloads)
+    applied = _service_applied(observed, account, workloads)
     ready = conditions.summary(
         [applied, pod_state.condition], message=_ready_message(observed, pod_state)
     )
     if ready.status == "True" and workloads.replicas == 0:
         ready = replace(ready, reason=Reason.SCALED_DOWN)
+    elif ready.status == "True" and _is_topology_open(observed):
+        ready = replace(ready, reason=Reason.TOPOLOGY_NOT_ENFORCED)
     desired = [
         applied,
         pod_state.condition,
-        _registered(observed, home=str(identity.scope), account=account),
+        _registered(observed, identity, account=account),
         ready,
     ]
     delays = (account.requeue_after, workloads.requeue_after, pod_state.requeue_after)
@@ -254,18 +281,38 @@ def _service_actions(
     return (*account.actions, *registrations, *workloads.actions)
 
 
-def _service_applied(observed: CellObserved, workloads: Workloads) -> DesiredCondition:
+def _service_applied(
+    observed: CellObserved, account: Account, workloads: Workloads
+) -> DesiredCondition:
+    """Return Applied; Unknown while the account is created, because the workloads need its UID."""
     if workloads.reason is not None:
         return conditions.false(ConditionType.APPLIED, workloads.reason, workloads.message)
     cell = observed.cell
-    account = f"ServiceAccount {cell.metadata.namespace}/{cell_identity.account_name(cell)}"
+    account_name = f"ServiceAccount {cell.metadata.namespace}/{cell_identity.account_name(cell)}"
+    if account.uid is None:
+        return conditions.unknown(
+            ConditionType.APPLIED,
+            Reason.RECONCILING,
+            f"{account_name} is being created; the Deployment and the Service follow",
+        )
     return conditions.true(
-        ConditionType.APPLIED, Reason.APPLIED, f"{account}, {workloads.message} are there"
+        ConditionType.APPLIED, Reason.APPLIED, f"{account_name}, {workloads.message} are there"
     )
 
 
 def _ready_message(observed: CellObserved, pod_state: PodState) -> str:
-    return " ".join([pod_state.condition.message, *remarks(observed.cell.spec)])
+    open_topology = (
+        ["(its A2A server checks no tickets, so any pod that reaches it may speak to it)"]
+        if _is_topology_open(observed)
+        else []
+    )
+    return " ".join([pod_state.condition.message, *open_topology, *remarks(observed.cell.spec)])
+
+
+def _is_topology_open(observed: CellObserved) -> bool:
+    """Whether the cell runs an A2A server that does not check who calls it."""
+    spec = observed.cell.spec
+    return spec.serves_a2a and spec.mind is None
 
 
 def _not_applied(applied: DesiredCondition) -> list[DesiredCondition]:
@@ -291,14 +338,19 @@ def _standby_conditions(observed: CellObserved, account: Account) -> list[Desire
         conditions.true(
             ConditionType.POD_READY, Reason.STANDBY, "no pod is needed between missions"
         ),
-        _registered(observed, home=str(identity.scope), account=account),
+        _registered(observed, identity, account=account),
         conditions.true(ConditionType.READY, Reason.STANDBY, message),
     ]
 
 
-def _registered(observed: CellObserved, *, home: str, account: Account) -> DesiredCondition:
+def _registered(
+    observed: CellObserved, identity: CellIdentity, *, account: Account
+) -> DesiredCondition:
+    home = str(identity.scope)
     if account.uid is not None and observed.is_registered:
         message = f"the cell is registered; its home scope is {home}"
+        if identity.memory != identity.scope:
+            message += f", and it remembers in {identity.memory}"
         return conditions.true(ConditionType.REGISTERED, Reason.REGISTERED, message)
     if observed.store_problem is not None:
         return conditions.false(
@@ -313,6 +365,9 @@ def _registered(observed: CellObserved, *, home: str, account: Account) -> Desir
 
 def remarks(spec: CellTemplateSpec) -> list[str]:
     """Return remarks on fields of the spec that have no effect in this kind of cell."""
+    if spec.mind is not None:
+        fields = minds.remarks(spec.mind)
+        return [f"(without effect: {', '.join(fields)})"] if fields else []
     unused = []
     if spec.tools:
         names = ", ".join(tool.name for tool in spec.tools)
@@ -368,8 +423,8 @@ def _display_status(ready: Condition) -> str:
 def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan:
     cell = observed.cell
     timed_conditions = status_and_events.with_transition_times(cell, decided.conditions, now)
-    image = cell.spec.container.image if cell.spec.container else None
-    model = cell.spec.mind.model if cell.spec.mind else image
+    mind = cell.spec.mind
+    usage = cell_usage.read(cell)
     status = CellStatus(
         observed_generation=cell.metadata.generation,
         conditions=timed_conditions,
@@ -378,9 +433,11 @@ def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan
         message=timed_conditions[-1].message,
         display=CellDisplay(
             status=_display_status(timed_conditions[-1]),
-            model=model,
-            cost=status_and_events.NO_COST,
+            model=mind.model if mind else None,
+            cost=costs.display(usage),
         ),
+        total_cost=costs.known_cost(usage),
+        total_tokens=usage.tokens if usage is not None else None,
     )
     return Plan(
         (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kais import labels, names, scopes
+from kais import labels, names, scopes, topology
 from kais.resources.cell import Cell
 from kais.resources.formation import MAX_REPLICAS, Formation
 from kais.resources.knowledge_scope import KnowledgeScope
@@ -33,13 +33,17 @@ class CellIdentity:
         short_name: its address inside its formation, or its name without a formation.
         account: the ServiceAccount of its pods.
         scope: the home scope of that account.
+        memory: the scope of what it remembers, unless it says that it is for this cell only.
         workspace: the volume claim of its formation's workspace; None without one.
+        address: its place in the topology of its formation; None without a formation.
     """
 
     short_name: str
     account: str
     scope: Scope
+    memory: Scope
     workspace: str | None = None
+    address: models.CellAddress | None = None
 
 
 def short_name(cell: Cell) -> str:
@@ -111,12 +115,19 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     """Return the identity of a cell; `sharing` are the scopes of others under the same account.
 
     A token identifies the account and not the cell. Cells that share an account therefore have the
-    nearest scope that all of them see as their home.
+    nearest scope that all of them see as their home. They remember in the scope of their Formation,
+    which stays when a cell is renamed.
     """
     own_home = own_scope(housed)
     home = scopes.nearest_common([own_home, *sharing])
-    claim = workspace_claim(housed.formation)
-    return CellIdentity(short_name(housed.cell), account_name(housed.cell), home, claim)
+    return CellIdentity(
+        short_name(housed.cell),
+        account_name(housed.cell),
+        home,
+        memory=Scope(home.realm, home.formation) if home.formation else home,
+        workspace=workspace_claim(housed.formation),
+        address=_address(housed),
+    )
 
 
 def workspace_claim(formation: Formation | None) -> str | None:
@@ -129,9 +140,17 @@ def workspace_claim(formation: Formation | None) -> str | None:
 def principal(
     cell: Cell, cell_identity: CellIdentity, *, account_uid: str, realm_uid: str
 ) -> models.PrincipalIn:
-    """Build the registration of a cell's account, which may only read and write its home scope."""
+    """Build the registration of a cell's account.
+
+    It may write in its own scope. In the scope of its Formation, and in any home that it shares
+    with others, it remembers and changes only what it wrote itself.
+    """
     namespace = cell.metadata.namespace
-    home = str(cell_identity.scope)
+    home, memory = str(cell_identity.scope), str(cell_identity.memory)
+    grants = [models.Grant(scope=memory, verbs=("read", "remember"))]
+    if cell_identity.scope.level is Level.CELL:
+        own = models.Grant(scope=home, verbs=("read", "write"))
+        grants = [own, *grants] if memory != home else [own]
     return models.PrincipalIn(
         name=f"{namespace}/{cell_identity.account}",
         type="agent",
@@ -139,9 +158,31 @@ def principal(
             username=f"system:serviceaccount:{namespace}:{cell_identity.account}", uid=account_uid
         ),
         home=home,
-        grants=(models.Grant(scope=home, verbs=("read", "write")),),
+        default_scope=memory if memory != home else None,
+        grants=tuple(grants),
         realm_uid=realm_uid,
+        address=cell_identity.address if cell_identity.scope.level is Level.CELL else None,
     )
+
+
+def _address(housed: CellInFormation) -> models.CellAddress | None:
+    """Return the place of a cell in its formation; None without one, or with an invalid topology.
+
+    A template with many replicas is one entry, so that the registration stays small.
+    """
+    formation = housed.formation
+    if formation is None or topology.problems(formation.spec):
+        return None
+    cell = short_name(housed.cell)
+    routing = topology.routing_of(formation.spec)
+    template = topology.template_of(formation.spec, cell)
+    if template is None:
+        return None
+    if routing.rule is topology.RouteRule.RING:
+        peers = routing.peers(cell)
+    else:
+        peers = tuple(f"{target}-*" for target in sorted(routing.target_templates(template)))
+    return models.CellAddress(formation=formation.metadata.name, cell=cell, peers=peers)
 
 
 def scope_path(declared: KnowledgeScope) -> Scope:

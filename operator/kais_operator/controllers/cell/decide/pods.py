@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kais import labels, names
 from kais.resources.cell import Cell
-from kais.resources.cell_template import Container
+from kais_operator.controllers.cell.decide import pod_templates
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.cell.decide.environment import literal
 from kais_operator.controllers.cell.decide.volumes import Volume
@@ -46,8 +46,8 @@ def pod_spec(
     cell: Cell, identity: CellIdentity, *, containers: Sequence[Body], mounted: Sequence[Volume]
 ) -> Body:
     """Build the spec of a pod around its containers; the caller adds the restart policy."""
-    user = (cell.spec.container.run_as_user if cell.spec.container else None) or DEFAULT_USER
-    return {
+    user = _user(cell)
+    spec: Body = {
         "serviceAccountName": identity.account,
         "automountServiceAccountToken": cell.spec.api_access,
         "enableServiceLinks": False,
@@ -70,26 +70,39 @@ def pod_spec(
         "containers": list(containers),
         "volumes": [volume.source for volume in mounted],
     }
+    spec = pod_templates.with_pod_fields(spec, cell)
+    first = pod_templates.init_containers(cell)
+    return {**spec, "initContainers": first} if first else spec
+
+
+def _user(cell: Cell) -> int:
+    """Return the user ID of the pod, which is also its group unless the cell names one."""
+    declared = cell.spec.container.run_as_user if cell.spec.container else None
+    of_pod = (pod_templates.pod_fields(cell).get("securityContext") or {}).get("runAsUser")
+    return next((user for user in (of_pod, declared) if user is not None), DEFAULT_USER)
 
 
 def container(
-    cell: Cell, name: str, *, variables: Sequence[Body], mounted: Sequence[Volume]
+    cell: Cell,
+    name: str,
+    *,
+    variables: Sequence[Body],
+    mounted: Sequence[Volume],
+    agent_image: str = "",
 ) -> Body:
-    """Build the container that runs the cell's image."""
-    declared = cell.spec.container or Container(image="")
+    """Build the container that runs the cell's image; for a mind, the image of the runtime."""
+    declared = cell.spec.container
     body: Body = {
         "name": name,
-        "image": declared.image,
+        "image": declared.image if declared is not None else agent_image,
         "env": list(variables),
         "resources": _resources(cell),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": dict(pod_templates.CONTAINER_SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [volume.mount for volume in mounted],
     }
+    if declared is None:
+        return pod_templates.with_container_fields(body, cell)
     if declared.command is not None:
         body["command"] = [literal(text) for text in declared.command]
     if declared.args is not None:
@@ -98,7 +111,7 @@ def container(
         body["ports"] = [
             {"containerPort": p.container_port, "name": p.name} for p in declared.ports
         ]
-    return body
+    return pod_templates.with_container_fields(body, cell)
 
 
 def _resources(cell: Cell) -> Body:

@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from kais import labels
+from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais_operator.controllers.cell.decide import additions, service_workloads
+from kais_operator.controllers.cell.decide import service_workloads, workload_drift
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.planning import children
+from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.children import ChildDecision, Ownership, Parent
 from kais_operator.planning.plan import Action, Apply, Body, Delete, EmitEvent, PatchSpec
 
@@ -40,10 +42,14 @@ class Installation:
     Attributes:
         knowledge_url: the address of the knowledge service as pods reach it.
         allowed_additions: paths that other clients may add to a Deployment or Service.
+        agents: settings for every cell with a mind.
+        pod_policy: defaults of the pods of cells, and the names that they may use.
     """
 
     knowledge_url: str = ""
     allowed_additions: tuple[str, ...] = ()
+    agents: AgentSettings = NO_AGENTS
+    pod_policy: PodPolicy = NO_POLICY
 
 
 INSTALLATION = Installation()
@@ -86,7 +92,15 @@ def decide_workloads(
     """Choose the writes for a service cell's Deployment and Service."""
     replicas = desired_replicas(housed.cell)
     desired = service_workloads.workload(
-        parent, housed, identity, knowledge_url=installation.knowledge_url, replicas=replicas
+        parent,
+        housed,
+        identity,
+        knowledge_url=installation.knowledge_url,
+        replicas=replicas,
+        defaults=service_workloads.defaults_of(
+            housed, live.deployment, parent=parent, policy=installation.pod_policy
+        ),
+        agents=installation.agents,
     )
     allowed = installation.allowed_additions
     deployment = service_workloads.keep_rendered_template(
@@ -102,7 +116,7 @@ def decide_workloads(
         if live_child is None or decision.ownership is not Ownership.OWNED:
             decided.append(decision)
             continue
-        removal, paths = additions.decide(body, live_child, allowed=allowed, now=now)
+        removal, paths = workload_drift.decide_removal(body, live_child, allowed=allowed, now=now)
         actions = _with_alternative(decision, removal)
         if _is_as_applied(decision, body, live_child):
             actions = removal.actions or actions
@@ -112,7 +126,9 @@ def decide_workloads(
     trouble = trouble or next((d for d in decided if d.reason is not None), None)
     names = f"Deployment and Service {deployment['metadata']['name']}"
     if allowed_paths:
-        names += f" (with {additions.listed(allowed_paths)}, which the installation allows)"
+        names += (
+            f" (with {workload_drift.list_paths(allowed_paths)}, which the installation allows)"
+        )
     return Workloads(
         actions=tuple(action for d in decided for action in d.actions),
         replicas=replicas,
@@ -195,7 +211,7 @@ def _without_pods(live: Body, parent: Parent) -> Body:
             "annotations": {
                 key: value
                 for key, value in (metadata.get("annotations") or {}).items()
-                if key in (labels.RENDERED_FROM, labels.RENDERED)
+                if key in (labels.RENDERED_FROM, labels.RENDERED, labels.RENDERED_DEFAULTS)
             },
             "ownerReferences": [parent.owner_reference()],
         },

@@ -15,7 +15,8 @@ from typing import Any
 from kais import conditions
 from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
-from kais_operator.controllers.cell.decide import pod_diagnosis, pods
+from kais_operator.controllers.cell.decide import pods
+from kais_operator.planning import pod_diagnosis
 from kais_operator.planning.plan import Body
 
 _MESSAGE_LIMIT = 300  # characters of a container's termination message in a condition; arbitrary
@@ -47,7 +48,7 @@ def read_pod_state(
     delays = [pod_diagnosis.stuck_from(pod) - now for pod in going if pod not in stuck]
     requeue_after = max(min(delays), _MIN_DELAY) if delays else None
     condition, at_work = _pod_condition(deployment, pods_seen, stuck, replicas=replicas)
-    lost = [pod_diagnosis.stuck_words(pod) for pod in stuck]
+    lost = [pod_diagnosis.stuck_message(pod) for pod in stuck]
     message = "; ".join([*([condition.message] if condition.message else []), *lost])
     name = at_work["metadata"]["name"] if at_work is not None else None
     return PodState(replace(condition, message=message), name, requeue_after)
@@ -140,7 +141,7 @@ def _termination_suffix(state: Mapping[str, Any]) -> str:
     message = (ended.get("message") or "").strip()[-_MESSAGE_LIMIT:]
     return (
         f"; it ended with exit code {ended.get('exitCode')}"
-        f"{reason_suffix}{f': {message}' if message else ''}"
+        f"{reason_suffix}{f': {message}' if message else ''}{pod_diagnosis.root_hint(message)}"
     )
 
 

@@ -12,20 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kais import labels, names
+from kais import a2a, labels, names, pod_bounds, pod_defaults
+from kais.pod_defaults import PodPolicy
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Port
 from kais_operator.controllers.cell.decide import (
-    additions,
     cell_identity,
     environment,
+    minds,
+    pod_templates,
     pods,
     process_limits,
     volumes,
+    workload_drift,
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
+from kais_operator.controllers.cell.decide.pod_templates import NO_DEFAULTS
 from kais_operator.planning import children
+from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Body
 
@@ -45,21 +51,24 @@ class Workload:
     service: Body
 
 
-def workload(
+def workload(  # noqa: PLR0913 (one argument per source of its fields)
     parent: Parent,
     housed: CellInFormation,
     identity: CellIdentity,
     *,
     knowledge_url: str,
     replicas: int,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    agents: AgentSettings = NO_AGENTS,
 ) -> Workload:
-    """Build the Deployment and the Service of a service cell."""
+    """Build the Deployment and the Service of a service cell; `defaults` are its pod fields."""
     cell = housed.cell
+    shaped = pod_templates.with_defaults(cell, defaults)
     selector = selector_of(cell)
     labelled = {**pods.cell_labels(cell), **selector}
     template = {
-        "metadata": {"labels": {**labelled, **parent.label()}},
-        "spec": _pod_spec(cell, identity, knowledge_url),
+        "metadata": pod_templates.template_metadata(shaped, {**labelled, **parent.label()}),
+        "spec": _pod_spec(cell, identity, knowledge_url, agents, shaped=shaped),
     }
     content = {
         "replicas": replicas,
@@ -77,6 +86,7 @@ def workload(
         annotated={
             labels.RENDERED_FROM: _rendered_from(housed),
             labels.RENDERED: names.spec_hash(template),
+            **pod_templates.defaults_annotation(defaults),
         },
         content={"spec": content},
     )
@@ -132,10 +142,34 @@ def keep_rendered_template(
     is_same_rendering = (
         live_annotations.get(labels.RENDERED) == desired_annotations[labels.RENDERED]
     )
-    is_edited = _is_edited(desired, live) or additions.is_tampered(desired, live, allowed=allowed)
+    is_edited = _is_edited(desired, live) or workload_drift.is_tampered(
+        desired, live, allowed=allowed
+    )
     if is_same_rendering or is_edited or _cannot_start(live):
         return desired
     return _with_template_of(live, desired)
+
+
+def defaults_of(
+    housed: CellInFormation, live: Body | None, *, parent: Parent, policy: PodPolicy
+) -> Mapping[str, Any]:
+    """Return the defaults to render with: those of the running template if no input has changed.
+
+    So new defaults of the installation restart no pod. Anyone who may edit the Deployment may have
+    changed the recorded ones, which therefore may contain only what a Cell may set.
+    """
+    present = policy.defaults_of(housed.cell.metadata.namespace)
+    if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
+        return present
+    annotations = live["metadata"].get("annotations") or {}
+    if annotations.get(labels.RENDERED_FROM) != _rendered_from(housed):
+        return present
+    recorded = pod_templates.read_defaults(annotations)
+    if recorded is None or recorded == present:
+        return present
+    spec = pod_defaults.with_defaults(housed.cell.spec, recorded)
+    broken = pod_bounds.installation_violations(spec, policy.allowed, namespace_labels={})
+    return present if broken else recorded
 
 
 def _cannot_start(live: Body) -> bool:
@@ -191,19 +225,35 @@ def _with_template_of(live: Body, desired: Body) -> Body:
 
 
 def _render_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    keys = (labels.RENDERED_FROM, labels.RENDERED)
+    keys = (labels.RENDERED_FROM, labels.RENDERED, labels.RENDERED_DEFAULTS)
     return {key: annotations[key] for key in keys if key in annotations}
 
 
-def _pod_spec(cell: Cell, identity: CellIdentity, knowledge_url: str) -> Body:
+def _pod_spec(
+    cell: Cell,
+    identity: CellIdentity,
+    knowledge_url: str,
+    agents: AgentSettings,
+    *,
+    shaped: Cell,
+) -> Body:
+    """Build the spec of the pod; `shaped` is the cell with the defaults of its pod fields."""
     mounted = volumes.volumes(cell, identity, knowledge_map=None)
-    variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra={})
-    container = pods.container(cell, pods.SERVICE, variables=variables, mounted=mounted)
+    extra: dict[str, str] = {}
+    mind = cell.spec.mind
+    if mind is not None:
+        mounted = [*mounted, *minds.volumes(mind)]
+        extra = minds.variables(mind, agents)
+    variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra=extra)
+    container = pods.container(
+        shaped, pods.SERVICE, variables=variables, mounted=mounted, agent_image=agents.image
+    )
     ports = named_ports(cell)
     if ports:
         container["ports"] = [{"containerPort": port, "name": name} for name, port in ports]
-        container |= _probes(ports[0][1])
-    return pods.pod_spec(cell, identity, containers=[container], mounted=mounted)
+        probes = _probes(ports[0][1]) if mind is None else _agent_probes()
+        container = {**probes, **container}
+    return pods.pod_spec(shaped, identity, containers=[container], mounted=mounted)
 
 
 def _probes(port: int) -> Body:
@@ -216,6 +266,16 @@ def _probes(port: int) -> Body:
     }
 
 
+def _agent_probes() -> Body:
+    """Probe whether the agent runtime answers with its card."""
+    card = {"httpGet": {"path": a2a.CARD_PATH, "port": a2a.PORT}}
+    return {
+        "startupProbe": {**card, **_START, "periodSeconds": 1, "failureThreshold": 300},
+        "readinessProbe": {**card, **_READY},
+        "livenessProbe": {"tcpSocket": {"port": a2a.PORT}, **_ALIVE},
+    }
+
+
 def named_ports(cell: Cell) -> list[tuple[str, int]]:
     """Return each declared port with a unique name; of equal names the first port keeps it."""
     declared: list[Port] = cell.spec.container.ports if cell.spec.container else []
@@ -223,7 +283,16 @@ def named_ports(cell: Cell) -> list[tuple[str, int]]:
     for port in declared:
         name = port.name if port.name not in ports_by_name else f"port-{port.container_port}"
         ports_by_name[name] = port.container_port
+    if cell.spec.serves_a2a:
+        server = cell.spec.container.a2a if cell.spec.container else None
+        port_number = server.port if server is not None else a2a.PORT
+        if port_number not in ports_by_name.values():
+            ports_by_name[_free_name(ports_by_name)] = port_number
     return list(ports_by_name.items())
+
+
+def _free_name(ports_by_name: Mapping[str, int]) -> str:
+    return a2a.PORT_NAME if a2a.PORT_NAME not in ports_by_name else f"kais-{a2a.PORT_NAME}"
 
 
 def _service(parent: Parent, cell: Cell, labelled: Mapping[str, str]) -> Body:

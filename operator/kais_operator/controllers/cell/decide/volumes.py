@@ -38,25 +38,25 @@ class Volume:
 
 def volumes(cell: Cell, identity: CellIdentity, *, knowledge_map: str | None) -> list[Volume]:
     """Return all volumes of a cell's container; `knowledge_map` is the ConfigMap of an attempt."""
-    mounted = [_volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
+    mounted = [volume("kais-token", TOKEN_FOLDER, _token(), is_read_only=True)]
     if knowledge_map is not None:
         recalled: Body = {"configMap": {"name": knowledge_map}}
-        mounted.append(_volume("kais-knowledge", KNOWLEDGE_FOLDER, recalled, is_read_only=True))
+        mounted.append(volume("kais-knowledge", KNOWLEDGE_FOLDER, recalled, is_read_only=True))
     shared: Body = {"emptyDir": {}}
     if identity.workspace is not None:
         shared = {"persistentVolumeClaim": {"claimName": identity.workspace}}
     mounted += [
-        _volume("tmp", "/tmp", {"emptyDir": {}}),  # noqa: S108 - in the pod
-        _volume("workspace", SHARED_FOLDER, shared),
-        _volume("private", f"{PRIVATE_FOLDER}/{identity.short_name}", {"emptyDir": {}}),
+        volume("tmp", "/tmp", {"emptyDir": {}}),  # noqa: S108 - in the pod
+        volume("workspace", SHARED_FOLDER, shared),
+        volume("private", f"{PRIVATE_FOLDER}/{identity.short_name}", {"emptyDir": {}}),
     ]
     if cell.spec.formation_ref is not None:
         name = names.topology_map_name(cell.spec.formation_ref)
         peers: Body = {"configMap": {"name": name, "optional": True}}
-        mounted.append(_volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
+        mounted.append(volume("kais-topology", TOPOLOGY_FOLDER, peers, is_read_only=True))
     if environment.has_spec_file(cell):
         spec: Body = {"configMap": {"name": names.cell_spec_map_name(cell.metadata.name)}}
-        mounted.append(_volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
+        mounted.append(volume("kais-cell-spec", CELL_SPEC_FOLDER, spec, is_read_only=True))
     return mounted
 
 
@@ -69,6 +69,7 @@ def _token() -> Body:
     return {"projected": {"sources": [{"serviceAccountToken": token}]}}
 
 
-def _volume(name: str, path: str, source: Body, *, is_read_only: bool = False) -> Volume:
+def volume(name: str, path: str, source: Body, *, is_read_only: bool = False) -> Volume:
+    """Build a volume and its mount at `path`."""
     mount: Body = {"name": name, "mountPath": path}
     return Volume({"name": name, **source}, {**mount, "readOnly": True} if is_read_only else mount)

@@ -10,13 +10,19 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import cell as decision
-from kais_operator.controllers.cell.decide import cell_identity, environment, service_workloads
+from kais_operator.controllers.cell.decide import (
+    cell_identity,
+    environment,
+    minds,
+    service_workloads,
+)
 from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_cells import Children, Installation
-from kais_operator.controllers.cell.observe import spawn_ancestry
+from kais_operator.controllers.cell.observe import spawn_limits
 from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import Body, ObjectRef
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import Cluster, World
 
 
@@ -25,16 +31,24 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
     body = await world.cluster.get(ref)
     if body is None:
         return None
-    cell = shared_reads.read(Cell, body)
-    if isinstance(cell, shared_reads.InvalidObject):
+    cell = shared_reads.parse_resource(Cell, body)
+    if isinstance(cell, InvalidObject):
         return Observation(body, cell)
     if cell.is_deleting:
         return Observation(body, CellObserved(CellInFormation(cell, None), None))
     workloads = await _workloads(world, cell)
-    if decision.not_supported(cell.spec) is not None:
-        return Observation(
-            body, CellObserved(CellInFormation(cell, None), None, workloads=workloads)
+    placement = world.placement
+    installation = Installation(
+        placement.knowledge_url,
+        placement.allowed_additions,
+        placement.agents,
+        placement.pod_policy,
+    )
+    if minds.obstacle(cell.spec, placement.agents) is not None:
+        resting = CellObserved(
+            CellInFormation(cell, None), None, workloads=workloads, installation=installation
         )
+        return Observation(body, resting)
     cluster = world.cluster
     formation = await shared_reads.formation_of(cluster, ref.namespace, cell.spec.formation_ref)
     namespace = await cluster.get(ObjectRef("Namespace", "", ref.namespace))
@@ -44,10 +58,11 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         spec_map=await _spec_map(cluster, cell),
         workloads=workloads,
         sharing=await shared_reads.scopes_sharing_account(cluster, cell),
-        kin=await spawn_ancestry.read_kin(world, CellInFormation(cell, formation)),
+        kin=await spawn_limits.read_kin(world, CellInFormation(cell, formation)),
         realm_uid=namespace["metadata"]["uid"] if namespace else "",
+        realm_labels=(namespace["metadata"].get("labels") or {}) if namespace else {},
         store_problem=world.sync_state.unavailable_reason(),
-        installation=Installation(world.placement.knowledge_url, world.placement.allowed_additions),
+        installation=installation,
     )
     return Observation(body, replace(observed, is_registered=_is_registered(world, observed)))
 

@@ -27,7 +27,7 @@ from kais.resources.formation import (
     FormationStatus,
 )
 from kais_operator.controllers.formation.decide import topology_maps, workspaces
-from kais_operator.planning import children, status_and_events
+from kais_operator.planning import cell_usage, children, costs, status_and_events
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
@@ -288,7 +288,18 @@ def _ready_message(formation: Formation, count: int) -> str:
     message = f"{count} of {count} cells are ready"
     if formation.spec.budget is None:
         return message
-    return f"{message} (without effect in this version: budget: cells of images report no cost)"
+    if all(template.spec.mind is None for template in formation.spec.cells):
+        return f"{message} (without effect: budget: only cells with a mind report costs)"
+    budget = formation.spec.budget
+    unused = [
+        name
+        for name, value in (
+            ("maxCostPerHour", budget.max_cost_per_hour),
+            ("allocation", budget.allocation),
+        )
+        if value is not None
+    ]
+    return f"{message} (without effect in this version: {', '.join(unused)})" if unused else message
 
 
 def _status(
@@ -300,6 +311,8 @@ def _status(
     ready = sum(not_ready_message(cell, name) is None for name, cell in cells.items())
     total = formation.spec.cell_count
     summary = timed_conditions[-1]
+    usages = {name: cell_usage.read(cell) if cell else None for name, cell in cells.items()}
+    total_usage = cell_usage.total(usages.values())
     return FormationStatus(
         observed_generation=formation.metadata.generation,
         conditions=timed_conditions,
@@ -307,11 +320,16 @@ def _status(
         ready_cells=ready,
         total_cells=total,
         cells=[
-            CellSummary(name=name, phase=cell.status.phase if cell else None)
+            CellSummary(
+                name=name,
+                phase=cell.status.phase if cell else None,
+                cost=costs.known_cost(usages[name]),
+            )
             for name, cell in itertools.islice(cells.items(), MAX_CELLS)
         ],
         message=summary.message,
-        display=FormationDisplay(cells=f"{ready}/{total}", cost=status_and_events.NO_COST),
+        total_cost=costs.known_cost(total_usage),
+        display=FormationDisplay(cells=f"{ready}/{total}", cost=costs.display(total_usage)),
     )
 
 

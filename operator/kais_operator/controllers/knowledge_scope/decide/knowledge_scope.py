@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais import conditions, labels
+from kais import conditions
 from kais.conditions import ConditionType, DesiredCondition
 from kais.reasons import Reason
 from kais.resources.knowledge_scope import (
@@ -19,20 +19,16 @@ from kais.resources.knowledge_scope import (
 from kais.scopes import Level
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import status_and_events
+from kais_operator.planning import finalizers, status_and_events
 from kais_operator.planning.plan import (
     Action,
     Create,
     DeleteScope,
-    ObjectRef,
-    PatchMetadata,
     Plan,
     PutScope,
 )
 from knowledge_client import models
 
-OUTBOX_DELAY = timedelta(seconds=30)
-"""How long a deletion waits, whatever the problem is, before its call goes to the outbox."""
 STORE_RETRY_INTERVAL = timedelta(seconds=10)
 """How often an unavailable knowledge service is checked; no watch event reports its return."""
 NOT_MEASURED = "-"
@@ -117,6 +113,7 @@ def config_of(declared: KnowledgeScope) -> models.ScopeConfig:
             "min_missions": spec.promotion.min_missions,
             "min_confidence": spec.promotion.min_confidence,
         },
+        "synonyms": spec.synonyms,
         "injection": injection_of(declared).model_dump(),
         "extraction": {
             "enabled": spec.extraction.enabled,
@@ -233,43 +230,24 @@ def _was_configured(observed: KnowledgeScopeObserved) -> bool:
 
 def _finalizer(declared: KnowledgeScope) -> tuple[Action, ...]:
     """Keep the finalizer exactly as long as a deletion also deletes knowledge in the service."""
-    is_held = labels.FINALIZER in declared.metadata.finalizers
+    is_held = finalizers.is_held(declared)
     is_needed = declared.spec.deletion_policy is DeletionPolicy.DELETE
     if is_held == is_needed:
         return ()
-    return (_release_finalizer(declared) if is_held else _add_finalizer(declared),)
-
-
-def _add_finalizer(declared: KnowledgeScope) -> PatchMetadata:
-    finalizers = (*declared.metadata.finalizers, labels.FINALIZER)
-    return _patch(declared, finalizers)
-
-
-def _release_finalizer(declared: KnowledgeScope) -> PatchMetadata:
-    finalizers = tuple(f for f in declared.metadata.finalizers if f != labels.FINALIZER)
-    return _patch(declared, finalizers)
-
-
-def _patch(declared: KnowledgeScope, finalizers: tuple[str, ...]) -> PatchMetadata:
-    metadata = declared.metadata
-    return PatchMetadata(
-        ObjectRef(declared.kind, metadata.namespace, metadata.name),
-        resource_version=metadata.resource_version,
-        finalizers=finalizers,
-    )
+    return (finalizers.release(declared) if is_held else finalizers.add(declared),)
 
 
 def _decide_deletion(observed: KnowledgeScopeObserved, now: datetime, *, is_served: bool) -> Plan:
     declared = observed.declared
-    if labels.FINALIZER not in declared.metadata.finalizers:
+    if not finalizers.is_held(declared):
         return Plan()
     is_erasing = declared.spec.deletion_policy is DeletionPolicy.DELETE and is_served
     if not is_erasing:
-        return Plan((_release_finalizer(declared),))
-    asked_at = declared.metadata.deletion_timestamp or now
-    if now - asked_at < OUTBOX_DELAY:
-        actions = (DeleteScope(_path(observed)), _release_finalizer(declared))
-        remaining = max(asked_at + OUTBOX_DELAY - now, timedelta(seconds=1))
+        return Plan((finalizers.release(declared),))
+    deleted_at = declared.metadata.deletion_timestamp or now
+    if not finalizers.has_timed_out(deleted_at, now):
+        actions = (DeleteScope(_path(observed)), finalizers.release(declared))
+        remaining = finalizers.remaining_wait(deleted_at, now)
         if observed.store_problem is None:
             return Plan(actions, requeue_after=remaining)
         desired_conditions = [
@@ -282,7 +260,7 @@ def _decide_deletion(observed: KnowledgeScopeObserved, now: datetime, *, is_serv
         key=f"scope-{declared.metadata.uid}",
         calls=[outbox.delete_scope(_path(observed))],
     )
-    return Plan((Create(outbox_body), _release_finalizer(declared)))
+    return Plan((Create(outbox_body), finalizers.release(declared)))
 
 
 def _waiting_message(observed: KnowledgeScopeObserved) -> str:

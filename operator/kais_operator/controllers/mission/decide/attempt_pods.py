@@ -1,4 +1,8 @@
-"""Read the pods of an attempt: which of them counts, and the states of its containers."""
+"""The pods of an attempt: which of them decides, and why it ended or never started.
+
+Everything here is read from what the kubelet reports in the pods, and from the Job controller's
+Events about pods that it cannot create.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kais_operator.controllers.cell.decide import pod_diagnosis
-from kais_operator.planning import children
+from kais_operator.planning import children, pod_diagnosis
 from kais_operator.planning.plan import Body
 
 _NOT_CREATED = "FailedCreate"
@@ -86,3 +89,12 @@ def not_started_message(pod: Body | None, task: Mapping[str, Any]) -> str:
     diagnosis = pod_diagnosis.why_waiting(pod, task) if pod is not None else None
     suffix = f": {diagnosis[1]}" if diagnosis is not None else ""
     return f"the task was not started before the time for all attempts ran out{suffix}"
+
+
+def has_pod_limit(job: Body) -> bool:
+    """Whether its pod has a deadline, which comes before that of the Job.
+
+    If a Job with such a pod exceeds its own deadline, no pod was on a node at that time.
+    """
+    template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return "activeDeadlineSeconds" in template

@@ -9,12 +9,14 @@ from kais import durations, labels
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.mission.decide import (
-    attempt_jobs,
+    agent_attempts,
     attempt_summary,
+    job_manifest,
     outcome,
     service_attempts,
+    spending,
 )
-from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import Entrypoint, NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, parent_of
 from kais_operator.planning import children
@@ -43,7 +45,12 @@ def next_attempt(
     if isinstance(entry, NotReady):
         return entry, (), _RETRY_INTERVAL
     if service_attempts.is_service_attempt(entry.cell):
-        return service_attempts.next_attempt(observed, attempts, now)
+        is_agent = entry.cell.spec.serves_a2a
+        return (
+            agent_attempts.next_attempt(observed, attempts, entry, run_id=run_id, now=now)
+            if is_agent
+            else service_attempts.next_attempt(observed, attempts, now)
+        )
     obstacle = _pod_still_running(observed)
     if obstacle is not None:
         return obstacle, (), children.RETRY_INTERVAL
@@ -111,7 +118,7 @@ def _job(
     timeout = durations.parse(mission.spec.completion.timeout)
     remaining = limit - now if limit is not None else timeout
     entrypoint_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    inputs = attempt_jobs.AttemptInputs(
+    inputs = job_manifest.AttemptInputs(
         mission=mission.metadata.name,
         run_id=run_id,
         attempt=previous.number + 1 if previous else 1,
@@ -125,8 +132,13 @@ def _job(
         },
         checks=mission.spec.completion.checks,
         check_image=observed.check_image,
+        agents=observed.agents,
+        pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
+        spending=spending.spending_of(
+            mission, entry.cell, observed.team.formation, attempts, now=now
+        ),
     )
-    return attempt_jobs.attempt_job(
+    return job_manifest.attempt_job(
         parent_of(mission),
         entry.cell,
         entry.identity,

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from kais import agent_results
+from kais.agent_results import AgentUsage, Artifact, FailureClass
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
-from kais_operator.controllers.mission.decide.attempts import OPEN, Attempt, State
+from kais_operator.controllers.mission.decide import agent_report
+from kais_operator.controllers.mission.decide.attempt_state import OPEN, Attempt, State
 from kais_operator.controllers.mission.decide.check_rules import Result
 from kais_operator.controllers.mission.decide.review import Verdict
 from kais_operator.planning import annotation_values
@@ -41,6 +44,12 @@ class AttemptSummary:
     checks: tuple[Result, ...] = ()
     verdict: Verdict | None = None
     is_exec: bool = False
+    usage: AgentUsage | None = None
+    failure: FailureClass | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    receipt: str | None = None
+    message_id: str | None = None
+    pod_uid: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -82,6 +91,12 @@ def summarise(attempt: Attempt) -> AttemptSummary:
         checks=attempt.checks,
         verdict=attempt.verdict,
         is_exec=attempt.is_exec,
+        usage=attempt.usage,
+        failure=attempt.failure,
+        artifacts=attempt.artifacts,
+        receipt=attempt.receipt,
+        message_id=attempt.message_id,
+        pod_uid=attempt.pod_uid,
     )
 
 
@@ -105,6 +120,7 @@ def _shortened(summary: AttemptSummary) -> AttemptSummary:
         message=message,
         is_truncated=summary.is_truncated or message != summary.message,
         checks=tuple(Result(result.name, result.status) for result in summary.checks),
+        artifacts=(),
     )
 
 
@@ -127,6 +143,15 @@ def dump(summary: AttemptSummary) -> Body:
         record["verdict"] = [summary.verdict.status.value, summary.verdict.feedback]
     if summary.is_exec:
         record["exec"] = True
+    if summary.message_id is not None:
+        record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
+        record["receipt"] = summary.receipt
+    if summary.usage is not None:
+        record["usage"] = agent_report.dump_usage(summary.usage)
+    if summary.artifacts:
+        record["artifacts"] = [[file.path, file.size_bytes] for file in summary.artifacts]
+    if summary.failure is not None:
+        record["failure"] = summary.failure.value
     return record
 
 
@@ -163,12 +188,25 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         ),
         verdict=_verdict(number, verdict),
         is_exec=bool(record.get("exec")),
+        usage=agent_report.parse_usage(record.get("usage")),
+        failure=agent_report.parse_failure(record.get("failure")),
+        artifacts=tuple(
+            Artifact(annotation_values.parse_text(path), annotation_values.number(size))
+            for path, size in (record.get("artifacts") or ())[: agent_results.MAX_ARTIFACTS]
+        ),
+        receipt=_optional_text(record.get("receipt")),
+        message_id=_optional_text(record.get("messageId")),
+        pod_uid=_optional_text(record.get("podUid")),
     )
 
 
 def dump_time(at: datetime | None) -> str | None:
     """Format a time as RFC 3339; None stays None."""
     return rfc3339(at) if at is not None else None
+
+
+def _optional_text(value: Any) -> str | None:
+    return annotation_values.parse_text(value) if value is not None else None
 
 
 def _verdict(number: int, values: Sequence[Any] | None) -> Verdict | None:

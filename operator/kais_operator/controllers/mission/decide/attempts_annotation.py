@@ -16,9 +16,9 @@ from typing import Any
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempt_summary, attempts
+from kais_operator.controllers.mission.decide import attempt_state, attempt_summary
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
-from kais_operator.controllers.mission.decide.attempts import Attempt
 from kais_operator.controllers.mission.decide.check_rules import Result
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
@@ -80,7 +80,7 @@ def read_history(
     run_id = annotation_values.run_id(mission.metadata.annotations)
     if run_id is None:
         return AttemptHistory()
-    live = attempts.read_attempts(
+    live = attempt_state.read_attempts(
         jobs,
         pods,
         owner_uid=mission.metadata.uid,
@@ -134,7 +134,9 @@ def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
         summary.number, job, summary.state, summary.started_at, summary.finished_at,
         end_message=summary.end_message, exit_code=summary.exit_code, message=summary.message,
         is_truncated=summary.is_truncated, is_started=summary.is_started, checks=summary.checks,
-        verdict=summary.verdict, is_exec=summary.is_exec,
+        verdict=summary.verdict, is_exec=summary.is_exec, usage=summary.usage,
+        failure=summary.failure, artifacts=summary.artifacts,
+        receipt=summary.receipt, message_id=summary.message_id, pod_uid=summary.pod_uid,
     )  # fmt: skip
 
 
@@ -147,15 +149,15 @@ def previous_runs(mission: Mission) -> tuple[PreviousRun, ...]:
         return ()
 
 
-def append_run(mission: Mission, run_id: str, ending: RunOutcome) -> str:
+def append_run(mission: Mission, run_id: str, run_outcome: RunOutcome) -> str:
     """Serialise the previous runs together with the one that ended; only the latest 10 are kept."""
     ended = PreviousRun(
         run_id,
-        ending.outcome,
-        ending.attempt,
-        ending.started_at,
-        ending.finished_at,
-        ending.message,
+        run_outcome.outcome,
+        run_outcome.last_attempt,
+        run_outcome.started_at,
+        run_outcome.finished_at,
+        run_outcome.message,
     )
     return _json([_dump(run) for run in [*previous_runs(mission), ended][-MAX_RUNS:]])
 

@@ -22,7 +22,7 @@ from kais_operator.controllers.mission.decide import (
     check_rules,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.check_rules import Output, Result
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.planning.container_results import Process
@@ -69,9 +69,18 @@ def outputs_to_read(observed: MissionObserved, now: datetime) -> list[OutputToRe
 def commands_to_read(observed: MissionObserved) -> list[Check]:
     """List the checks in a running container that have no final result yet."""
     last = observed.history.latest
-    if last is None or not last.is_exec or last.is_over:
+    if last is None or not last.is_exec or last.is_over or last.state is State.RUNNING:
         return []
-    return _not_final(observed)
+    return [check for check in _not_final(observed) if not check_rules.is_response(check)]
+
+
+def answers_to_match(observed: MissionObserved) -> list[OutputToRead]:
+    """List the response checks of an agent's answer that have no final result yet."""
+    last = observed.history.latest
+    if last is None or last.message_id is None or last.state is not State.CHECKING:
+        return []
+    pending_checks = [check for check in _not_final(observed) if check_rules.is_response(check)]
+    return [OutputToRead(check, text=last.message) for check in pending_checks]
 
 
 def _not_final(observed: MissionObserved) -> list[Check]:
@@ -112,13 +121,15 @@ def deadlines(observed: MissionObserved, last: Attempt) -> list[datetime]:
 
 def checks_to_start(observed: MissionObserved, last: Attempt) -> list[Check]:
     """List the checks of a series in a running container that have not been started."""
-    if not last.is_exec or last.is_over:
+    if not last.is_exec or last.is_over or last.state is State.RUNNING:
         return []
     final = {result.name for result in last.checks if result.is_final}
     return [
         check
         for check in _checks(observed)
-        if check.name not in final and check.name not in observed.execs
+        if check.name not in final
+        and check.name not in observed.execs
+        and not check_rules.is_response(check)
     ]
 
 
@@ -129,6 +140,8 @@ def _checks(observed: MissionObserved) -> Sequence[Check]:
 def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attempt:
     mission = observed.mission
     final = observed.history.final_results
+    if last.message_id is not None and (last.is_over or last.state is State.RUNNING):
+        return _unanswered(observed, last)
     if last.is_exec:
         return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
@@ -154,6 +167,13 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     return _with_results(mission, last, results, now=now, is_hanging=is_hanging)
 
 
+def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:
+    """Return an attempt of an agent that has not answered, or has failed."""
+    if last.is_over:
+        return last
+    return replace(last, checks=tuple(check_rules.pending(each) for each in _checks(observed)))
+
+
 def _is_task_done(mission: Mission, last: Attempt) -> bool:
     """Whether its task is known to have succeeded, so that its checks can be evaluated."""
     if last.state not in _TASK_RAN or last.exit_code not in (0, None):
@@ -167,12 +187,16 @@ def _results_of_exec(
     observed: MissionObserved, final: dict[str, Result], now: datetime
 ) -> tuple[Result, ...]:
     return tuple(
-        final.get(check.name)
-        or check_rules.evaluate(
-            check, observed.execs.get(check.name), observed.outputs.get(check.name), now
-        )
+        final.get(check.name) or _result_of_exec(observed, check, now)
         for check in _checks(observed)
     )
+
+
+def _result_of_exec(observed: MissionObserved, check: Check, now: datetime) -> Result:
+    output = observed.outputs.get(check.name)
+    if check_rules.is_response(check):
+        return check_rules.evaluate_response(check, output)
+    return check_rules.evaluate(check, observed.execs.get(check.name), output, now)
 
 
 def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetime) -> Result:
@@ -270,8 +294,11 @@ def _sentence(result: Result) -> str:
 
 def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
     succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
-    summary = "the checks passed" if last.is_exec else "the task succeeded"
-    if last.checks and not last.is_exec:
+    is_series = last.is_exec and last.message_id is None
+    summary = "the checks passed" if is_series else "the task succeeded"
+    if last.message_id is not None:
+        summary = "the agent answered"
+    if last.checks and not is_series:
         summary += " and its checks passed"
     review = mission.spec.completion.review
     if review is None or not review.enabled:

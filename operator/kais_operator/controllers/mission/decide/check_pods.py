@@ -8,20 +8,41 @@ operator.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kais.resources.cell import Cell
 from kais.resources.check import Check, CheckType
 from kais.resources.mission import Mission
-from kais_operator.controllers.cell.decide import environment, pod_diagnosis, pods, volumes
+from kais_operator.controllers.cell.decide import environment, pod_templates, pods, volumes
 from kais_operator.controllers.cell.decide.volumes import Volume
-from kais_operator.controllers.mission.decide import attempts, check_rules, termination_message
-from kais_operator.planning import container_results, quantities
+from kais_operator.controllers.mission.decide import attempt_state, check_rules, termination_message
+from kais_operator.planning import container_results, pod_diagnosis, quantities
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body
 
+_OF_THE_IMAGE = (
+    "args",
+    "ports",
+    "env",
+    "envFrom",
+    "imagePullPolicy",
+    "volumeDevices",
+    "workingDir",
+)
+"""Fields of a cell's container that mean nothing to the image that checks for files."""
 FILE_CHECK = "kais-file-check"
 """The program of the check image that checks whether files exist."""
+
+
+@dataclass(frozen=True)
+class CheckImages:
+    """Images of checks, besides that of the cell: the program for files, and the agent runtime."""
+
+    files: str = ""
+    agent: str = ""
+
+
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
 _NODE_LOST = frozenset({"ContainerStatusUnknown"})
 
@@ -51,23 +72,24 @@ def containers(
     *,
     variables: Sequence[Body],
     mounted: Sequence[Volume],
-    image: str,
+    images: CheckImages,
 ) -> list[Body]:
-    """Build the containers of a mission's checks; `image` is for those that check for files."""
+    """Build the containers of a mission's checks."""
     bodies = []
     for index, check in enumerate(checks):
         name = _container_name(index)
         if check_rules.is_response(check):
             continue
         if check.type is CheckType.FILE_EXISTS:
-            bodies.append(_file_check(check, cell, name=name, mounted=mounted, image=image))
+            bodies.append(_file_check(check, cell, name=name, mounted=mounted, image=images.files))
             continue
-        body = pods.container(cell, name, variables=variables, mounted=mounted)
-        for key in ("args", "ports"):
-            body.pop(key, None)
+        body = pods.container(
+            cell, name, variables=variables, mounted=mounted, agent_image=images.agent
+        )
+        body = pod_templates.without_running_fields(body, "args", "ports", "volumeDevices")
         command = [environment.literal(text) for text in check_rules.argv_of(check)]
         bodies.append(
-            {**body, "command": command, "resources": _small(body["resources"]["limits"])}
+            {**body, "command": command, "resources": _small(body["resources"].get("limits") or {})}
         )
     return bodies
 
@@ -76,8 +98,7 @@ def _file_check(
     check: Check, cell: Cell, *, name: str, mounted: Sequence[Volume], image: str
 ) -> Body:
     body = pods.container(cell, name, variables=(), mounted=())
-    for key in ("args", "ports", "env"):
-        body.pop(key, None)
+    body = pod_templates.without_running_fields(body, *_OF_THE_IMAGE)
     read_only = [
         {**volume.mount, "readOnly": True}
         for volume in mounted
@@ -95,13 +116,16 @@ def _file_check(
 
 def _small(limits: Mapping[str, str]) -> Body:
     """Return small requests, so that a pod needs no more room for its checks."""
-    return {
-        "requests": {
-            "cpu": quantities.at_most(limits["cpu"], "10m"),
-            "memory": quantities.at_most(limits["memory"], "32Mi"),
-        },
-        "limits": dict(limits),
+    kept = {name: limits[name] for name in _CHECK_REQUESTS if name in limits}
+    requests = {
+        name: quantities.at_most(kept.get(name, least), least)
+        for name, least in _CHECK_REQUESTS.items()
     }
+    return {"requests": requests, **({"limits": kept} if kept else {})}
+
+
+_CHECK_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
+"""What a check requests; it gets none of the other resources of its cell, such as a GPU."""
 
 
 def process_of(state: Mapping[str, Any]) -> Process | None:
@@ -110,7 +134,7 @@ def process_of(state: Mapping[str, Any]) -> Process | None:
     if ended is not None:
         return _terminated_process(ended)
     if running is not None:
-        return Process(began_at=attempts.parse_time(running.get("startedAt")))
+        return Process(began_at=attempt_state.parse_time(running.get("startedAt")))
     waiting = state.get("waiting") or {}
     if waiting.get("reason", "") in pod_diagnosis.USUAL_WAITS:
         return None
@@ -127,8 +151,8 @@ def _terminated_process(ended: Mapping[str, Any]) -> Process:
         )
     if ended.get("reason") in _NODE_LOST:
         return Process(failure="its container was lost, so it is unknown how it ended")
-    started_at = attempts.parse_time(ended.get("startedAt"))
-    ended_at = attempts.parse_time(ended.get("finishedAt"))
+    started_at = attempt_state.parse_time(ended.get("startedAt"))
+    ended_at = attempt_state.parse_time(ended.get("finishedAt"))
     if ended.get("reason") == "OOMKilled":
         message = f"{message}\nit used more memory than its limit and was killed (OOMKilled)"
     return Process(started_at or ended_at, ended_at, ended.get("exitCode"), message)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kais import scopes, topology
+from kais import topology
 from kais.conditions import ConditionType
 from kais.reasons import Reason
 from kais.resources.cell import Cell
@@ -164,22 +164,3 @@ def _not_registered(cell: Cell, now: datetime) -> NotReady | None:
         return None
     message = f"{cell.ref} is being registered with the knowledge service"
     return NotReady(Reason.WAITING_FOR_CELLS, message)
-
-
-def run_scope(mission: Mission, team: MissionTeam) -> scopes.Scope:
-    """Return the scope of a mission's run: that of its formation, or of its single cell.
-
-    If the team is gone, the scope is the default that follows from the references.
-    """
-    realm = mission.metadata.namespace
-    if team.formation is not None:
-        return cell_identity.formation_scope(team.formation)
-    if mission.spec.cell_ref is not None:
-        cell = team.cells.get(mission.spec.cell_ref)
-        if cell is not None and cell.spec.formation_ref is not None:
-            return scopes.Scope(realm, cell_identity.segment(cell.spec.formation_ref))
-        return scopes.Scope(realm, None, cell_identity.segment(mission.spec.cell_ref))
-    formation_name = mission.spec.formation_ref
-    return scopes.Scope(
-        realm, cell_identity.segment(formation_name) if formation_name is not None else None
-    )

@@ -9,7 +9,7 @@ from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
 from kais_operator.controllers.cell.decide import cell_identity, pods
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
-from kais_operator.controllers.mission.decide.attempts import Attempt
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import Entrypoint
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.planning import annotation_values, children

@@ -20,38 +20,41 @@ from kais import labels, names
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
+    agent_attempts,
     attempt_start,
-    attempts,
+    attempt_state,
     attempts_annotation,
     check_evaluation,
     knowledge_injection,
-    ledger,
+    ledger_calls,
     mission_conditions,
     outcome,
     outcome_annotation,
     rerun,
     service_attempts,
+    spending,
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
-    is_held,
     ref_of,
     run_id_of,
 )
 from kais_operator.controllers.mission.decide.mission_view import MissionView
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
-from kais_operator.planning import children, run_stamps
+from kais_operator.planning import children, finalizers, run_stamps
 from kais_operator.planning.plan import (
     Action,
+    CancelTask,
     Delete,
     EndCommands,
     InjectKnowledge,
     ObjectRef,
     PatchMetadata,
     Plan,
+    SendMessage,
 )
 
 _SHORT_DELAY = timedelta(seconds=1)
@@ -68,28 +71,37 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     A run that has an outcome is never started again. Reads no clock: pass an aware `now`.
     """
     mission = observed.mission
-    if mission.is_deleting and not is_held(mission):
+    if mission.is_deleting and not finalizers.is_held(mission):
         return Plan()
     run_id = run_id_of(mission)
     if run_id is None:
         return _accept(observed, now)
     attempt_list = check_evaluation.evaluate_attempts(observed, now)
-    ending = outcome_annotation.read(mission, observed.ledger.run)
-    if ending is not None:
-        return _finish_run(observed, attempt_list, ending, run_id=run_id, now=now)
+    run_outcome = outcome_annotation.read(mission, observed.ledger.run)
+    if run_outcome is not None:
+        return _finish_run(observed, attempt_list, run_outcome, run_id=run_id, now=now)
     entry = entries.find_entrypoint(mission, observed.team, now=now)
     is_open = bool(attempt_list) and not attempt_list[-1].is_over
     step = None
     if not is_open:
         step = attempt_start.next_attempt(observed, attempt_list, entry, run_id=run_id, now=now)
-    ending = outcome.decide_outcome(observed, attempt_list, obstacle=_delay(step), now=now)
-    if ending is not None:
+    run_outcome = outcome.decide_outcome(observed, attempt_list, obstacle=_delay(step), now=now)
+    if run_outcome is not None:
+        cancels = agent_attempts.cancel_actions(
+            observed, attempt_list, _entry_cell(observed), run_id=run_id
+        )
+        if cancels and agent_attempts.awaits_cancel(observed, attempt_list):
+            view = MissionView(observed, run_id, attempt_list)
+            return _plan(
+                view, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
+            )
         stopped = [
             *_end_commands(observed),
-            outcome_annotation.write_patch(mission, ending),
+            *cancels,
+            outcome_annotation.outcome_patch(mission, run_outcome),
             *_delete_open_jobs(attempt_list),
         ]
-        view = MissionView(observed, run_id, attempt_list, ending)
+        view = MissionView(observed, run_id, attempt_list, run_outcome)
         return _plan(view, stopped, now, requeue_after=_SHORT_DELAY)
     return _continue_run(
         observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
@@ -107,7 +119,7 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     """Stamp the mission with its run-id and start the run in the same reconcile."""
     mission = observed.mission
     if mission.is_deleting:
-        return Plan((ledger.release_finalizer(observed),))
+        return Plan((finalizers.release(mission),))
     if outcome.unsupported(mission, observed.team) is not None:
         return _plan(MissionView(observed, None), (), now)
     nonce = rerun.nonce_of(mission)
@@ -146,19 +158,18 @@ def _add_finalizer(mission: Mission) -> tuple[PatchMetadata, ...]:
     A restored mission, or one of an older version, may lack them.
     """
     is_bound = _has_annotation(mission, labels.RUN_OBJECT)
-    if is_held(mission) and is_bound:
+    if finalizers.is_held(mission) and is_bound:
         return ()
     return (_with_finalizer(mission, {} if is_bound else {**_run_object_annotation(mission)}),)
 
 
 def _with_finalizer(mission: Mission, annotations: dict[str, str | None]) -> PatchMetadata:
     metadata = mission.metadata
-    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
         annotations=annotations,
-        finalizers=(*finalizers, labels.FINALIZER),
+        finalizers=finalizers.added(metadata.finalizers),
     )
 
 
@@ -175,7 +186,7 @@ def _continue_run(
     mission = observed.mission
     actions: list[Action] = list(prior_actions)
     if _is_scope_known(observed) and outcome.unsupported(mission, observed.team) is None:
-        actions += ledger.open_actions(observed, run_id=run_id)
+        actions += ledger_calls.open_actions(observed, run_id=run_id)
     actions += rerun.delete_old_jobs(observed, run_id=run_id)
     persisted = _persist_results(observed, attempt_list)
     if (
@@ -191,7 +202,9 @@ def _continue_run(
     obstacle, start_actions, retry_after = step
     if prior_actions or persisted:  # a second metadata patch in one reconcile would be refused
         start_actions = tuple(
-            action for action in start_actions if not isinstance(action, PatchMetadata)
+            action
+            for action in start_actions
+            if not isinstance(action, PatchMetadata | CancelTask | SendMessage)
         )
     view = MissionView(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
@@ -244,7 +257,11 @@ def _await_attempt(
 ) -> Plan:
     """Inject the open attempt's knowledge or run its checks, and requeue for the next deadline."""
     mission, last = observed.mission, attempt_list[-1]
-    if last.is_exec:
+    if last.message_id is not None and last.state is State.RUNNING:
+        obstacle, next_actions, retry_after = agent_attempts.await_task(
+            observed, attempt_list, _entry_cell(observed), run_id=run_id, now=now
+        )
+    elif last.is_exec:
         run_deadline = outcome.deadline(mission, attempt_list)
         obstacle, next_actions, retry_after = service_attempts.run_checks(
             observed, last, deadline=run_deadline, now=now
@@ -253,7 +270,7 @@ def _await_attempt(
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
     actions += next_actions
     view = MissionView(observed, run_id, attempt_list, None, obstacle)
-    if attempts.is_without_pod(last, observed.pods):
+    if attempt_state.is_without_pod(last, observed.pods):
         podless_for = now - last.started_at
         retry_after = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
     limits = [
@@ -268,6 +285,12 @@ def _await_attempt(
     if observed.is_reading:
         retry_after = _SHORT_DELAY
     return _plan(view, actions, now, requeue_after=_earliest(limits, now, retry_after))
+
+
+def _entry_cell(observed: MissionObserved) -> entries.Entrypoint | NotReady:
+    """Return the entry cell, whether it and its team are ready or not."""
+    cell = entries.entrypoint_cell(observed.mission, observed.team)
+    return cell if isinstance(cell, NotReady) else entries.entrypoint_of(cell, observed.team)
 
 
 def _inject_knowledge(
@@ -293,37 +316,45 @@ def _inject_knowledge(
 def _finish_run(
     observed: MissionObserved,
     attempt_list: Sequence[Attempt],
-    ending: RunOutcome,
+    run_outcome: RunOutcome,
     *,
     run_id: str,
     now: datetime,
 ) -> Plan:
     """Record the run, request extraction and remove the finalizer; afterwards only report."""
     mission = observed.mission
-    view = MissionView(observed, run_id, attempt_list, ending)
-    actions: list[Action] = [*_end_commands(observed), *_delete_open_jobs(attempt_list)]
-    if mission.metadata.annotations.get(labels.OUTCOME) != ending.outcome:
+    view = MissionView(observed, run_id, attempt_list, run_outcome)
+    actions: list[Action] = [
+        *_end_commands(observed),
+        *_delete_open_jobs(attempt_list),
+        *agent_attempts.repeat_cancel(observed, run_outcome, _entry_cell(observed), run_id=run_id),
+    ]
+    if mission.metadata.annotations.get(labels.OUTCOME) != run_outcome.outcome:
         return _plan(
             view,
-            [outcome_annotation.write_patch(mission, ending), *actions],
+            [outcome_annotation.outcome_patch(mission, run_outcome), *actions],
             now,
             requeue_after=_SHORT_DELAY,
         )
-    if ledger.needs_outbox(observed, now):
-        return Plan((*actions, *ledger.outbox_actions(observed, ending, run_id=run_id)))
-    actions += ledger.close_actions(observed, ending, run_id=run_id)
-    refresh = ledger.refresh_statistics(observed)
-    rerun_patch = rerun.write_patch(observed, ending, run_id=run_id, now=now)
+    count = spending.count_run(mission, observed.spending_cell, run_outcome, run_id=run_id, now=now)
+    is_refused = mission.is_deleting and observed.refused_write is not None
+    if count is not None and not is_refused:  # a deletion does not wait for a write nobody allows
+        return _plan(view, [*actions, count], now, requeue_after=_SHORT_DELAY)
+    if ledger_calls.needs_outbox(observed, now):
+        return Plan((*actions, *ledger_calls.outbox_actions(observed, run_outcome, run_id=run_id)))
+    actions += ledger_calls.close_actions(observed, run_outcome, run_id=run_id)
+    refresh = ledger_calls.refresh_statistics(observed)
+    rerun_patch = rerun.write_patch(observed, run_outcome, run_id=run_id, now=now)
     if rerun_patch is not None and not actions:
         return Plan((rerun_patch, *refresh), requeue_after=_SHORT_DELAY)
     actions += refresh
-    if is_held(mission) and not ledger.is_refused(observed):
-        actions.append(ledger.release_finalizer(observed))
+    if finalizers.is_held(mission) and not ledger_calls.is_refused(observed):
+        actions.append(finalizers.release(mission))
     if mission.is_deleting and observed.ledger.problem is None:
         return Plan(
             tuple(actions), requeue_after=_SHORT_DELAY
         )  # no one reads the status of a deleted object
-    return _plan(view, actions, now, requeue_after=_poll_delay(observed, ending, now))
+    return _plan(view, actions, now, requeue_after=_poll_delay(observed, run_outcome, now))
 
 
 def _end_commands(observed: MissionObserved) -> list[EndCommands]:
@@ -337,23 +368,25 @@ def _delete_open_jobs(attempt_list: Sequence[Attempt]) -> list[Action]:
         for attempt in attempt_list
         if attempt.job is not None
         and not attempt.job["metadata"].get("deletionTimestamp")
-        and not attempts.has_ended(attempt.job)
+        and not attempt_state.has_ended(attempt.job)
     ]
 
 
-def _poll_delay(observed: MissionObserved, ending: RunOutcome, now: datetime) -> timedelta | None:
+def _poll_delay(
+    observed: MissionObserved, run_outcome: RunOutcome, now: datetime
+) -> timedelta | None:
     """Return when to poll the extraction, less often with time; None when nothing is awaited."""
-    asked_at = observed.mission.metadata.deletion_timestamp
-    if asked_at is not None:
-        return max(asked_at + ledger.OUTBOX_DELAY - now, _SHORT_DELAY)
-    if ledger.is_refused(observed):
-        return ledger.REFUSAL_RETRY_INTERVAL
+    deleted_at = observed.mission.metadata.deletion_timestamp
+    if deleted_at is not None:
+        return finalizers.remaining_wait(deleted_at, now)
+    if ledger_calls.is_refused(observed):
+        return ledger_calls.REFUSAL_RETRY_INTERVAL
     extraction = observed.ledger.extraction
     is_settled = extraction is not None and extraction.state in ("done", "failed")
-    state = ledger.state_of(observed)
+    state = ledger_calls.state_of(observed)
     if state.is_done and (is_settled or not state.is_extracting):
         return None
-    age = now - (ending.finished_at or now)
+    age = now - (run_outcome.finished_at or now)
     return min(max(age / 4, _SHORT_DELAY), _POLL_LIMIT)
 
 

@@ -10,11 +10,16 @@ from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
-from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempt_summary, mission_status, outcome
-from kais_operator.controllers.mission.decide import ledger as decide_ledger
+from kais_operator.controllers.mission.decide import (
+    attempt_summary,
+    entrypoint,
+    mission_status,
+    outcome,
+)
+from kais_operator.controllers.mission.decide import ledger_calls as decide_ledger
 from kais_operator.controllers.mission.decide import review as decide_review
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
+from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_view import (
     MissionView,
     keep_last_true_condition,
@@ -45,7 +50,7 @@ def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEve
     ]
     timed_conditions = status_and_events.with_transition_times(view.mission, wanted_conditions, now)
     status = mission_status.status_of(view, timed_conditions)
-    is_worth_both = view.ending is None or timed_conditions[0].status == "True"
+    is_worth_both = view.run_outcome is None or timed_conditions[0].status == "True"
     types = (
         (ConditionType.STARTED, ConditionType.SUCCEEDED)
         if is_worth_both
@@ -60,7 +65,7 @@ def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEve
 
 def _started(view: MissionView) -> DesiredCondition:
     unsupported = outcome.unsupported(view.mission, view.observed.team)
-    if unsupported is not None and not view.attempts and view.ending is None:
+    if unsupported is not None and not view.attempts and view.run_outcome is None:
         return conditions.false(ConditionType.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
     first_started = next((summary for summary in view.summaries() if summary.is_started), None)
     if first_started is not None:
@@ -68,10 +73,12 @@ def _started(view: MissionView) -> DesiredCondition:
             f"attempt {first_started.number} was started at {rfc3339(first_started.started_at)}"
         )
         return conditions.true(
-            ConditionType.STARTED, Reason.STARTED, message + _remark(view.mission)
+            ConditionType.STARTED,
+            Reason.STARTED,
+            message + _remark(view),
         )
-    if view.ending is not None:
-        return _never_started(view.ending)
+    if view.run_outcome is not None:
+        return _never_started(view.run_outcome)
     last = view.attempts[-1] if view.attempts else None
     if view.obstacle is not None and (last is None or last.trouble is None):
         return conditions.false(ConditionType.STARTED, view.obstacle.reason, view.obstacle.message)
@@ -82,18 +89,22 @@ def _started(view: MissionView) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
 
 
-def _remark(mission: Mission) -> str:
-    """Return a remark on fields of the mission that have no effect in this version."""
-    if mission.spec.budget is None or mission.spec.budget.max_cost is None:
+def _remark(view: MissionView) -> str:
+    """Return a remark on a budget that has no effect, because no mind spends it."""
+    budget = view.mission.spec.budget
+    if budget is None or budget.max_cost is None or mission_status.usage_of(view) is not None:
         return ""
-    return " (without effect in this version: budget: task cells report no cost)"
+    entry = entrypoint.entrypoint_cell(view.mission, view.observed.team)
+    if not isinstance(entry, NotReady) and entry.spec.mind is not None:
+        return ""
+    return " (without effect: budget: only cells with a mind report costs)"
 
 
-def _never_started(ending: RunOutcome) -> DesiredCondition:
-    if not ending.attempts and ending.attempt > 0:
-        return conditions.true(ConditionType.STARTED, Reason.ALREADY_RUN, ending.message)
-    reason = _REASONS.get(ending.outcome, Reason.ALREADY_RUN)
-    return conditions.false(ConditionType.STARTED, reason, ending.message)
+def _never_started(run_outcome: RunOutcome) -> DesiredCondition:
+    if not run_outcome.attempts and run_outcome.last_attempt > 0:
+        return conditions.true(ConditionType.STARTED, Reason.ALREADY_RUN, run_outcome.message)
+    reason = _REASONS.get(run_outcome.outcome, Reason.ALREADY_RUN)
+    return conditions.false(ConditionType.STARTED, reason, run_outcome.message)
 
 
 def _checks_passed(view: MissionView) -> DesiredCondition:
@@ -114,7 +125,7 @@ def _checks_passed(view: MissionView) -> DesiredCondition:
         pending_names = ", ".join(
             waiting or [check.name for check in view.mission.spec.completion.checks]
         )
-        if view.ending is not None:
+        if view.run_outcome is not None:
             message = f"the run ended before these checks were evaluated: {pending_names}"
             return conditions.false(type_, Reason.CHECKS_PENDING, message)
         message = f"still to be evaluated: {pending_names}"
@@ -139,7 +150,7 @@ def _renderer_message(view: MissionView) -> str | None:
 def _knowledge_extracted(view: MissionView) -> DesiredCondition:
     type_ = ConditionType.KNOWLEDGE_EXTRACTED
     extraction = view.observed.ledger.extraction
-    if view.ending is None:
+    if view.run_outcome is None:
         message = "facts are extracted when the run has ended"
         return conditions.false(type_, Reason.EXTRACTION_PENDING, message)
     if extraction is None and not decide_ledger.state_of(view.observed).is_extracting:
@@ -170,14 +181,14 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Des
 
 def _recorded(view: MissionView) -> DesiredCondition:
     ledger = view.observed.ledger
-    if view.ending is None:
+    if view.run_outcome is None:
         if ledger.problem is not None:
             message = f"{ledger.problem}; the run is recorded when it answers"
             return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
         message = "the run is recorded when it has ended"
         return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, message)
     if decide_ledger.state_of(view.observed).is_done:
-        message = f"the ledger has run {view.run_id} as {view.ending.outcome}"
+        message = f"the ledger has run {view.run_id} as {view.run_outcome.outcome}"
         return conditions.true(ConditionType.RECORDED, Reason.RECORDED, message)
     last_condition = keep_last_true_condition(view, ConditionType.RECORDED)
     if last_condition is not None:
@@ -201,12 +212,12 @@ def _not_yet_recorded(view: MissionView) -> DesiredCondition:
 
 
 def _succeeded(view: MissionView) -> DesiredCondition:
-    ending = view.ending
-    if ending is not None and ending.outcome is Outcome.SUCCEEDED:
-        return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, ending.message)
-    if ending is not None:
-        message = f"{ending.outcome}: {ending.message}"
-        return conditions.false(ConditionType.SUCCEEDED, _failure(ending), message)
+    run_outcome = view.run_outcome
+    if run_outcome is not None and run_outcome.outcome is Outcome.SUCCEEDED:
+        return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, run_outcome.message)
+    if run_outcome is not None:
+        message = f"{run_outcome.outcome}: {run_outcome.message}"
+        return conditions.false(ConditionType.SUCCEEDED, _failure(run_outcome), message)
     started = _started(view)
     if started.reason is Reason.NOT_YET_SUPPORTED:
         return conditions.false(ConditionType.SUCCEEDED, started.reason, started.message)
@@ -216,11 +227,11 @@ def _succeeded(view: MissionView) -> DesiredCondition:
     return _in_progress(view, last)
 
 
-def _failure(ending: RunOutcome) -> Reason:
+def _failure(run_outcome: RunOutcome) -> Reason:
     """Return the reason for what failed: the task, one of its checks, or its review."""
-    last = ending.attempts[-1] if ending.attempts else None
-    if ending.outcome is not Outcome.FAILED or last is None:
-        return _REASONS[ending.outcome]
+    last = run_outcome.attempts[-1] if run_outcome.attempts else None
+    if run_outcome.outcome is not Outcome.FAILED or last is None:
+        return _REASONS[run_outcome.outcome]
     if last.verdict is not None:
         return Reason.REVIEW_REJECTED
     bad = (CheckStatus.FAILED, CheckStatus.ERROR)
@@ -266,6 +277,9 @@ def _review_message(view: MissionView, last: Attempt) -> str:
         f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}; "
         f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
     )
+    verdict = decide_review.read(view.mission)
+    if any(summary.verdict == verdict for summary in view.summaries() if summary.verdict):
+        return message  # the annotation stays after it decided about an earlier attempt
     remark = decide_review.remark(view.mission, last.number)
     return f"{message}; {remark}" if remark is not None else message
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kais import labels
+from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.resources.blueprint_instance import BlueprintInstance
+from kais.resources.cell import Cell
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide.attempts_annotation import AttemptHistory
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.planning import annotation_values
+from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
+from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body, ObjectRef
@@ -79,9 +82,15 @@ class MissionObserved:
         execs: the commands of the checks in a running container, by the check's name.
         has_commands: whether a command of the mission, of any attempt, runs in a container.
         container: the running container for such checks; None without a ready pod.
+        reply: what the entry cell answered about the message of the latest attempt; None if there
+            is no such message, or its result is recorded.
         knowledge_url: the address of the knowledge service as pods reach it.
         check_image: the image with the program that checks for files.
         operator_namespace: the namespace of the outbox.
+        agents: settings of the installation for cells with a mind.
+        pod_policy: defaults of the installation for the pods of cells.
+        spending_cell: the entry cell of an ended run whose cost is not counted yet; None if it is
+            gone, or nothing is to be counted.
     """
 
     mission: Mission
@@ -102,9 +111,13 @@ class MissionObserved:
     execs: Mapping[str, Process] = field(default_factory=dict)
     has_commands: bool = False
     container: RunningContainer | None = None
+    reply: AgentReply | None = None
     knowledge_url: str = ""
     check_image: str = ""
     operator_namespace: str = ""
+    agents: AgentSettings = NO_AGENTS
+    pod_policy: PodPolicy = NO_POLICY
+    spending_cell: Cell | None = None
 
 
 def parent_of(mission: Mission) -> Parent:
@@ -132,8 +145,3 @@ def exec_key(mission: Mission, attempt: int, check: str) -> str:
 def ref_of(mission: Mission) -> ObjectRef:
     """Return a reference to a Mission."""
     return ObjectRef(mission.kind, mission.metadata.namespace, mission.metadata.name)
-
-
-def is_held(mission: Mission) -> bool:
-    """Whether the finalizer keeps the object until its run is recorded."""
-    return labels.FINALIZER in mission.metadata.finalizers

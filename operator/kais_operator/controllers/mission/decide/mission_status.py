@@ -5,31 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kais import conditions, labels
+from kais.agent_results import AgentUsage
 from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.resources.check import CheckResult, CheckStatus, ReviewResult, ReviewStatus
 from kais.resources.mission import (
     Acknowledged,
+    ArtifactRef,
     KnowledgeUse,
     Mission,
     MissionDisplay,
     MissionPhase,
     MissionStatus,
+    TokenUse,
 )
 from kais.resources.mission import Attempt as ToldAttempt
+from kais_operator.controllers.cell.decide import volumes
 from kais_operator.controllers.mission.decide import (
+    agent_report,
     attempts_annotation,
     knowledge_injection,
-    ledger,
+    ledger_calls,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
+from kais_operator.controllers.mission.decide.attempt_state import State
 from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
-from kais_operator.controllers.mission.decide.attempts import State
 from kais_operator.controllers.mission.decide.mission_view import (
     MissionView,
     keep_last_true_condition,
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
+from kais_operator.planning import costs
 
 _RESULT_LIMIT = 4096
 _REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
@@ -37,39 +43,73 @@ _REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
 
 def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -> MissionStatus:
     """Return the whole status with the given conditions."""
-    mission, ending = view.mission, view.ending
+    mission, run_outcome = view.mission, view.run_outcome
     summaries = view.summaries()
-    number = ending.attempt if ending else (summaries[-1].number if summaries else 0)
+    number = run_outcome.last_attempt if run_outcome else (summaries[-1].number if summaries else 0)
     max_attempts = mission.spec.completion.max_attempts
-    knowledge = _knowledge(view)
+    knowledge, usage = _knowledge(view), usage_of(view)
     last = summaries[-1] if summaries else None
     has_result = last is not None and last.is_over and bool(last.message)
     return MissionStatus(
         observed_generation=mission.metadata.generation,
         conditions=timed_conditions,
         phase=_phase(view),
-        outcome=ending.outcome if ending else None,
+        outcome=run_outcome.outcome if run_outcome else None,
         run_id=view.run_id,
         attempt=number,
-        started_at=ending.started_at
-        if ending
+        started_at=run_outcome.started_at
+        if run_outcome
         else (summaries[0].started_at if summaries else None),
-        finished_at=ending.finished_at if ending else None,
+        finished_at=run_outcome.finished_at if run_outcome else None,
         result=last.message[:_RESULT_LIMIT] if last is not None and has_result else None,
         result_truncated=last.is_truncated if last is not None and has_result else None,
         checks=_check_results(view, last),
         review=_review(view, summaries),
         history=[
             *_previous_runs(mission),
-            *(_history_entry(summary, ending) for summary in summaries),
+            *(_history_entry(summary, run_outcome) for summary in summaries),
         ],
         message=timed_conditions[-1].message,
         knowledge=knowledge,
+        cost=costs.known_cost(usage),
+        tokens=_tokens(usage),
+        turns=usage.turns if usage is not None else None,
+        tool_calls=usage.tool_calls if usage is not None else None,
+        artifacts=_artifacts(last),
         acknowledged=_acknowledged(view, summaries),
         display=MissionDisplay(
-            attempt=f"{number}/{max_attempts}" if number else None, facts=_facts(view, knowledge)
+            attempt=f"{number}/{max_attempts}" if number else None,
+            facts=_facts(view, knowledge),
+            cost=costs.display(usage),
         ),
     )
+
+
+def usage_of(view: MissionView) -> AgentUsage | None:
+    """Return what the run's models used in all attempts; None if nothing was reported."""
+    if view.run_outcome is not None:
+        return view.run_outcome.usage
+    return agent_report.total(
+        attempt.usage
+        for attempt in view.attempts
+        if attempt.message_id is None or attempt.state is not State.RUNNING  # it still changes
+    )
+
+
+def _artifacts(last: AttemptSummary | None) -> list[ArtifactRef]:
+    """Return the files of the latest attempt, with their paths in the pod."""
+    return [
+        ArtifactRef(
+            name=file.path.rpartition("/")[2],
+            size_bytes=file.size_bytes,
+            path=f"{volumes.WORKSPACE_FOLDER}{file.path}",
+        )
+        for file in (last.artifacts if last is not None else ())
+    ]
+
+
+def _tokens(usage: AgentUsage | None) -> TokenUse | None:
+    return TokenUse(input=usage.input_tokens, output=usage.output_tokens) if usage else None
 
 
 def _check_results(view: MissionView, last: AttemptSummary | None) -> list[CheckResult]:
@@ -129,20 +169,20 @@ def _previous_runs(mission: Mission) -> list[ToldAttempt]:
 
 
 def _phase(view: MissionView) -> MissionPhase:
-    if view.ending is not None:
-        is_good = view.ending.outcome is Outcome.SUCCEEDED
+    if view.run_outcome is not None:
+        is_good = view.run_outcome.outcome is Outcome.SUCCEEDED
         return MissionPhase.SUCCEEDED if is_good else MissionPhase.FAILED
     return MissionPhase.RUNNING if view.attempts else MissionPhase.PENDING
 
 
-def _history_entry(summary: AttemptSummary, ending: RunOutcome | None) -> ToldAttempt:
-    if ending is not None and not summary.is_over:
+def _history_entry(summary: AttemptSummary, run_outcome: RunOutcome | None) -> ToldAttempt:
+    if run_outcome is not None and not summary.is_over:
         # The run ended while the attempt was open; the attempt will not continue.
         return ToldAttempt(
             attempt=summary.number,
             started_at=summary.started_at,
-            finished_at=ending.finished_at,
-            result=f"{ending.outcome}: {ending.message}"[:_RESULT_LIMIT],
+            finished_at=run_outcome.finished_at,
+            result=f"{run_outcome.outcome}: {run_outcome.message}"[:_RESULT_LIMIT],
         )
     return ToldAttempt(
         attempt=summary.number,
@@ -169,21 +209,19 @@ def _knowledge(view: MissionView) -> KnowledgeUse | None:
 
 
 def _injection(view: MissionView) -> tuple[str | None, int | None]:
-    if view.ending is not None:
-        return view.ending.receipt, view.ending.injected
-    job = view.attempts[-1].job_name if view.attempts else None
-    return (
-        knowledge_injection.receipt_of(view.observed.maps.get(job))
-        if job is not None
-        else (None, None)
-    )
+    if view.run_outcome is not None:
+        return view.run_outcome.receipt, view.run_outcome.injected
+    last = view.attempts[-1] if view.attempts else None
+    if last is None or last.job_name is None:
+        return (last.receipt if last is not None else None), None
+    return knowledge_injection.receipt_of(view.observed.maps.get(last.job_name))
 
 
 def _facts(view: MissionView, knowledge: KnowledgeUse | None) -> str | None:
     """Return `3 in` during the run, and `3 in, 2 out` when the extracted facts are known."""
     injected = knowledge.injected if knowledge is not None else None
     extracted = knowledge.extracted if knowledge is not None else None
-    if view.ending is None:
+    if view.run_outcome is None:
         return None if injected is None else f"{injected} in"
     if extracted is None and _may_extract(view):
         return f"{injected or 0} in"
@@ -194,4 +232,4 @@ def _may_extract(view: MissionView) -> bool:
     extraction = view.observed.ledger.extraction
     if extraction is not None:
         return extraction.state in ("pending", "running")
-    return ledger.state_of(view.observed).is_extracting
+    return ledger_calls.state_of(view.observed).is_extracting

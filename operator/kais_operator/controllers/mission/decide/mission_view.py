@@ -10,8 +10,8 @@ from kais.conditions import DesiredCondition
 from kais.reasons import Reason
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
-from kais_operator.controllers.mission.decide.attempts import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
@@ -25,14 +25,14 @@ class MissionView:
         observed: the observed state.
         run_id: the run-id; None before the run starts.
         attempts: the attempts, oldest first.
-        ending: how the run ended; None while it continues.
+        run_outcome: how the run ended; None while it continues.
         obstacle: why the next attempt cannot start now.
     """
 
     observed: MissionObserved
     run_id: str | None
     attempts: Sequence[Attempt] = ()
-    ending: RunOutcome | None = None
+    run_outcome: RunOutcome | None = None
     obstacle: NotReady | None = None
 
     @property
@@ -41,10 +41,10 @@ class MissionView:
         return self.observed.mission
 
     def summaries(self) -> tuple[AttemptSummary, ...]:
-        """Return the attempts to report: those of the ending, when there is one."""
+        """Return the attempts to report: those of the outcome, when there is one."""
         return (
-            self.ending.attempts
-            if self.ending is not None
+            self.run_outcome.attempts
+            if self.run_outcome is not None
             else attempt_summary.summarise_all(self.attempts)
         )
 

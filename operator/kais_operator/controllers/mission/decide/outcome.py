@@ -1,7 +1,7 @@
-"""Decide once whether a run has ended, and how; the outcome is stamped and never computed again.
+"""Decide whether a run has ended, and how. The outcome is stamped, so it is decided once.
 
-Finished Jobs are evaluated first and by their own times, so the operator's absence never turns a
-success into a timeout.
+A finished Job decides before any deadline does, by the times that the Job recorded. So the absence
+of the operator never turns a success into a timeout.
 """
 
 from __future__ import annotations
@@ -10,26 +10,34 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kais import durations, labels
+from kais.agent_results import FailureClass
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
+    agent_report,
+    attempt_state,
     attempt_summary,
     check_rules,
     entrypoint,
     knowledge_injection,
 )
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
 
 JOB_STATUS_GRACE = timedelta(seconds=30)
-"""How long a Job may take to count an ended container, before the deadline applies."""
+"""How long after the deadline a Job whose containers have ended may take to report its end.
 
-Verdict = tuple[Outcome, str]
+The kubelet ends the pod of a mind at the deadline, and the runtime then reports what it has cost;
+this takes as long at most. If the operator deleted the Job at once, the report would be lost.
+"""
+
+_OutcomeAndMessage = tuple[Outcome, str]
+"""An outcome, and why."""
 
 
 def decide_outcome(
@@ -41,40 +49,49 @@ def decide_outcome(
 ) -> RunOutcome | None:
     """Return how the run ended; None while it continues.
 
-    `obstacle` is why the mission cannot start now. It applies only before the first attempt.
+    `obstacle` is why the mission cannot start now; it is ignored after the first attempt has begun.
     """
     verdict = _decide(observed, attempts, obstacle=obstacle, now=now)
     if verdict is None:
         return None
     outcome, message = verdict
     last = attempts[-1] if attempts else None
-    over_at = last.finished_at if last is not None and last.is_over else None
-    latest_map = observed.maps.get(last.job_name or "") if last is not None else None
-    receipt, injected = knowledge_injection.receipt_of(latest_map)
+    last_ended_at = last.finished_at if last is not None and last.is_over else None
+    facts_map = observed.maps.get(last.job_name or "") if last is not None else None
+    receipt, injected = knowledge_injection.receipt_of(facts_map)
     return RunOutcome(
         outcome=outcome,
         message=message,
-        finished_at=over_at or now,
+        finished_at=last_ended_at or now,
         started_at=attempts[0].started_at if attempts else None,
         attempts=attempt_summary.summarise_all(attempts),
-        receipt=receipt,
+        receipt=receipt or (last.receipt if last is not None else None),
         injected=injected,
-        attempt=last.number if last is not None else 0,
+        last_attempt=last.number if last is not None else 0,
+        usage=agent_report.total(attempt.usage for attempt in attempts),
     )
 
 
 def deadline(mission: Mission, attempts: Sequence[Attempt]) -> datetime | None:
-    """Return when the time for all attempts ends; None before the first attempt."""
+    """Return when `completion.timeout`, which covers all attempts, ends; None before the first."""
     if not attempts:
         return None
     return attempts[0].started_at + durations.parse(mission.spec.completion.timeout)
 
 
-def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> datetime | None:
-    """Return by when the mission, its attempt or its checks must start; None when they have.
+def is_ending(mission: Mission, attempts: Sequence[Attempt], now: datetime) -> bool:
+    """Whether the run ends although its latest attempt may still work."""
+    limit = deadline(mission, attempts)
+    is_late = limit is not None and now >= limit
+    return mission.is_deleting or labels.ABORT in mission.metadata.annotations or is_late
 
-    Before the first attempt the time counts from when the operator accepted the mission, not from
-    its creation: it could not start while the operator was absent.
+
+def start_deadline(mission: Mission, last: Attempt | None, *, now: datetime) -> datetime | None:
+    """Return by when the pending start must happen; None if nothing waits to start.
+
+    Without an attempt it is the start of the mission, otherwise that of the attempt's container or
+    of its checks. The time of a mission counts from when the operator accepted it, not from its
+    creation, because it could not start while the operator was absent.
     """
     limit = durations.parse(mission.spec.start_deadline)
     if last is not None and last.state is State.CHECKING and last.trouble is not None:
@@ -98,10 +115,12 @@ def _decide(
     *,
     obstacle: NotReady | None,
     now: datetime,
-) -> Verdict | None:
+) -> _OutcomeAndMessage | None:
     ledger = observed.ledger.run
     if ledger is not None and ledger.outcome is not None:
-        return Outcome(ledger.outcome), f"the ledger has this run closed as {ledger.outcome}"
+        # The ledger is final: a lost stamp must not give the same run another outcome.
+        message = f"the knowledge service recorded the outcome {ledger.outcome}"
+        return Outcome(ledger.outcome), message
     if not attempts:
         return _outcome_before_start(observed, obstacle, now)
     if attempts[-1].is_over:
@@ -111,10 +130,10 @@ def _decide(
 
 def _outcome_before_start(
     observed: MissionObserved, obstacle: NotReady | None, now: datetime
-) -> Verdict | None:
+) -> _OutcomeAndMessage | None:
     mission = observed.mission
-    cancelled = _cancelled(mission, "before it started")
-    obstacle = obstacle or _write_refused(observed)
+    cancelled = _cancellation(mission, "before it started")
+    obstacle = obstacle or _refused_write(observed)
     if cancelled is not None or obstacle is None:
         return cancelled
     limit = start_deadline(mission, None, now=now)
@@ -124,44 +143,58 @@ def _outcome_before_start(
     return Outcome.INFRASTRUCTURE_FAILED, message
 
 
-def _write_refused(observed: MissionObserved) -> NotReady | None:
-    """Return why the API server refused the Job, for example by a quota; only a write shows it."""
+def _refused_write(observed: MissionObserved) -> NotReady | None:
+    """Return why the API server refused to create the Job, for example because of a quota.
+
+    Only the attempt to write shows this, so the refusal of the last reconcile is observed.
+    """
     if observed.refused_write is None:
         return None
     return NotReady(Reason.APPLY_FAILED, observed.refused_write)
 
 
-_SETTLED = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTURE_FAILED}
+_OUTCOMES = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCTURE_FAILED}
+"""The outcomes of attempts that end the run even if further attempts are left."""
 
 
 def _outcome_after_attempt(
     mission: Mission, attempts: Sequence[Attempt], now: datetime
-) -> Verdict | None:
+) -> _OutcomeAndMessage | None:
     last = attempts[-1]
     message = attempt_summary.summarise(last).sentence()
-    if last.state in _SETTLED:
-        return _SETTLED[last.state], f"attempt {last.number}: {message}"
+    if last.state in _OUTCOMES:
+        return _OUTCOMES[last.state], f"attempt {last.number}: {message}"
     if last.state is State.TIMED_OUT:
         return Outcome.TIMED_OUT, _timeout_message(mission, last)
+    if last.failure is not None and not last.failure.is_retryable:
+        is_budget = last.failure is FailureClass.BUDGET
+        outcome = Outcome.BUDGET_EXCEEDED if is_budget else Outcome.FAILED
+        return outcome, f"attempt {last.number}: {message}"
     max_attempts = mission.spec.completion.max_attempts
     limit = deadline(mission, attempts)
     if last.number < max_attempts:
         is_late = limit is not None and now >= limit
         late = (Outcome.TIMED_OUT, _timeout_message(mission, last)) if is_late else None
-        return _cancelled(mission, f"after attempt {last.number} failed") or late
+        return _cancellation(mission, f"after attempt {last.number} failed") or late
     return Outcome.FAILED, f"attempt {last.number} of {max_attempts} failed: {message}"
 
 
 def _outcome_while_running(
     mission: Mission, attempts: Sequence[Attempt], now: datetime
-) -> Verdict | None:
+) -> _OutcomeAndMessage | None:
     last = attempts[-1]
     limit = deadline(mission, attempts)
-    is_counted = last.is_counted  # the containers have ended, the Job will follow
-    cancelled = None if is_counted else _cancelled(mission, f"while attempt {last.number} ran")
+    # All containers have ended: the work may have succeeded, so the Job gets time to say so, and a
+    # cancellation comes too late.
+    awaits_job_status = last.is_counted
+    cancelled = (
+        None if awaits_job_status else _cancellation(mission, f"while attempt {last.number} ran")
+    )
     if cancelled is not None:
         return cancelled
-    if limit is not None and now >= limit + (JOB_STATUS_GRACE if is_counted else timedelta()):
+    is_reporting = last.state is State.RUNNING and attempt_state.is_of_mind(last)
+    grace = JOB_STATUS_GRACE if awaits_job_status or is_reporting else timedelta()
+    if limit is not None and now >= limit + grace:
         if last.trouble is not None and not last.is_started:
             return Outcome.INFRASTRUCTURE_FAILED, _not_started_message(mission, last)
         return Outcome.TIMED_OUT, _timeout_message(mission, last)
@@ -171,7 +204,7 @@ def _outcome_while_running(
     return None
 
 
-def _cancelled(mission: Mission, circumstance: str) -> Verdict | None:
+def _cancellation(mission: Mission, circumstance: str) -> _OutcomeAndMessage | None:
     if mission.is_deleting:
         return Outcome.CANCELLED, f"the mission was deleted {circumstance}"
     if labels.ABORT in mission.metadata.annotations:
@@ -201,17 +234,27 @@ def _not_started_message(mission: Mission, last: Attempt) -> str:
 
 
 def unsupported(mission: Mission, team: MissionTeam) -> str | None:
-    """Describe what this version cannot do for a mission in its cell; None when it can do all."""
+    """Describe why the mission cannot be judged in its entry cell; None if it can.
+
+    A running container without A2A gets no objective and gives no answer, so only checks that need
+    none can judge the work there.
+    """
     cell = entrypoint.entrypoint_cell(mission, team)
     if isinstance(cell, NotReady) or cell.spec.effective_mode is not CellMode.SERVICE:
         return None
-    declared_checks = mission.spec.completion.checks
-    answers = [check.name for check in declared_checks if check_rules.is_response(check)]
-    if declared_checks and not answers:
+    if cell.spec.serves_a2a:
         return None
-    subject = f"response checks ({', '.join(answers)})" if answers else "a mission without checks"
+    declared_checks = mission.spec.completion.checks
+    response_checks = [check.name for check in declared_checks if check_rules.is_response(check)]
+    if declared_checks and not response_checks:
+        return None
+    subject = (
+        f"response checks ({', '.join(response_checks)})"
+        if response_checks
+        else "a mission without checks"
+    )
     return (
-        f"{cell.ref} keeps running, and this version sends it no objective and reads no answer, so "
-        f"{subject} cannot be judged there; use command, coverage or fileExists checks, or mode: "
-        "Task"
+        f"{cell.ref} keeps running without container.a2a, so it gets no objective and gives no "
+        f"answer, and {subject} cannot be judged there; set container.a2a, use command, coverage "
+        "or fileExists checks, or mode: Task"
     )

@@ -1,8 +1,7 @@
 """The annotations that record how a run ended.
 
-The outcome is an annotation because it must survive the loss of the status. A second annotation
-contains what a report needs, because Jobs and pods may be gone later, and an object that was saved
-and applied again has none.
+The outcome is an annotation because it must survive a lost status. A second annotation keeps what
+reports need after Jobs and pods are deleted.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from kais import labels
+from kais.agent_results import AgentUsage
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempt_summary
+from kais_operator.controllers.mission.decide import agent_report, attempt_summary
 from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef, PatchMetadata
@@ -25,7 +25,10 @@ from knowledge_client import models
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended. `started_at` is None if the run never started."""
+    """How a run ended. `started_at` is None if the run never started.
+
+    `usage` is the sum over all attempts; None if none of them reported any.
+    """
 
     outcome: Outcome
     message: str
@@ -34,67 +37,74 @@ class RunOutcome:
     attempts: tuple[AttemptSummary, ...] = ()
     receipt: str | None = None
     injected: int | None = None
-    attempt: int = 0
+    last_attempt: int = 0
+    usage: AgentUsage | None = None
 
 
-def read(mission: Mission, ledger: models.Run | None) -> RunOutcome | None:
+def read(mission: Mission, ledger_run: models.Run | None) -> RunOutcome | None:
     """Read how a mission's run ended; None while it continues.
 
-    A Mission that was created again has only the outcome; its times come from the ledger. If the
-    ledger has the run with another outcome, that one takes precedence.
+    A re-created Mission has only the outcome; its times then come from the ledger. If the ledger
+    has a different outcome, the ledger wins.
     """
     outcome_value = mission.metadata.annotations.get(labels.OUTCOME)
     if outcome_value is None or outcome_value not in set(Outcome):
         return None
     outcome = Outcome(outcome_value)
     recorded = _parse(outcome, mission.metadata.annotations.get(labels.ENDING))
-    ending = recorded or _from_ledger(outcome, ledger)
-    if ledger is not None and ledger.outcome is not None and ledger.outcome != outcome_value:
-        return from_ledger_conflict(ledger, ending, observed_outcome=outcome_value)
-    return ending
+    run_outcome = recorded or _from_ledger(outcome, ledger_run)
+    if (
+        ledger_run is not None
+        and ledger_run.outcome is not None
+        and ledger_run.outcome != outcome_value
+    ):
+        return from_ledger_conflict(ledger_run, run_outcome, observed_outcome=outcome_value)
+    return run_outcome
 
 
 def from_ledger_conflict(
-    ledger: models.Run, ending: RunOutcome, *, observed_outcome: str
+    ledger_run: models.Run, run_outcome: RunOutcome, *, observed_outcome: str
 ) -> RunOutcome:
     """Return the ledger's outcome, with a message that contains the observed one."""
     message = (
-        f"the ledger has this run closed as {ledger.outcome}, which stands; "
-        f"seen here: {observed_outcome}"
+        f"the knowledge service recorded the outcome {ledger_run.outcome}, which is kept; "
+        f"this operator observed {observed_outcome}"
     )
     return replace(
-        ending,
-        outcome=Outcome(str(ledger.outcome)),
+        run_outcome,
+        outcome=Outcome(str(ledger_run.outcome)),
         message=message,
-        finished_at=ledger.finished_at or ending.finished_at,
-        started_at=ending.started_at or ledger.started_at,
+        finished_at=ledger_run.finished_at or run_outcome.finished_at,
+        started_at=run_outcome.started_at or ledger_run.started_at,
     )
 
 
-def write_patch(mission: Mission, ending: RunOutcome) -> PatchMetadata:
-    """Choose the write that records an ending on its Mission, before it is reported elsewhere."""
+def outcome_patch(mission: Mission, run_outcome: RunOutcome) -> PatchMetadata:
+    """Return the patch that stores the outcome on its Mission before it is reported elsewhere."""
     metadata = mission.metadata
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
         annotations={
-            labels.OUTCOME: ending.outcome.value,
-            labels.ENDING: _dump(ending),
+            labels.OUTCOME: run_outcome.outcome.value,
+            labels.ENDING: _dump(run_outcome),
             labels.ATTEMPTS: None,
         },
     )
 
 
-def _dump(ending: RunOutcome) -> str:
+def _dump(run_outcome: RunOutcome) -> str:
     record: Body = {
-        "words": ending.message,
-        "attempt": ending.attempt,
-        "startedAt": attempt_summary.dump_time(ending.started_at),
-        "finishedAt": attempt_summary.dump_time(ending.finished_at),
-        "receipt": ending.receipt,
-        "injected": ending.injected,
-        "tries": [attempt_summary.dump(summary) for summary in ending.attempts],
+        "words": run_outcome.message,
+        "attempt": run_outcome.last_attempt,
+        "startedAt": attempt_summary.dump_time(run_outcome.started_at),
+        "finishedAt": attempt_summary.dump_time(run_outcome.finished_at),
+        "receipt": run_outcome.receipt,
+        "injected": run_outcome.injected,
+        "tries": [attempt_summary.dump(summary) for summary in run_outcome.attempts],
     }
+    if run_outcome.usage is not None:
+        record["usage"] = agent_report.dump_usage(run_outcome.usage)
     return json.dumps(record, ensure_ascii=False, sort_keys=True)
 
 
@@ -103,7 +113,7 @@ def _parse(outcome: Outcome, text: str | None) -> RunOutcome | None:
         record = annotation_values.parse(text)
         return _from_record(outcome, record) if record else None
     except annotation_values.BROKEN:
-        return None  # the annotation was edited; the outcome still counts
+        return None  # edited by hand: keep the outcome, ignore the rest
 
 
 def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
@@ -118,19 +128,20 @@ def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
         ),
         receipt=annotation_values.parse_text(record.get("receipt")) or None,
         injected=annotation_values.optional_number(record.get("injected")),
-        attempt=annotation_values.number(record.get("attempt") or 0),
+        last_attempt=annotation_values.number(record.get("attempt") or 0),
+        usage=agent_report.parse_usage(record.get("usage")),
     )
 
 
-def _from_ledger(outcome: Outcome, ledger: models.Run | None) -> RunOutcome:
-    message = f"the run ended {outcome} before this object was made; it is not run again"
-    if ledger is None:
+def _from_ledger(outcome: Outcome, ledger_run: models.Run | None) -> RunOutcome:
+    message = f"the run ended {outcome} before this Mission was created; it is not repeated"
+    if ledger_run is None:
         return RunOutcome(outcome, message)
     return RunOutcome(
         outcome,
         message,
-        finished_at=ledger.finished_at,
-        started_at=ledger.started_at,
-        injected=ledger.counters.get("injected"),
-        attempt=ledger.attempts or 0,
+        finished_at=ledger_run.finished_at,
+        started_at=ledger_run.started_at,
+        injected=ledger_run.counters.get("injected"),
+        last_attempt=ledger_run.attempts or 0,
     )

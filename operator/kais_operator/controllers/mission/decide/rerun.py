@@ -12,10 +12,14 @@ from datetime import datetime
 from kais import labels, names
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempts, attempts_annotation, ledger
+from kais_operator.controllers.mission.decide import (
+    attempt_state,
+    attempts_annotation,
+    ledger_calls,
+)
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
-from kais_operator.planning import children
+from kais_operator.planning import children, finalizers
 from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
 
@@ -43,7 +47,7 @@ def requested_nonce(mission: Mission) -> str | None:
 
 
 def write_patch(
-    observed: MissionObserved, ending: RunOutcome, *, run_id: str, now: datetime
+    observed: MissionObserved, run_outcome: RunOutcome, *, run_id: str, now: datetime
 ) -> PatchMetadata | None:
     """Choose the write that starts another run; None unless requested and the last run is recorded.
 
@@ -52,10 +56,9 @@ def write_patch(
     """
     mission = observed.mission
     nonce = requested_nonce(mission)
-    if nonce is None or not ledger.state_of(observed).is_done:
+    if nonce is None or not ledger_calls.state_of(observed).is_done:
         return None
     metadata = mission.metadata
-    finalizers = tuple(f for f in metadata.finalizers if f != labels.FINALIZER)
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
@@ -63,14 +66,14 @@ def write_patch(
             labels.RUN_ID: run_id_for(mission, nonce),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
-            labels.EARLIER_RUNS: attempts_annotation.append_run(mission, run_id, ending),
+            labels.EARLIER_RUNS: attempts_annotation.append_run(mission, run_id, run_outcome),
             labels.OUTCOME: None,
             labels.ENDING: None,
             labels.ATTEMPTS: None,
             labels.ABORT: None,
             labels.REVIEW: None,
         },
-        finalizers=(*finalizers, labels.FINALIZER),
+        finalizers=finalizers.added(metadata.finalizers),
     )
 
 
@@ -80,6 +83,6 @@ def delete_old_jobs(observed: MissionObserved, *, run_id: str) -> list[Action]:
         Delete(children.ref_of(job), uid=job["metadata"]["uid"])
         for job in observed.jobs
         if children.controller_uid(job) == observed.mission.metadata.uid
-        and attempts.run_of(job) not in (None, run_id)
+        and attempt_state.run_of(job) not in (None, run_id)
         and not job["metadata"].get("deletionTimestamp")
     ]

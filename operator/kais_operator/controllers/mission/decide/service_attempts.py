@@ -20,7 +20,7 @@ from kais_operator.controllers.mission.decide import (
     check_evaluation,
     check_rules,
 )
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,

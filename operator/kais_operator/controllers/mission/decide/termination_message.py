@@ -15,8 +15,12 @@ LOG_BYTES = 2048
 def limit_of(pod: Body) -> int:
     """Return the maximum size of one message in bytes: the containers of a pod share 12 KiB."""
     spec = pod.get("spec") or {}
-    count = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
-    return min(RESULT_BYTES, MESSAGES_BYTES // max(1, count))
+    return limit_for(len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()))
+
+
+def limit_for(containers: int) -> int:
+    """Return the maximum size of one message in bytes in a pod with this number of containers."""
+    return min(RESULT_BYTES, MESSAGES_BYTES // max(1, containers))
 
 
 def is_truncated(message: str, pod: Body) -> bool:

@@ -47,7 +47,6 @@ async def with_checks(world: World, observed: MissionObserved, now: datetime) ->
         return observed
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     if isinstance(cell, Cell) and service_attempts.is_service_attempt(cell):
-        observed = replace(observed, container=_running_container(observed.pods))
         return await _with_commands(world, observed)
     outputs_to_read = check_evaluation.outputs_to_read(observed, now)
     namespace = observed.mission.metadata.namespace
@@ -82,10 +81,18 @@ async def _with_commands(world: World, observed: MissionObserved) -> MissionObse
                 outputs[check.name] = await _match_patterns(world, check, text, namespace)
             except errors.RendererUnavailable as exc:
                 observed = replace(observed, renderer_problem=str(exc))
+    for request in check_evaluation.answers_to_match(observed):
+        namespace = observed.mission.metadata.namespace
+        try:
+            outputs[request.check.name] = await _match_patterns(
+                world, request.check, request.text, namespace
+            )
+        except errors.RendererUnavailable as exc:
+            observed = replace(observed, renderer_problem=str(exc))
     return replace(observed, execs=execs, outputs=outputs)
 
 
-def _running_container(pods: Sequence[Body]) -> RunningContainer | None:
+def running_container(pods: Sequence[Body]) -> RunningContainer | None:
     """Return the cell's container in a ready pod; None without one."""
     for pod in pods:
         pod_conditions = (pod.get("status") or {}).get("conditions") or ()

@@ -17,12 +17,16 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import service_workloads
 from kais_operator.controllers.mission.decide import (
+    agent_attempts,
     attempt_pods,
-    attempts,
+    attempt_state,
     attempts_annotation,
     entrypoint,
     invalid_mission,
+    outcome,
+    outcome_annotation,
     service_attempts,
+    spending,
 )
 from kais_operator.controllers.mission.decide import mission as decision
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
@@ -36,6 +40,7 @@ from kais_operator.controllers.mission.observe import checks
 from kais_operator.controllers.shared.observe import run_ownership, shared_reads
 from kais_operator.planning import children
 from kais_operator.planning.plan import Body, ObjectRef, Plan, run_key
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 from knowledge_client import errors
 
@@ -51,18 +56,18 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         return None
     ownership = await run_ownership.of_mission(world, body)
     if ownership.problem is not None:
-        unknown = _unreadable(world, ownership, ownership.problem)
-        return Observation(body, replace(unknown, reason=Reason.STORE_UNAVAILABLE))
-    mission = shared_reads.read(Mission, ownership.body)
-    if isinstance(mission, shared_reads.InvalidObject):
-        return Observation(body, _unreadable(world, ownership, mission.problem))
+        unknown = InvalidObject(ownership.body, ownership.problem, Reason.STORE_UNAVAILABLE)
+        return Observation(body, InvalidMission(unknown, world.placement.operator_namespace))
+    mission = shared_reads.parse_resource(Mission, ownership.body)
+    if isinstance(mission, InvalidObject):
+        return Observation(body, InvalidMission(mission, world.placement.operator_namespace))
     has_ended = labels.OUTCOME in mission.metadata.annotations
     now = world.clock.now()
     jobs = await _jobs(world, mission, fresh=False)
     is_late = not has_ended and _is_late(mission, jobs, now)
     if is_late:
         jobs = await _jobs(world, mission, fresh=True)
-    is_new = not any(attempts.run_of(job) in (None, run_id_of(mission)) for job in jobs)
+    is_new = not any(attempt_state.run_of(job) in (None, run_id_of(mission)) for job in jobs)
     ledger = await _ledger(world, mission, has_ended=has_ended, is_new=is_new)
     is_recorded = has_ended and ledger.run is not None and ledger.run.outcome is not None
     team = MissionTeam() if is_recorded else await _team(world, mission)
@@ -84,15 +89,56 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
         check_image=world.placement.check_image,
+        agents=world.placement.agents,
+        pod_policy=world.placement.pod_policy,
+        spending_cell=await _spending_cell(world, mission) if has_ended else None,
         has_commands=world.containers.is_running(ref),
     )
-    return Observation(
-        body, observed if has_ended else await checks.with_checks(world, observed, now)
+    if has_ended:
+        return Observation(
+            body, observed if is_recorded else await _with_open_task(world, observed)
+        )
+    observed = await _with_reply(world, observed, now)
+    return Observation(body, await checks.with_checks(world, observed, now))
+
+
+async def _with_reply(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
+    """Add the container of a running entry cell, and what the cell answered to its message."""
+    cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
+    if not isinstance(cell, Cell) or not service_attempts.is_service_attempt(cell):
+        return observed
+    observed = replace(observed, container=checks.running_container(observed.pods))
+    last, run_id = observed.history.latest, run_id_of(observed.mission)
+    if last is None or run_id is None or not agent_attempts.awaits_reply(observed.history):
+        return observed
+    reply = None
+    if observed.container is not None and observed.container.uid == last.pod_uid:
+        entry = entrypoint.entrypoint_of(cell, observed.team)
+        call = agent_attempts.call_of(observed, entry, last, run_id=run_id)
+        reply = await world.agents.reply_to(call)
+    is_ending = outcome.is_ending(observed.mission, observed.history.attempts, now)
+    history = agent_attempts.with_reply(
+        observed.history, reply, observed.container, now, is_ending=is_ending
     )
+    return replace(observed, reply=reply, history=history)
 
 
-def _unreadable(world: World, stamped: run_ownership.RunOwnership, problem: str) -> InvalidMission:
-    return InvalidMission(stamped.body, problem, world.placement.operator_namespace)
+async def _with_open_task(world: World, observed: MissionObserved) -> MissionObserved:
+    """Add what the cell answers about a task that the end of its run has cancelled."""
+    run_id = run_id_of(observed.mission)
+    last = agent_attempts.open_message(outcome_annotation.read(observed.mission, None))
+    cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
+    if run_id is None or last is None or not isinstance(cell, Cell):
+        return observed
+    if not service_attempts.is_service_attempt(cell):
+        return observed
+    pods = await _pods(world, observed.mission, (), observed.team, fresh=False)
+    container = checks.running_container(pods)
+    if container is None or container.uid != last.pod_uid:
+        return observed
+    entry = entrypoint.entrypoint_of(cell, observed.team)
+    call = agent_attempts.call_of(observed, entry, last, run_id=run_id)
+    return replace(observed, reply=await world.agents.reply_to(call))
 
 
 def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
@@ -102,10 +148,10 @@ def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
     """
     starts = [summary.started_at for summary in attempts_annotation.read(mission)]
     starts += [
-        attempts.parse_time(job["metadata"].get("creationTimestamp")) or now
+        attempt_state.parse_time(job["metadata"].get("creationTimestamp")) or now
         for job in jobs
         if children.controller_uid(job) == mission.metadata.uid
-        and attempts.run_of(job) in (None, run_id_of(mission))
+        and attempt_state.run_of(job) in (None, run_id_of(mission))
     ]
     spec = mission.spec
     limits = (durations.parse(spec.completion.timeout), durations.parse(spec.start_deadline))
@@ -120,10 +166,10 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     jobs = list(listed)
     owned = [job for job in jobs if children.controller_uid(job) == metadata.uid]
     recorded_numbers = [summary.number for summary in attempts_annotation.read(mission)]
-    current = [job for job in owned if attempts.run_of(job) in (None, run_id_of(mission))]
-    latest = max([*recorded_numbers, *(attempts.number_of(job) for job in current)], default=0)
+    current = [job for job in owned if attempt_state.run_of(job) in (None, run_id_of(mission))]
+    latest = max([*recorded_numbers, *(attempt_state.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)
-    is_open = any(not attempts.has_ended(job) for job in current)
+    is_open = any(not attempt_state.has_ended(job) for job in current)
     if labels.OUTCOME in metadata.annotations or is_open:
         return jobs
     if next_name not in {job["metadata"]["name"] for job in jobs}:
@@ -154,9 +200,9 @@ async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]
     """Read why open Jobs have no pod after a moment; the Job itself does not show it."""
     refusals = {}
     for job in jobs:
-        created = attempts.parse_time(job["metadata"].get("creationTimestamp"))
+        created = attempt_state.parse_time(job["metadata"].get("creationTimestamp"))
         is_young = created is None or world.clock.now() - created < _POD_EXPECTED
-        if is_young or attempts.has_ended(job) or attempt_pods.pods_of(job, pods):
+        if is_young or attempt_state.has_ended(job) or attempt_pods.pods_of(job, pods):
             continue
         metadata = job["metadata"]
         events = await world.cluster.events_about(children.ref_of(job), uid=metadata["uid"])
@@ -171,8 +217,8 @@ async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[st
     owned = [job for job in jobs if children.controller_uid(job) == mission.metadata.uid]
     if not owned:
         return {}
-    current = [job for job in owned if attempts.run_of(job) in (None, run_id_of(mission))]
-    job = max(current or owned, key=attempts.number_of)["metadata"]["name"]
+    current = [job for job in owned if attempt_state.run_of(job) in (None, run_id_of(mission))]
+    job = max(current or owned, key=attempt_state.number_of)["metadata"]["name"]
     ref = ObjectRef("ConfigMap", mission.metadata.namespace, names.knowledge_map_name(job))
     body = await world.cluster.get_child(ref)
     return {job: body} if body is not None else {}
@@ -202,7 +248,7 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
 def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) -> dict[str, Cell]:
     """Parse the cells; for a formation only those that it owns."""
     cells = {
-        name: shared_reads.read(Cell, body)
+        name: shared_reads.parse_resource(Cell, body)
         for name, body in bodies.items()
         if formation is None or children.controller_uid(body) == formation.metadata.uid
     }
@@ -262,19 +308,31 @@ async def _none_if_not_found(call: Awaitable[T]) -> T | None:
         return None
 
 
+async def _spending_cell(world: World, mission: Mission) -> Cell | None:
+    """Read the entry cell of an ended run of a mind whose cost is not counted yet."""
+    run_id = run_id_of(mission)
+    run_outcome = outcome_annotation.read(mission, None)
+    if run_id is None or run_outcome is None or run_outcome.usage is None:
+        return None
+    if spending.is_counted(mission, run_id):
+        return None
+    cell = entrypoint.entrypoint_cell(mission, await _team(world, mission))
+    return cell if isinstance(cell, Cell) else None
+
+
 async def _instance(
     world: World, mission: Mission, ledger: Ledger, jobs: Sequence[Body]
 ) -> BlueprintInstance | None:
     """Read the mission's instance if its fields or its suspension may be needed."""
     owner = next((o for o in mission.metadata.owner_references if o.controller), None)
-    is_open = any(not attempts.has_ended(job) for job in jobs)
+    is_open = any(not attempt_state.has_ended(job) for job in jobs)
     is_needed = labels.OUTCOME in mission.metadata.annotations or not ledger.is_opened
     is_needed = is_needed or not is_open
     if owner is None or owner.kind != "BlueprintInstance" or not is_needed:
         return None
     ref = ObjectRef("BlueprintInstance", mission.metadata.namespace, owner.name)
     body = await world.cluster.get(ref)
-    instance = shared_reads.read(BlueprintInstance, body) if body is not None else None
+    instance = shared_reads.parse_resource(BlueprintInstance, body) if body is not None else None
     return instance if isinstance(instance, BlueprintInstance) else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kais import labels, names
-from kais_operator.controllers.mission.decide import attempts
+from kais_operator.controllers.mission.decide import attempt_state
 from kais_operator.planning import children, run_stamps
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
@@ -78,7 +78,7 @@ async def _has_job(world: World, body: Body) -> bool:
     selector = f"{labels.MISSION}={names.label_value(metadata['name'])}"
     jobs = await world.cluster.list("Job", metadata["namespace"], labels=selector)
     run_id = run_stamps.annotations_of(body)[labels.RUN_ID]
-    return any(attempts.run_of(job) == run_id for job in jobs)
+    return any(attempt_state.run_of(job) == run_id for job in jobs)
 
 
 async def _by_ledger(world: World, body: Body) -> RunOwnership:

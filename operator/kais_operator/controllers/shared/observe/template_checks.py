@@ -22,8 +22,8 @@ from kais_operator import errors
 from kais_operator.controllers.base import Observation
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_instance.decide import instance_run
-from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import ObjectRef
+from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 
 
@@ -45,7 +45,7 @@ def reporting_unavailable(
                 raise
             problem = f"{exc}; its template is compiled and rendered as soon as it does"
             reason = Reason.RENDERER_UNAVAILABLE
-            return Observation(body, shared_reads.InvalidObject(body, problem, reason))
+            return Observation(body, InvalidObject(body, problem, reason))
 
     return observe_or_report
 

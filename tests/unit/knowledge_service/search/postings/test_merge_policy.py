@@ -55,10 +55,10 @@ def test_segments_before_the_merge_are_unchanged(
     old_count: int, new_count: int, unchanged: int
 ) -> None:
     assert merge_policy.unchanged_prefix(old_count, new_count) == unchanged
-    before = merge_policy.segment_sizes(old_count)
-    after = merge_policy.segment_sizes(new_count)
-    shared = [part for part in before if part[0] < unchanged]
-    assert shared == after[: len(shared)]
+    initial_segment_sizes = merge_policy.segment_sizes(old_count)
+    final_segment_sizes = merge_policy.segment_sizes(new_count)
+    shared = [part for part in initial_segment_sizes if part[0] < unchanged]
+    assert shared == final_segment_sizes[: len(shared)]
     assert sum(size for _, size in shared) == unchanged
 
 
@@ -104,14 +104,16 @@ def test_extending_a_scope_packs_what_packing_it_at_once_does(
     old_count: int, new_count: int
 ) -> None:
     at_once = list(merge_policy.pack_tail(documents_from(0, new_count), 0))
-    before = list(merge_policy.pack_tail(documents_from(0, old_count), 0)) if old_count else []
+    initial_pack_tail = (
+        list(merge_policy.pack_tail(documents_from(0, old_count), 0)) if old_count else []
+    )
     first = merge_policy.unchanged_prefix(old_count, new_count)
-    kept = [row for row in before if row.first < first]
-    tail = [row for row in before if row.first >= first]
+    rows = [row for row in initial_pack_tail if row.first < first]
+    tail = [row for row in initial_pack_tail if row.first >= first]
     singles = [
         segment_codec.unpack_single(next(merge_policy.pack_tail(documents_from(n, n + 1), 0)).data)
         for n in range(old_count, new_count)
     ]
     fresh = [single for single in singles if single is not None]
     assert len(fresh) == new_count - old_count
-    assert kept + list(merge_policy.extend(tail, fresh, first)) == at_once
+    assert rows + list(merge_policy.extend(tail, fresh, first)) == at_once

@@ -11,11 +11,24 @@ from knowledge_service.search.query import parser
 from knowledge_service.search.ranking import ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import Evidence, OutcomeCounts, Ranked
+from knowledge_service.search.ranking.weights import Weights
 from tests.unit.knowledge_service.search.candidate_rows import NOW, candidate, microseconds
 
 MAY_7 = microseconds(datetime(2023, 5, 7, tzinfo=UTC))
 MAY_8 = microseconds(datetime(2023, 5, 8, tzinfo=UTC))
 SESSION = '["session_3"]'
+ROUND = Weights(
+    additive={
+        "expansion": 0.4, "context.previous": 0.6, "context.second_previous": 0.4,
+        "context.next": 0.2, "context.second_next": 0.2, "context.answer": 0.8,
+        "context.second_answer": 0.5, "context.run": 0.5, "context.observation": 0.25,
+    },
+    factors={
+        "x_phrase": 1.04, "x_date": 1.25, "x_when": 1.15, "x_wanted.talk": 1.2,
+        "x_wanted.fact": 1.15, "x_speaker.own": 1.25, "x_speaker.other": 0.8, "x_short": 0.8,
+    },
+    digest="round",
+)  # fmt: skip
 
 
 def ago(days: int) -> int:
@@ -25,7 +38,7 @@ def ago(days: int) -> int:
 def rank(question: str, rows: list[Candidate], size: int = 48, **evidence: object) -> list[Ranked]:
     values: dict[str, object] = {"text": {row.number: 1.0 for row in rows}}
     gathered = Evidence({row.number: row for row in rows}, **(values | evidence))  # type: ignore[arg-type]
-    return ranking.rank(parser.parse(question, NOW), gathered, NOW, size=size)
+    return ranking.rank(parser.parse(question, NOW), gathered, NOW, size=size, weights=ROUND)
 
 
 def parts_of(ranked: list[Ranked], number: int = 1) -> dict[str, float]:
@@ -71,10 +84,10 @@ FACTORS = {
         "checkout timeout", {"content": "a Checkout Timeout again"}, "x_phrase", 1.04
     ),
     "each phrase gains": (
-        "checkout timeout error", {"content": "checkout timeout error"}, "x_phrase", 1.08
+        "checkout timeout error", {"content": "checkout timeout error"}, "x_phrase", 1.04**2
     ),
     "no more than three phrases gain": (
-        "red green blue black white", {"content": "red green blue black white"}, "x_phrase", 1.12
+        "red green blue black white", {"content": "red green blue black white"}, "x_phrase", 1.04**3
     ),
     "words apart are no phrase": (
         "checkout timeout", {"content": "timeout at checkout"}, "x_phrase", None
@@ -95,20 +108,25 @@ FACTORS = {
     "a fact without a day is of its recording": (
         "what broke in 2023?", {"recorded_us": MAY_7}, "x_date", 1.25
     ),
-    "a time gains when the question asks for one": (
-        "when did it break?", {"content": "it broke last week"}, "x_when", 1.15
+    "a fact outside a conversation gains nothing by a time": (
+        "when did it break?", {"content": "it broke last week"}, "x_when", None
     ),
-    "a time gains nothing otherwise": (
-        "why did it break?", {"content": "it broke last week"}, "x_when", None
+    "a turn with a time gains when the question asks for one": (
+        "when did it break?", {"content": "Anna: it broke last week", "tags_json": SESSION},
+        "x_when", 1.15,
+    ),
+    "a turn with a time gains nothing otherwise": (
+        "why did it break?", {"content": "Anna: it broke last week", "tags_json": SESSION},
+        "x_when", None,
     ),
     "the expected answer type gains": (
         "how many pods?", {"content": "12 of them"}, "x_wanted", 1.15
     ),
-    "another text gains nothing": ("how many pods?", {"content": "all"}, "x_wanted", None),
-    "a turn that only asks loses": (
-        "why?", {"content": "Anna: what broke?", "tags_json": SESSION}, "x_asks", 0.8
+    "a turn with the expected answer type gains by its own weight": (
+        "how many pods?", {"content": "Anna: 12 of them, and I mean all the pods that we run",
+        "tags_json": SESSION}, "x_wanted", 1.2,
     ),
-    "a fact outside a conversation may ask": ("why?", {"content": "what broke?"}, "x_asks", None),
+    "another text gains nothing": ("how many pods?", {"content": "all"}, "x_wanted", None),
     "a turn of few words loses": (
         "why?", {"content": "Anna: it broke.", "tags_json": SESSION}, "x_short", 0.8
     ),
@@ -129,7 +147,7 @@ def test_factor_of_a_fact(
 SPEAKERS = {
     "the person in question gains": ("Anna: I like tea", 1.25),
     "somebody else loses": ("Bruno: tea is fine", 0.8),
-    "somebody who speaks to them loses less": ("Bruno: do you like tea", 0.95),
+    "somebody who speaks to them loses as much": ("Bruno: do you like tea", 0.8),
     "a text without a speaker is neutral": ("tea is fine", None),
 }
 
@@ -155,6 +173,9 @@ ARMS = {
     "a link to a fact without a match gains nothing": (
         {"text": {1: 1.0}, "linked": {1: [2]}}, {"bm25": 1.0, "links": 0.0}
     ),
+    "a fact gains from terms of the expansion": (
+        {"text": {1: 3.0}, "expanded": {1: 1.0}}, {"bm25": 3.0, "expansion": 0.4}
+    ),
     "meaning is measured by the best text": (
         {"text": {2: 5.0}, "similarities": {1: 0.5}}, {"bm25": 0.0, "meaning": 1.5}
     ),
@@ -168,7 +189,8 @@ ARMS = {
 def test_arms_of_a_fact(evidence: dict[str, object], arms: dict[str, float]) -> None:
     rows = [candidate(number=number) for number in (1, 2, 3)]
     gathered = Evidence({row.number: row for row in rows}, **({"text": {}} | evidence))  # type: ignore[arg-type]
-    parts = ranking._sum_features(gathered, {}, set())[1]
+    groups = ranking.group_candidates(gathered, use_conversations=True)
+    parts = ranking.sum_features(gathered, groups, ROUND)[1]
     assert parts == pytest.approx(arms)
 
 
@@ -216,10 +238,80 @@ def test_context_depends_on_the_turns(content: str, next_content: str, value: fl
     assert parts.get("context") == (None if value is None else pytest.approx(value))
 
 
-def test_session_gains_a_share_of_its_two_best_turns() -> None:
-    rows = [candidate("Anna: it broke", n, tags_json=SESSION) for n in (1, 2, 3)]
-    parts = parts_of(rank("broke", rows, text={1: 4.0, 2: 2.0, 3: 1.0}), 3)
-    assert parts["session"] == pytest.approx(0.25 * 3.0)
+GROUPS = {
+    "a turn": ({"content": "Anna: the cache broke it", "tags_json": SESSION}, ranking.TALK),
+    "a fact of a session without a speaker": ({"tags_json": SESSION}, ranking.RUN),
+    "a fact of a run": ({"source_json": '{"refs":[{"id":"n","type":"run"}]}'}, ranking.RUN),
+    "an observation": ({"about": "builder"}, ranking.OBSERVATION),
+    "any other fact": ({}, ranking.FACT),
+}
+
+
+@pytest.mark.parametrize(("columns", "kind"), GROUPS.values(), ids=GROUPS)
+def test_kind_of_a_candidate(columns: dict[str, object], kind: str) -> None:
+    evidence = Evidence({1: candidate("the cache broke it")._replace(**columns)}, {})
+    groups = ranking.group_candidates(evidence, use_conversations=True)
+    assert groups.of[1].kind == kind
+
+
+def test_turn_gains_nothing_from_terms_of_the_expansion() -> None:
+    row = candidate("Anna: the cache broke it", tags_json=SESSION)
+    assert "expansion" not in parts_of(rank("broke", [row], expanded={1: 1.0}))
+
+
+def test_observation_gains_less_from_its_neighbours_than_a_fact_of_a_run() -> None:
+    texts = {1: 1.0, 2: 0.001}
+    contexts = []
+    for columns in ({"source_json": '{"refs":[{"id":"n","type":"run"}]}'}, {"about": "builder"}):
+        rows = [candidate("it broke", n)._replace(**columns) for n in (1, 2)]
+        parts = parts_of(rank("broke", rows, text=texts, ordinals={1: 7, 2: 8}), 2)
+        contexts.append(parts["context"])
+    assert contexts == pytest.approx([0.5 * 0.6, 0.25 * 0.6])
+
+
+def test_what_others_can_change_stays_within_its_bounds_in_all() -> None:
+    rows = [
+        candidate("it is broken", 1, confidence=1.0),
+        candidate("it is broken", 2, confidence=0.0, recorded_us=ago(9000)),
+    ]
+    ranked = rank("what is broken now?", rows)
+    for number, uses, bound in ((1, OutcomeCounts(96, 0), 1.25), (2, OutcomeCounts(0, 96), 0.8)):
+        evidence = Evidence({row.number: row for row in rows}, {}, uses={number: uses})
+        result = next(
+            each for each in ranking.apply_usefulness(ranked, evidence) if each.number == number
+        )
+        influenced = ("x_recency", "x_confidence", "x_usefulness", "x_bound")
+        assert math.prod(result.parts[part] for part in influenced) == pytest.approx(bound)
+        assert result.score == pytest.approx(bound)
+
+
+def test_question_about_now_prefers_the_newer_of_two_old_facts() -> None:
+    rows = [
+        candidate("the shop runs on a cluster of three", 1, recorded_us=ago(1200)),
+        candidate("the shop runs on a cluster of nine", 2, recorded_us=ago(900)),
+        candidate("a cluster", 3, recorded_us=ago(1)),
+    ]
+    text = {1: 5.0, 2: 4.0, 3: 1.0}
+    now = rank("what does the shop run on now?", rows, text=text)
+    assert [result.number for result in now] == [2, 1, 3]
+    assert parts_of(now, 2)["x_recency"] == pytest.approx(1.2)
+    assert parts_of(now, 1)["x_recency"] == pytest.approx(0.8)
+    assert [result.number for result in rank("what does the shop run on?", rows, text=text)] == [
+        1, 2, 3,
+    ]  # fmt: skip
+
+
+def test_facts_of_one_time_keep_their_age_in_a_question_about_now() -> None:
+    rows = [candidate("it is broken", n, recorded_us=ago(90)) for n in (1, 2)]
+    ranked = rank("what is broken now?", rows)
+    assert [result.parts["x_recency"] for result in ranked] == pytest.approx([1.0, 1.0])
+
+
+def test_bound_of_a_score_without_outcomes_is_a_part_of_it() -> None:
+    row = candidate("it is broken", confidence=1.0)
+    (result,) = rank("what is broken now?", [row])
+    assert result.score == pytest.approx(1.25)
+    assert result.parts["x_bound"] == pytest.approx(1.25 / (1.2 * 1.1))
 
 
 ORDER = {
@@ -233,7 +325,7 @@ ORDER = {
 @pytest.mark.parametrize(("text", "size", "numbers"), ORDER.values(), ids=ORDER)
 def test_order_of_results(text: dict[int, float], size: int, numbers: list[int]) -> None:
     rows = [candidate(number=number) for number in text]
-    assert [each.number for each in rank("works", rows, size, text=text)] == numbers
+    assert [ranked.number for ranked in rank("works", rows, size, text=text)] == numbers
 
 
 def test_score_is_the_sum_of_arms_times_the_factors() -> None:

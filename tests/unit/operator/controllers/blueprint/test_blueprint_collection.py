@@ -63,11 +63,11 @@ async def test_a_revision_gets_its_labels_back(label: str, value: str | None) ->
     fake = world(blueprints.blueprint())
     await settle(fake)
     first = ObjectRef("BlueprintRevision", "demo", "team-r00001")
-    before = fake.cluster.read(first)["metadata"]["labels"]
+    initial_labels = fake.cluster.read(first)["metadata"]["labels"]
     fake.cluster.edit(first, {"metadata": {"labels": {label: value}}})
     await fake.step(blueprint.CONTROLLER, REF)
     await settle(fake)
-    assert fake.cluster.read(first)["metadata"]["labels"] == before
+    assert fake.cluster.read(first)["metadata"]["labels"] == initial_labels
     assert numbers(fake) == [1]
 
 
@@ -80,9 +80,9 @@ async def test_a_name_that_something_else_bears_is_told_and_the_last_good_one_se
     fake.cluster.put(theirs)
     fake.cluster.edit(REF, {"spec": {"mission": {"objective": "mend {{ topic }}"}}})
     await fake.settle(blueprint.CONTROLLER, REF)
-    told = condition(fake, "Compiled")
-    assert (told["status"], told["reason"]) == ("False", "NameTaken")
-    assert told["message"] == (
+    reported_condition = condition(fake, "Compiled")
+    assert (reported_condition["status"], reported_condition["reason"]) == ("False", "NameTaken")
+    assert reported_condition["message"] == (
         "revision 2: BlueprintRevision/demo/team-r00002 exists already and is no revision of this "
         "Blueprint; delete it; revision 1 keeps serving"
     )
@@ -101,10 +101,10 @@ async def test_a_revision_too_large_for_etcd_is_never_written_and_its_size_is_to
     notes = {f"n{i}": "x" * 60_000 for i in range(24)}
     fake.cluster.edit(REF, {"spec": {"formation": {"cells": [cell], **notes}}})
     await fake.settle(blueprint.CONTROLLER, REF)
-    told = condition(fake, "Compiled")
-    assert (told["status"], told["reason"]) == ("False", "TooLarge")
-    assert "BlueprintRevision/demo/team-r00002 would be 144" in told["message"]
-    assert "bytes, the limit is 1400000" in told["message"]
+    reported_condition = condition(fake, "Compiled")
+    assert (reported_condition["status"], reported_condition["reason"]) == ("False", "TooLarge")
+    assert "BlueprintRevision/demo/team-r00002 would be 144" in reported_condition["message"]
+    assert "bytes, the limit is 1400000" in reported_condition["message"]
     assert status(fake)["servedRevision"] == 1
     assert numbers(fake) == [1]
 

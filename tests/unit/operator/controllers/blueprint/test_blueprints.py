@@ -133,7 +133,7 @@ async def test_going_back_makes_no_new_revision_and_serves_the_old_one() -> None
     await edit(fake, mission={"objective": "mend {{ topic }}"})
     await edit(fake, mission=blueprints.blueprint()["spec"]["mission"])
     assert numbers(fake) == [1, 2]
-    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (1, 1)
+    assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (2, 1)
     await edit(fake, mission=BAD)
     assert (status(fake)["latestRevision"], status(fake)["servedRevision"]) == (3, 1)
 
@@ -144,18 +144,20 @@ async def test_a_wiped_status_comes_back_the_same() -> None:
     await edit(fake, mission={"objective": "mend {{ topic }}"})
     await edit(fake, mission=blueprints.blueprint()["spec"]["mission"])
     await edit(fake, mission=BAD)
-    before = status(fake)
+    initial_status = status(fake)
     fake.cluster.set_status(REF, {})
     await settle(fake)
-    assert status(fake) == before
+    assert status(fake) == initial_status
 
 
 async def test_revisions_and_what_their_compiler_says_are_events() -> None:
     fake = world(blueprints.blueprint())
     await settle(fake)
     await edit(fake, mission=BAD)
-    told = [(e["type"], e["reason"]) for e in fake.cluster.events if e["about"].kind == "Blueprint"]
-    assert told == [
+    messages = [
+        (e["type"], e["reason"]) for e in fake.cluster.events if e["about"].kind == "Blueprint"
+    ]
+    assert messages == [
         ("Normal", "RevisionMade"),
         ("Normal", "Compiled"),
         ("Normal", "RevisionMade"),
@@ -250,15 +252,15 @@ async def test_statistics_come_from_the_ledger_and_stay_while_it_is_silent() -> 
     fake.sync_state.request_refresh("demo", "team", is_urgent=True)
     await fake.refresh_stats()
     await settle(fake)
-    seen = status(fake)
-    assert [seen[k] for k in ("usageCount", "running", "succeeded", "failed", "excluded")] == [
-        *(5, 1, 2, 1, 1)
-    ]
-    assert seen["avgSuccessRate"] == 0.6667
-    assert 0.2 < seen["successInterval"]["low"] < 0.3
-    assert seen["display"]["success"] == "67%"
-    assert seen["display"]["interval"] == "21-94%"
-    assert seen["versions"][0]["usageCount"] == 5
+    observed_status = status(fake)
+    assert [
+        observed_status[k] for k in ("usageCount", "running", "succeeded", "failed", "excluded")
+    ] == [*(5, 1, 2, 1, 1)]
+    assert observed_status["avgSuccessRate"] == 0.6667
+    assert 0.2 < observed_status["successInterval"]["low"] < 0.3
+    assert observed_status["display"]["success"] == "67%"
+    assert observed_status["display"]["interval"] == "21-94%"
+    assert observed_status["versions"][0]["usageCount"] == 5
     revision = fake.cluster.read(ObjectRef("BlueprintRevision", "demo", "team-r00001"))["status"]
     assert (revision["usageCount"], revision["display"]["success"]) == (5, "67%")
 

@@ -62,9 +62,9 @@ OLD, OLDER = (
     revision(2, objective="describe {{ topic }}"),
     revision(1, objective="name {{ topic }}"),
 )
-ONE = revision(1)
+BLUEPRINT_REVISION = revision(1)
 NEW = BlueprintObserved(head(), number=1, verdicts={1: GOOD}, stats=STATS)
-OBSERVED = settled(ONE, served=1)
+OBSERVED = settled(BLUEPRINT_REVISION, served=1)
 EDITED = BlueprintObserved(head(), (OLDER,), 2, {2: GOOD}, stats=STATS)
 ORPHANS = BlueprintObserved(None, (OLDER, OLD), in_use=frozenset())
 CROWDED = settled(OLDER, OLD, revision(3), served=3, revisionHistoryLimit=1)

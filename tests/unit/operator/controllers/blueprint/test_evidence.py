@@ -38,5 +38,5 @@ def test_what_was_measured_stands_beside_it(counts: dict[str, float] | None, tex
     stats = None
     if counts is not None:
         stats = models.BlueprintStats.model_validate({"namespace": "a", "name": "b", **counts})
-    words = evidence.claims_message(Evidence.from_dict({"successRate": 0.9}), stats)
-    assert words == f"; its author claims 90%; measured here: {text}"
+    claims_message = evidence.claims_message(Evidence.from_dict({"successRate": 0.9}), stats)
+    assert claims_message == f"; its author claims 90%; measured here: {text}"

@@ -15,11 +15,11 @@ from tests.fakes import blueprints
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DUE = rfc3339(NOW + revision_gc.GRACE)
-LATER = rfc3339(NOW + timedelta(seconds=1))
+LATER_RFC3339 = rfc3339(NOW + timedelta(seconds=1))
 
 CASES: dict[str, tuple[str | None, bool, str]] = {
     "a revision that nobody names is marked": (None, True, f"mark {DUE}"),
-    "a mark that is not due stays": (LATER, True, "nothing"),
+    "a mark that is not due stays": (LATER_RFC3339, True, "nothing"),
     "a mark that is due deletes": (rfc3339(NOW), True, "delete"),
     "a mark that somebody broke is written again": ("soon", True, f"mark {DUE}"),
     "a mark without a time zone is written again": ("2020-01-01T00:00:00", True, f"mark {DUE}"),
@@ -37,8 +37,10 @@ def revision(due: str | None) -> BlueprintRevision:
 
 @pytest.mark.parametrize(("due", "is_unnamed", "expected"), CASES.values(), ids=CASES)
 def test_a_revision(due: str | None, is_unnamed: bool, expected: str) -> None:
-    one = revision(due)
-    actions = revision_gc.decide([one], unnamed=[one] if is_unnamed else [], now=NOW)
+    blueprint_revision = revision(due)
+    actions = revision_gc.decide(
+        [blueprint_revision], unnamed=[blueprint_revision] if is_unnamed else [], now=NOW
+    )
     described = []
     for action in actions:
         if isinstance(action, Delete):

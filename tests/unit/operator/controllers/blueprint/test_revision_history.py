@@ -70,8 +70,8 @@ def head(**annotations: str) -> Blueprint:
 def test_the_next_number_is(
     annotations: Mapping[str, str], kept: tuple[int, ...], ledger: int | None, number: int
 ) -> None:
-    found = revision_history.next_number(head(**annotations), revisions(*kept), ledger=ledger)
-    assert found == number
+    next_number = revision_history.next_number(head(**annotations), revisions(*kept), ledger=ledger)
+    assert next_number == number
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_the_next_number_is(
 def test_what_serves_is(
     verdicts: dict[int, Verdict], present: int, annotated: int, served: int | None
 ) -> None:
-    found = revision_history.serving(verdicts, present=present, annotated=annotated)
-    assert found == served
+    serving = revision_history.serving(verdicts, present=present, annotated=annotated)
+    assert serving == served
 
 
 @pytest.mark.parametrize(
-    ("numbers", "limit", "kept", "gone"),
+    ("numbers", "limit", "kept", "dropped"),
     [
         pytest.param((1, 2, 3), 3, (), [], id="nothing within the limit"),
         pytest.param((3, 1, 2, 4), 2, (), [1, 2], id="the oldest beyond it"),
@@ -99,15 +99,15 @@ def test_what_serves_is(
     ],
 )
 def test_what_is_beyond_the_limit(
-    numbers: tuple[int, ...], limit: int, kept: tuple[int | None, ...], gone: list[int]
+    numbers: tuple[int, ...], limit: int, kept: tuple[int | None, ...], dropped: list[int]
 ) -> None:
-    found = revision_history.beyond_limit(revisions(*numbers), limit=limit, protected=kept)
-    assert [r.spec.revision for r in found] == gone
+    beyond_limit = revision_history.beyond_limit(revisions(*numbers), limit=limit, protected=kept)
+    assert [r.spec.revision for r in beyond_limit] == dropped
 
 
 def test_equal_specs_are_one_revision_whatever_the_order_of_their_keys() -> None:
     body = blueprints.blueprint()
     body["spec"] = dict(reversed(body["spec"].items()))
-    found = revision_history.revision_of_spec(Blueprint.from_dict(body).spec, revisions(1, 2))
-    assert found is not None
-    assert found.spec.revision == 2
+    revision = revision_history.revision_of_spec(Blueprint.from_dict(body).spec, revisions(1, 2))
+    assert revision is not None
+    assert revision.spec.revision == 2

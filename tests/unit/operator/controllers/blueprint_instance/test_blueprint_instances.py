@@ -47,17 +47,24 @@ async def test_parameters_that_break_rules_are_an_event_too() -> None:
 
 def cells_ready(fake: FakeWorld) -> None:
     generation = metadata(fake, FORMATION)["generation"]
-    told = {"type": "CellsReady", "status": "True", "reason": "CellsReady", "message": "1 of 1"}
-    fake.cluster.set_status(FORMATION, {"conditions": [{**told, "observedGeneration": generation}]})
+    reported_condition = {
+        "type": "CellsReady",
+        "status": "True",
+        "reason": "CellsReady",
+        "message": "1 of 1",
+    }
+    fake.cluster.set_status(
+        FORMATION, {"conditions": [{**reported_condition, "observedGeneration": generation}]}
+    )
 
 
 async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
     fake = await world(blueprints.instance(parameters={"topic": "pods", "count": 3}))
     await settle(fake)
-    own = metadata(fake)
-    run_id = own["annotations"]["kais.io/run-id"]
-    assert run_id == names.run_id(own["uid"])
-    assert own["labels"] == {"kais.io/blueprint": "team", "kais.io/revision": "1"}
+    own_metadata = metadata(fake)
+    run_id = own_metadata["annotations"]["kais.io/run-id"]
+    assert run_id == names.run_id(own_metadata["uid"])
+    assert own_metadata["labels"] == {"kais.io/blueprint": "team", "kais.io/revision": "1"}
     for ref in (FORMATION, MISSION):
         child = metadata(fake, ref)
         assert child["labels"]["app.kubernetes.io/managed-by"] == "kais"
@@ -67,7 +74,7 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
         (owner,) = child["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == (
             "BlueprintInstance",
-            own["uid"],
+            own_metadata["uid"],
             True,
         )
     formation = fake.cluster.read(FORMATION)["spec"]
@@ -83,9 +90,13 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
         "kais.io/arm": "on",
         "kais.io/parameters": '{"topic": "pods", "count": 3}',
     }
-    seen = status(fake)
-    assert (seen["revisionInUse"], seen["runId"]) == (1, run_id)
-    assert (seen["formation"], seen["mission"], seen["phase"]) == ("use", "use", "Running")
+    observed_status = status(fake)
+    assert (observed_status["revisionInUse"], observed_status["runId"]) == (1, run_id)
+    assert (observed_status["formation"], observed_status["mission"], observed_status["phase"]) == (
+        "use",
+        "use",
+        "Running",
+    )
     assert condition(fake, "Applied") == (
         "True",
         "Applied",
@@ -123,8 +134,8 @@ async def test_all_violations_are_listed_at_once_and_nothing_is_made() -> None:
     await settle(fake)
     state, reason, message = condition(fake, "ParametersValid")
     assert (state, reason) == ("False", "ParametersInvalid")
-    for word in ("topic", "count", "colour"):
-        assert word in message
+    for text in ("topic", "count", "colour"):
+        assert text in message
     assert condition(fake, "Rendered") == ("Unknown", "Reconciling", "waits for ParametersValid")
     assert condition(fake, "Ready")[1] == "ParametersInvalid"
     assert fake.cluster.refs("Formation") == []
@@ -194,7 +205,7 @@ async def test_editing_and_deleting_the_blueprint_never_touches_a_use() -> None:
     await settle(fake)
     fake.cluster.edit(TEAM, {"spec": {"mission": {"objective": "mend {{ topic }}"}}})
     await fake.settle(blueprint.CONTROLLER, TEAM)
-    before = len(fake.cluster.writes)
+    initial_count = len(fake.cluster.writes)
     await settle(fake)
     fake.cluster.set_status(REF, {})
     await settle(fake)
@@ -205,7 +216,7 @@ async def test_editing_and_deleting_the_blueprint_never_touches_a_use() -> None:
     await settle(fake)
     assert status(fake)["revisionInUse"] == 1
     assert fake.cluster.read(MISSION)["spec"]["objective"] == "explain pods"
-    touched = {ref.kind for _, ref in fake.cluster.writes[before:]}
+    touched = {ref.kind for _, ref in fake.cluster.writes[initial_count:]}
     assert touched == {"BlueprintInstance", "BlueprintRevision"}  # status; collected revision 2
     assert [r.name for r in fake.cluster.refs("BlueprintRevision")] == ["team-r00001"]
 
@@ -218,12 +229,12 @@ async def test_a_formation_of_that_name_that_is_not_ours_stops_the_use_before_it
         "spec": {"cells": []},
     }
     fake = await world(blueprints.instance(), foreign)
-    before = fake.cluster.read(FORMATION)
+    initial_state = fake.cluster.read(FORMATION)
     plan = await fake.settle(blueprint_instance.CONTROLLER, REF)
     state, reason, message = condition(fake, "Applied")
     assert (state, reason) == ("False", "NameTaken")
     assert "Formation/demo/use exists already" in message
-    assert fake.cluster.read(FORMATION) == before
+    assert fake.cluster.read(FORMATION) == initial_state
     assert fake.cluster.refs("Mission") == []
     assert "annotations" not in metadata(fake)
     assert plan is not None

@@ -32,7 +32,7 @@ async def used(*, is_over: bool) -> FakeWorld:
     """A use whose run goes on, or has succeeded; the ledger has the run as its Mission tells it."""
     fake = await uses.world()
     await uses.settle(fake)
-    told = models.RunIn(
+    run = models.RunIn(
         kind="mission",
         namespace="demo",
         scope="realm:demo/formation:team",
@@ -40,7 +40,7 @@ async def used(*, is_over: bool) -> FakeWorld:
         instance="use",
         outcome="Succeeded" if is_over else None,
     )
-    await fake.knowledge.put_run(run_of(fake), told)
+    await fake.knowledge.put_run(run_of(fake), run)
     if is_over:
         uses.end(fake)
         await uses.settle(fake)
@@ -52,9 +52,9 @@ async def test_a_copy_has_a_run_and_a_mission_of_its_own(is_over: bool) -> None:
     fake = await used(is_over=is_over)
     saved_manifests.apply_copy(fake, USE, name="copy")
     await settle(fake, COPY)
-    own = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
-    assert run_of(fake, COPY) == own != run_of(fake)
-    assert run_of(fake, mission_of(COPY)) == own
+    own_run_id = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
+    assert run_of(fake, COPY) == own_run_id != run_of(fake)
+    assert run_of(fake, mission_of(COPY)) == own_run_id
     assert labels.OUTCOME not in saved_manifests.annotations(fake, mission_of(COPY))
     assert fake.cluster.read(COPY)["status"]["phase"] == "Running"
 
@@ -86,8 +86,8 @@ async def test_a_copy_may_differ_in_what_was_immutable_in_its_original() -> None
     saved_manifests.apply_copy(fake, USE, name="copy")
     fake.cluster.edit(COPY, {"spec": {"parameters": {"kind": "large"}}})
     await settle(fake, COPY)
-    told = {c["type"]: c["status"] for c in fake.cluster.read(COPY)["status"]["conditions"]}
-    assert told["ParametersValid"] == "True"
+    fields = {c["type"]: c["status"] for c in fake.cluster.read(COPY)["status"]["conditions"]}
+    assert fields["ParametersValid"] == "True"
 
 
 async def test_a_copy_of_a_use_without_a_mission_is_a_use_of_its_own() -> None:
@@ -132,9 +132,9 @@ async def test_an_upgrade_while_a_use_runs_begins_no_other_run_and_binds_its_sta
 async def test_an_upgrade_writes_nothing_onto_a_use_that_has_ended() -> None:
     fake = await used(is_over=True)
     saved_manifests.unmark(fake, USE)
-    before = len(fake.cluster.writes)
+    initial_count = len(fake.cluster.writes)
     await uses.settle(restarted(fake))
-    assert len(fake.cluster.writes) == before
+    assert len(fake.cluster.writes) == initial_count
 
 
 async def test_an_older_stamp_that_the_ledger_gives_to_another_use_is_a_copy() -> None:

@@ -80,9 +80,27 @@ def ended(observed: BlueprintInstanceObserved, outcome: str) -> BlueprintInstanc
     return replace(observed, mission=stored(mission, annotations=annotations))
 
 
+def moved(observed: BlueprintInstanceObserved) -> BlueprintInstanceObserved:
+    """The same use when its spec names a second revision, whose template differs."""
+    head = blueprints.blueprint(formation=CHANGED_TEAM)
+    rendered = render_blueprint(
+        head["spec"],
+        {"topic": "pods"},
+        blueprint="team",
+        revision=2,
+        instance="use",
+        namespace="demo",
+    )
+    revision = BlueprintRevision.from_dict(stored(blueprints.revision(2, of=head)))
+    return replace(observed, choice=Choice(2), revision=revision, rendering=rendered)
+
+
+CHANGED_TEAM = {
+    "cells": [{"name": "worker", "spec": {"mode": "Task", "container": {"image": "worker:2"}}}]
+}
 NEW = chosen()
-BEGUN = begun(NEW)
-FOREIGN = stored(BEGUN.formation or {}, ownerReferences=[], labels={})
+BLUEPRINT_INSTANCE_OBSERVED = begun(NEW)
+FOREIGN = stored(BLUEPRINT_INSTANCE_OBSERVED.formation or {}, ownerReferences=[], labels={})
 INVALID = Violations(Reason.PARAMETERS_INVALID, ("topic: is required",))
 FAULTY = Violations(Reason.RENDER_FAILED, ("cells: is required",))
 ABSENT = Choice(
@@ -113,6 +131,7 @@ RUNNING = {
 }
 NOT_REPORTED = {"CellsReady": "Unknown Reconciling"}
 STARTING = {**RUNNING, **NOT_REPORTED}
+HELD = "False UpdateWaiting"
 SUCCEEDED = {**RUNNING, "MissionFinished": "True Finished", "Ready": "True Ready"}
 SESSION_READY = {**RUNNING, "MissionFinished": "True NoMission", "Ready": "True Ready"}
 UNREADY = {**SUCCEEDED, **NOT_REPORTED, "Ready": "Unknown Reconciling"}
@@ -142,7 +161,10 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
             STARTING,
         ),
     ),
-    "a use whose mission runs waits for it": (BEGUN, PlanSummary((), RUNNING)),
+    "a use whose mission runs waits for it": (
+        BLUEPRINT_INSTANCE_OBSERVED,
+        PlanSummary((), RUNNING),
+    ),
     "a use whose mission has ended waits for cells that are not ready": (
         ended(begun(NEW, annotations={labels.OUTCOME: "Succeeded"}, is_ready=False), "Succeeded"),
         PlanSummary((), UNREADY),
@@ -189,23 +211,23 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
         PlanSummary((), stopped_at("Applied", "False Suspended", "False Running")),
     ),
     "a deleted Formation is created again": (
-        replace(BEGUN, formation=None),
+        replace(BLUEPRINT_INSTANCE_OBSERVED, formation=None),
         PlanSummary(("Create Formation/use",), STARTING),
     ),
     "a deleted Mission is created again for the same run": (
-        replace(BEGUN, mission=None),
+        replace(BLUEPRINT_INSTANCE_OBSERVED, mission=None),
         PlanSummary(("Create Mission/use",), RUNNING),
     ),
     "the end of the mission is stamped on the use": (
-        ended(BEGUN, "Succeeded"),
+        ended(BLUEPRINT_INSTANCE_OBSERVED, "Succeeded"),
         PlanSummary((MARK_OUTCOME, "EmitEvent Normal RunEnded"), SUCCEEDED),
     ),
     "a use whose mission failed is not ready": (
-        ended(BEGUN, "Failed"),
+        ended(BLUEPRINT_INSTANCE_OBSERVED, "Failed"),
         PlanSummary((MARK_OUTCOME, "EmitEvent Warning RunEnded"), FAILED),
     ),
     "a run that ended is stamped although the parameters are invalid now": (
-        replace(ended(BEGUN, "Succeeded"), rendering=INVALID),
+        replace(ended(BLUEPRINT_INSTANCE_OBSERVED, "Succeeded"), rendering=INVALID),
         PlanSummary(
             (MARK_OUTCOME, "EmitEvent Normal RunEnded"),
             stopped_at("ParametersValid", "False ParametersInvalid", "True Finished"),
@@ -225,6 +247,25 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
             ),
             RUNNING,
         ),
+    ),
+    "another revision is held while the mission runs": (
+        moved(BLUEPRINT_INSTANCE_OBSERVED),
+        PlanSummary((), {**RUNNING, "Applied": HELD, "Ready": HELD}),
+    ),
+    "the mission's end is stamped before the held revision is applied": (
+        moved(ended(BLUEPRINT_INSTANCE_OBSERVED, "Succeeded")),
+        PlanSummary(
+            (
+                f"{STAMP} +kais.io/outcome +kais.io/revision",
+                "Apply Formation/use",
+                "EmitEvent Normal RunEnded",
+            ),
+            SUCCEEDED,
+        ),
+    ),
+    "a held revision is applied when the mission has ended": (
+        moved(ended(RECORDED, "Succeeded")),
+        PlanSummary((f"{STAMP} +kais.io/revision", "Apply Formation/use"), SUCCEEDED),
     ),
     "a use without a mission opens a session": (
         SESSION,

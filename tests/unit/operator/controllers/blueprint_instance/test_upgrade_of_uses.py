@@ -30,11 +30,12 @@ def golden(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_a_spec_keeps_the_hash_of_its_revision(golden: dict[str, Any]) -> None:
     head = Blueprint.from_dict(golden["blueprint"])
-    kept = BlueprintRevision.from_dict(golden["revision"])
+    stored_blueprint_revision = BlueprintRevision.from_dict(golden["revision"])
     assert blueprint_revision.hash_of(head.spec) == golden["hash"]
-    assert revision_history.revision_of_spec(head.spec, [kept]) == kept, (
-        "an upgrade made a revision"
-    )
+    assert (
+        revision_history.revision_of_spec(head.spec, [stored_blueprint_revision])
+        == stored_blueprint_revision
+    ), "an upgrade made a revision"
 
 
 def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:

@@ -43,8 +43,8 @@ def _ends(outcome: str) -> Event:
 
 def _takes_up(fake: FakeWorld) -> None:
     carried = uses.annotations(fake, MISSION)
-    asked = carried.get("kais.io/rerun")
-    if asked and asked != carried.get("kais.io/rerun-taken") and USE in fake.cluster.refs():
+    rerun = carried.get("kais.io/rerun")
+    if rerun and rerun != carried.get("kais.io/rerun-taken") and USE in fake.cluster.refs():
         uses.run_again(fake)
 
 
@@ -152,9 +152,9 @@ def _keys(fake: FakeWorld) -> list[Any]:
 
 async def _settled(fake: FakeWorld) -> None:
     for _ in range(12):
-        before = len(fake.cluster.writes)
+        initial_count = len(fake.cluster.writes)
         await _look(fake)
-        if len(fake.cluster.writes) == before:
+        if len(fake.cluster.writes) == initial_count:
             return
     raise AssertionError(f"never settles; last writes: {fake.cluster.writes[-8:]}")
 
@@ -171,8 +171,8 @@ async def _play(names: Sequence[str]) -> FakeWorld:
 
 
 def _run_begun(fake: FakeWorld) -> list[str]:
-    told = [e["message"] for e in fake.cluster.events if e["reason"] == "RunBegun"]
-    return [message.split()[1] for message in told]
+    messages = [e["message"] for e in fake.cluster.events if e["reason"] == "RunBegun"]
+    return [message.split()[1] for message in messages]
 
 
 @settings(max_examples=60, deadline=None)
@@ -183,8 +183,8 @@ def test_any_history_settles_and_begins_each_run_once(names: list[str]) -> None:
     alternating = names.count("somebody asks for a rerun") + names.count(
         "somebody asks for another"
     )
-    begun = _run_begun(fake)
-    assert len(begun) <= max(wishes, 1 + alternating), f"more runs than wishes: {begun}"
+    started = _run_begun(fake)
+    assert len(started) <= max(wishes, 1 + alternating), f"more runs than wishes: {started}"
     if "a stranger takes its name" in names and FORMATION in fake.cluster.refs():
         metadata = fake.cluster.read(FORMATION)["metadata"]
         is_of_use = "kais.io/instance" in (metadata.get("labels") or {})  # it may have lost us
@@ -193,7 +193,7 @@ def test_any_history_settles_and_begins_each_run_once(names: list[str]) -> None:
     if USE in fake.cluster.refs():
         carried = uses.annotations(fake)
         if "kais.io/run-id" in carried:
-            assert carried["kais.io/run-id"] in begun or "a patch fails" in names
+            assert carried["kais.io/run-id"] in started or "a patch fails" in names
     numbers = [
         fake.cluster.read(r)["spec"]["revision"] for r in fake.cluster.refs("BlueprintRevision")
     ]
@@ -209,7 +209,7 @@ def test_a_use_never_loses_the_revision_that_it_stands_on(names: list[str], hour
     if USE not in fake.cluster.refs():
         return
     number = uses.metadata(fake).get("labels", {}).get("kais.io/revision")
-    kept = [
+    revisions = [
         fake.cluster.read(r)["spec"]["revision"] for r in fake.cluster.refs("BlueprintRevision")
     ]
-    assert number is None or int(number) in kept
+    assert number is None or int(number) in revisions

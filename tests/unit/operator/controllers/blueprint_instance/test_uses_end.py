@@ -29,8 +29,15 @@ from tests.fakes.world import FakeWorld
 
 def cells_ready(fake: FakeWorld) -> None:
     generation = metadata(fake, FORMATION)["generation"]
-    told = {"type": "CellsReady", "status": "True", "reason": "CellsReady", "message": "1 of 1"}
-    fake.cluster.set_status(FORMATION, {"conditions": [{**told, "observedGeneration": generation}]})
+    reported_condition = {
+        "type": "CellsReady",
+        "status": "True",
+        "reason": "CellsReady",
+        "message": "1 of 1",
+    }
+    fake.cluster.set_status(
+        FORMATION, {"conditions": [{**reported_condition, "observedGeneration": generation}]}
+    )
 
 
 async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
@@ -57,9 +64,9 @@ async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
     )
     assert condition(fake, "Ready") == ("True", "Ready", "the mission succeeded")
     assert (status(fake)["phase"], status(fake)["outcome"]) == ("Succeeded", "Succeeded")
-    told = told_of(fake, "BlueprintInstance")
-    assert [reason for reason, _ in told] == ["RunBegun", "RunEnded"]
-    assert told[1][1].endswith("ended Succeeded: all is well")
+    messages = told_of(fake, "BlueprintInstance")
+    assert [reason for reason, _ in messages] == ["RunBegun", "RunEnded"]
+    assert messages[1][1].endswith("ended Succeeded: all is well")
 
 
 @pytest.mark.parametrize(
@@ -189,11 +196,11 @@ async def test_a_finished_use_deletes_itself_when_its_time_has_come() -> None:
 async def test_the_arm_of_a_run(policy: Body, spec: Body, arm: str) -> None:
     head = blueprints.blueprint(knowledge=policy)
     fake = await world({**blueprints.instance(**spec)}, head=head)
-    own = metadata(fake)
+    own_metadata = metadata(fake)
     if arm == "holdout":  # the run-id decides: choose one that draws the lot
-        while _lot(names.run_id(own["uid"])) >= 99:
+        while _lot(names.run_id(own_metadata["uid"])) >= 99:
             fake.cluster.vanish(REF)
-            own = fake.cluster.put(blueprints.instance())["metadata"]
+            own_metadata = fake.cluster.put(blueprints.instance())["metadata"]
     await settle(fake)
     mission = fake.cluster.read(MISSION)
     assert mission["metadata"]["annotations"]["kais.io/arm"] == arm
@@ -225,9 +232,9 @@ async def test_a_restored_use_that_ended_is_not_run_again() -> None:
     for ref in (MISSION, FORMATION, REF):
         fake.cluster.vanish(ref)
     for body in saved:
-        kept: dict[str, Any] = {k: v for k, v in body["metadata"].items() if k != "uid"}
-        kept.pop("resourceVersion")
-        fake.cluster.put({**body, "metadata": kept, "status": {}})
+        stored_record: dict[str, Any] = {k: v for k, v in body["metadata"].items() if k != "uid"}
+        stored_record.pop("resourceVersion")
+        fake.cluster.put({**body, "metadata": stored_record, "status": {}})
     await fake.step(blueprint_instance.CONTROLLER, REF)
     assert condition(fake, "Applied")[0] == "False"  # children of the use that was
     for ref in (MISSION, FORMATION):  # the garbage collector and the mission's controller

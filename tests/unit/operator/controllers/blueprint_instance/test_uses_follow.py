@@ -156,10 +156,10 @@ async def test_an_automatic_use_outlives_its_blueprint() -> None:
     uses.end(fake)
     await uses.settle(fake)
     fake.cluster.remove(TEAM)
-    before = metadata(fake, FORMATION)["resourceVersion"]
+    initial_resource_version = metadata(fake, FORMATION)["resourceVersion"]
     await uses.settle(fake)
     assert condition(fake, "Applied")[0] == "True"
-    assert metadata(fake, FORMATION)["resourceVersion"] == before
+    assert metadata(fake, FORMATION)["resourceVersion"] == initial_resource_version
 
 
 def immutable_head() -> Body:
@@ -175,7 +175,7 @@ async def test_an_immutable_parameter_is_refused_when_it_changes_after_the_run_b
     await uses.settle(fake)
     remembered = json.loads(metadata(fake)["annotations"]["kais.io/fixed-parameters"])
     assert remembered["topic"]["shown"] == '"pods"'
-    before = fake.cluster.read(FORMATION)
+    initial_state = fake.cluster.read(FORMATION)
     fake.cluster.edit(USE, {"spec": {"parameters": {"topic": "nodes", "count": 2}}})
     await uses.settle(fake)
     assert condition(fake, "ParametersValid") == (
@@ -186,7 +186,7 @@ async def test_an_immutable_parameter_is_refused_when_it_changes_after_the_run_b
             "create a new instance instead"
         ),
     )
-    assert fake.cluster.read(FORMATION) == before
+    assert fake.cluster.read(FORMATION) == initial_state
     fake.cluster.edit(USE, {"spec": {"parameters": {"topic": "pods"}}})
     await uses.settle(fake)
     assert fake.cluster.read(FORMATION)["spec"]["cells"][0]["replicas"] == 2
@@ -215,12 +215,12 @@ async def test_what_somebody_wrote_over_the_memory_of_immutable_values_stops_not
 
 def paths(tree: Body, below: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """List the path of every member that holds something, lists as a whole."""
-    found = []
+    results = []
     for key, value in tree.items():
         path = (*below, key)
         if value not in ([], {}):
-            found += paths(value, path) if isinstance(value, dict) else [path]
-    return found
+            results += paths(value, path) if isinstance(value, dict) else [path]
+    return results
 
 
 def removal_of(path: tuple[str, ...]) -> Body:
@@ -235,8 +235,8 @@ async def _fields(ref: ObjectRef) -> list[tuple[str, ...]]:
     fake = await uses.world()
     await uses.settle(fake)
     body = fake.cluster.read(ref)
-    kept = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
-    return paths(kept)
+    stored_record = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
+    return paths(stored_record)
 
 
 @pytest.mark.parametrize("ref", [FORMATION, MISSION], ids=lambda ref: str(ref.kind))
@@ -249,12 +249,12 @@ async def test_each_field_of_a_child_that_somebody_takes_away_comes_back(ref: Ob
         if path[-1] == "kais.io/spec-hash":
             uses.end(fake)  # it looks like another rendering, which waits for the end
             await uses.settle(fake)
-        wanted = fake.cluster.read(ref)
+        expected = fake.cluster.read(ref)
         fake.cluster.edit(ref, removal_of(path))
         await uses.settle(fake)
-        found = fake.cluster.read(ref)
-        assert found["spec"] == wanted["spec"], path
-        assert found["metadata"]["labels"] == wanted["metadata"]["labels"], path
+        result = fake.cluster.read(ref)
+        assert result["spec"] == expected["spec"], path
+        assert result["metadata"]["labels"] == expected["metadata"]["labels"], path
 
 
 @pytest.mark.parametrize(
@@ -277,10 +277,10 @@ async def test_each_field_of_a_child_that_somebody_takes_away_comes_back(ref: Ob
 async def test_what_somebody_adds_to_a_child_goes(ref: ObjectRef, added: Body) -> None:
     fake = await uses.world()
     await uses.settle(fake)
-    wanted = fake.cluster.read(ref)["spec"]
+    expected_spec = fake.cluster.read(ref)["spec"]
     fake.cluster.edit(ref, {"spec": added})
     await uses.settle(fake)
-    assert fake.cluster.read(ref)["spec"] == wanted
+    assert fake.cluster.read(ref)["spec"] == expected_spec
 
 
 async def test_what_the_api_server_fills_in_is_no_drift() -> None:
@@ -290,9 +290,9 @@ async def test_what_the_api_server_fills_in_is_no_drift() -> None:
     cells[0]["spec"]["container"]["env"] = []
     cells[0]["spec"]["apiAccess"] = False
     fake.cluster.edit(FORMATION, {"spec": {"cells": cells}})
-    written = len(fake.cluster.writes)
+    count = len(fake.cluster.writes)
     await uses.settle(fake)
-    assert ("apply", FORMATION) not in fake.cluster.writes[written:]
+    assert ("apply", FORMATION) not in fake.cluster.writes[count:]
 
 
 @pytest.mark.parametrize("ref", [FORMATION, MISSION], ids=lambda ref: str(ref.kind))

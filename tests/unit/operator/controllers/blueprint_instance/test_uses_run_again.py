@@ -32,11 +32,11 @@ async def test_a_rerun_is_a_new_run_of_the_same_use_and_of_its_mission() -> None
     annotate(fake, rerun="once more")
     await uses.settle(fake)
     second = names.run_id(uses.metadata(fake)["uid"], "once more")
-    own = annotations(fake)
+    own_annotations = annotations(fake)
     assert second != first
-    assert own["kais.io/run-id"] == second
-    assert own["kais.io/rerun-taken"] == "once more"
-    assert "kais.io/outcome" not in own
+    assert own_annotations["kais.io/run-id"] == second
+    assert own_annotations["kais.io/rerun-taken"] == "once more"
+    assert "kais.io/outcome" not in own_annotations
     assert annotations(fake, MISSION)["kais.io/rerun"] == "once more"
     assert uses.metadata(fake, MISSION)["uid"] == mission_uid
     assert (status(fake)["phase"], status(fake)["runId"]) == ("Running", second)
@@ -54,9 +54,9 @@ async def test_a_rerun_is_a_new_run_of_the_same_use_and_of_its_mission() -> None
 async def test_the_use_is_stamped_before_its_mission_is_told() -> None:
     fake = await ended()
     annotate(fake, rerun="2")
-    written = len(fake.cluster.writes)
+    count = len(fake.cluster.writes)
     await fake.step(blueprint_instance.CONTROLLER, USE)
-    assert ("patch", USE) in fake.cluster.writes[written:]
+    assert ("patch", USE) in fake.cluster.writes[count:]
     assert "kais.io/rerun" not in annotations(fake, MISSION)
 
 
@@ -107,8 +107,8 @@ async def test_the_mission_carries_the_values_of_its_run_for_the_ledger() -> Non
     head["spec"]["parameters"].append({"name": "text", "type": "string", "default": "x" * 600})
     fake = await uses.world(head=head)
     await uses.settle(fake)
-    told = json.loads(annotations(fake, MISSION)["kais.io/parameters"])
-    assert told == {"topic": "pods", "count": 1}, "defaults included, long ones left out"
+    document = json.loads(annotations(fake, MISSION)["kais.io/parameters"])
+    assert document == {"topic": "pods", "count": 1}, "defaults included, long ones left out"
 
 
 async def test_the_same_nonce_begins_nothing_again() -> None:
@@ -169,12 +169,12 @@ async def test_a_restored_use_that_was_run_again_is_not_run_again_once_more() ->
     uses.run_again(fake)
     uses.end(fake)
     await uses.settle(fake)
-    kept = {key: fake.cluster.read(USE)[key] for key in ("apiVersion", "kind", "spec")}
+    stored_record = {key: fake.cluster.read(USE)[key] for key in ("apiVersion", "kind", "spec")}
     carried = {k: uses.metadata(fake)[k] for k in ("name", "namespace", "annotations", "labels")}
     fake.cluster.vanish(MISSION)
     fake.cluster.vanish(FORMATION)
     fake.cluster.vanish(USE)
-    fake.cluster.put({**kept, "metadata": carried})
+    fake.cluster.put({**stored_record, "metadata": carried})
     await uses.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
     mission = annotations(fake, MISSION)
@@ -201,10 +201,10 @@ async def test_a_rerun_with_new_parameters_makes_the_mission_anew() -> None:
 
 async def test_new_parameters_without_a_rerun_start_nothing_and_leave_the_mission() -> None:
     fake = await ended()
-    before = fake.cluster.read(MISSION)
+    initial_state = fake.cluster.read(MISSION)
     fake.cluster.edit(USE, {"spec": {"parameters": {"topic": "nodes", "count": 3}}})
     await uses.settle(fake)
-    assert fake.cluster.read(MISSION) == before
+    assert fake.cluster.read(MISSION) == initial_state
     assert fake.cluster.read(FORMATION)["spec"]["cells"][0]["replicas"] == 3
     assert status(fake)["outcome"] == "Succeeded"
     assert len(run_begun_events(fake)) == 1

@@ -40,21 +40,21 @@ async def test_a_task_cell_is_ready_without_a_pod() -> None:
 
 
 async def test_a_cell_that_stands_by_is_shown_so_and_keeps_a_phase_that_old_clients_know() -> None:
-    told = teams.status(await settled(teams.lone_cell()), SOLO)
-    assert told["display"] == {"status": "Standby", "model": "worker:1", "cost": "-"}
-    assert told["phase"] == "Pending"
+    status = teams.status(await settled(teams.lone_cell()), SOLO)
+    assert status["display"] == {"status": "Standby"}
+    assert status["phase"] == "Pending"
 
 
 async def test_a_cell_that_cannot_work_is_shown_as_pending() -> None:
-    told = teams.status(await settled(teams.lone_cell(serviceAccountName="reader")), SOLO)
-    assert told["display"]["status"] == "Pending"
+    status = teams.status(await settled(teams.lone_cell(serviceAccountName="reader")), SOLO)
+    assert status["display"]["status"] == "Pending"
 
 
 async def test_a_cell_gets_an_account_of_its_own_that_mounts_no_token() -> None:
     fake = await settled(teams.lone_cell())
-    made = fake.cluster.read(ACCOUNT)
-    assert made["automountServiceAccountToken"] is False
-    assert made["metadata"]["labels"]["kais.io/cell"] == "solo"
+    manifest = fake.cluster.read(ACCOUNT)
+    assert manifest["automountServiceAccountToken"] is False
+    assert manifest["metadata"]["labels"]["kais.io/cell"] == "solo"
 
 
 async def test_a_cell_is_registered_at_home_in_its_own_scope() -> None:
@@ -96,7 +96,55 @@ async def test_a_formations_cell_is_at_home_in(
 ) -> None:
     fake = fake_world(teams.team(metadata={"labels": labels}, **spec))
     await teams.settle_team(fake)
-    assert fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"].home == home
+    principal = fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"]
+    assert principal.home == home
+
+
+async def test_a_formations_cell_remembers_for_its_blueprint_and_writes_only_its_own_scope() -> (
+    None
+):
+    fake = fake_world(teams.team(metadata={"labels": {"kais.io/blueprint": "reviews"}}))
+    await teams.settle_team(fake)
+    principal = fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"]
+    blueprint = "realm:demo/formation:reviews"
+    assert principal.default_scope == blueprint
+    assert [(g.scope, g.subtree, g.verbs) for g in principal.grants] == [
+        (f"{blueprint}/cell:lead-0", False, ("read", "write")),
+        (blueprint, False, ("read", "remember")),
+    ]
+    assert condition(fake, "Registered", ObjectRef("Cell", "demo", "team-lead-0"))[2] == (
+        f"the cell is registered; its home scope is {blueprint}/cell:lead-0,"
+        f" and it remembers in {blueprint}"
+    )
+
+
+ADDRESSES: dict[str, tuple[Body, tuple[str, ...]]] = {
+    "full mesh": ({"topology": {"type": "full_mesh"}}, ("lead-*", "worker-*")),
+    "star": ({"topology": {"type": "star", "hub": "lead"}}, ("lead-*", "worker-*")),
+    "ring": ({"topology": {"type": "ring"}}, ("worker-0", "worker-1")),
+    "no routes": ({"topology": {"type": "stigmergy", "blackboard": {"decayMinutes": 5}}}, ()),
+    "unknown name": ({"topology": {"type": "star", "hub": "boss"}}, ()),
+}
+
+
+@pytest.mark.parametrize(("spec", "peers"), ADDRESSES.values(), ids=ADDRESSES)
+async def test_registration_names_the_cell_and_whom_the_topology_lets_it_speak_to(
+    spec: Body, peers: tuple[str, ...]
+) -> None:
+    image = {"mode": "Task", "container": {"image": "i"}}
+    cells = [
+        {"name": "lead", "spec": image},
+        {"name": "worker", "replicas": 2, "spec": image},
+    ]
+    fake = fake_world(teams.team(cells=cells, **spec))
+    await teams.settle_team(fake)
+    principal = fake.knowledge.principals["system:serviceaccount:demo:team-lead-0"]
+    if spec["topology"].get("hub") == "boss":
+        assert principal.address is None
+        return
+    assert principal.address is not None
+    assert (principal.address.formation, principal.address.cell) == ("team", "lead-0")
+    assert principal.address.peers == peers
 
 
 async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> None:
@@ -118,24 +166,72 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
     assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
 
 
-async def test_a_mind_says_what_to_use_instead_and_keeps_nothing_running() -> None:
+TOOL = {"name": "recall", "approval": {"required": True}}
+
+
+async def test_a_mind_that_needs_what_is_not_supported_keeps_nothing_running() -> None:
     fake = await settled(services.lone_service())
-    fake.cluster.edit(SOLO, {"spec": {"container": None, "mode": None, "mind": MIND}})
+    fake.cluster.edit(
+        SOLO, {"spec": {"container": None, "mode": None, "mind": MIND, "tools": [TOOL]}}
+    )
     await fake.settle(cell.CONTROLLER, SOLO)
     expected = (
         "False",
         "NotYetSupported",
-        (
-            "this version has no agent runtime for spec.mind; give the cell spec.container with an "
-            "image of your own, in mode Service or Task"
-        ),
+        "spec.tools: approval of recall is not yet supported; remove it",
     )
     for type_ in ("Applied", "PodReady", "Registered", "Ready"):
         assert condition(fake, type_, SOLO) == expected
     assert fake.cluster.refs("Deployment") == fake.cluster.refs("Service") == []
-    fake.cluster.edit(SOLO, {"spec": services.service(mind=None)})
+    fake.cluster.edit(SOLO, {"spec": services.service(mind=None, tools=[])})
     await fake.settle(cell.CONTROLLER, SOLO)
     assert condition(fake, "Applied", SOLO)[:2] == ("True", "Applied")
+
+
+REFUSED = {
+    "an unknown tool": (
+        {"tools": [{"name": "bash"}, {"name": "recall"}]},
+        ("UnknownTool", "spec.tools: unknown: bash; known are recall, remember"),
+    ),
+    "a tool that is planned": (
+        {"tools": [{"name": "shell"}]},
+        ("NotYetSupported", "spec.tools: not yet supported: shell; remove"),
+    ),
+    "an approval": (
+        {"tools": [{"name": "correct", "approval": {"required": True}}]},
+        ("NotYetSupported", "spec.tools: approval of correct is not yet supported; remove it"),
+    ),
+    "a provider without any endpoint": (
+        {"mind": {**MIND, "provider": "ollama"}},
+        ("NoModelEndpoint", "spec.mind.provider ollama has no public endpoint: set spec.mind.base"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), REFUSED.values(), ids=REFUSED)
+async def test_a_mind_is_not_run_with(spec: Body, expected: tuple[str, str]) -> None:
+    fake = await settled(teams.lone_cell(**{"container": None, "mind": MIND, **spec}))
+    state, reason, message = condition(fake, "Ready", SOLO)
+    assert (state, reason) == ("False", expected[0])
+    assert message.startswith(expected[1])
+    warnings = [event for event in fake.cluster.events if event["type"] == "Warning"]
+    assert [(event["reason"], event["message"]) for event in warnings] == [(reason, message)]
+    assert fake.cluster.refs("ServiceAccount") == []
+    healed = {"tools": [{"name": "recall"}], "mind": {**MIND, "baseUrl": "http://models:1/v1"}}
+    fake.cluster.edit(SOLO, {"spec": healed})
+    await fake.settle(cell.CONTROLLER, SOLO)
+    assert condition(fake, "Ready", SOLO)[:2] == ("True", "Standby")
+
+
+async def test_fields_of_a_mind_without_effect_are_listed() -> None:
+    mind = {**MIND, "localBrain": {"any": 1}, "selfModel": {}}
+    fake = await settled(teams.lone_cell(container=None, mind=mind))
+    assert condition(fake, "Ready", SOLO) == (
+        "True",
+        "Standby",
+        "a Task cell: its pod is created by a mission (without effect: localBrain, selfModel)",
+    )
+    assert teams.status(fake, SOLO)["display"]["model"] == "m"
 
 
 async def test_a_cell_does_not_become_what_peoples_tools_are() -> None:
@@ -181,10 +277,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("bodies", "words"), REFUSED.values(), ids=REFUSED)
-async def test_an_account_is_not_borrowed(bodies: tuple[Body, ...], words: str) -> None:
+@pytest.mark.parametrize(("bodies", "message"), REFUSED.values(), ids=REFUSED)
+async def test_an_account_is_not_borrowed(bodies: tuple[Body, ...], message: str) -> None:
     fake = await settled(teams.lone_cell(serviceAccountName="reader"), *bodies)
-    expected = ("False", "AccountNotAllowed", f'{words}kais.io/allow-cells: "true"')
+    expected = ("False", "AccountNotAllowed", f'{message}kais.io/allow-cells: "true"')
     assert condition(fake, "Applied", SOLO) == expected
     assert condition(fake, "Ready", SOLO) == expected
     assert fake.knowledge.principals == {}
@@ -254,10 +350,10 @@ async def test_what_a_task_cell_has_no_use_for_is_said() -> None:
 
 async def test_a_settled_cell_writes_nothing() -> None:
     fake = await settled(teams.lone_cell())
-    before = len(fake.cluster.writes)
+    initial_count = len(fake.cluster.writes)
     calls = len(fake.knowledge.calls)
     await fake.step(cell.CONTROLLER, SOLO)
-    assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (before, calls)
+    assert (len(fake.cluster.writes), len(fake.knowledge.calls)) == (initial_count, calls)
 
 
 async def test_a_cell_that_is_going_makes_nothing() -> None:

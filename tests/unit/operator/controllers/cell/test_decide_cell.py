@@ -13,7 +13,7 @@ from kais_operator.controllers.cell.decide import cell
 from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_cells import Children
-from kais_operator.controllers.formation.decide.recursion_policy import Kin
+from kais_operator.controllers.cell.decide.spawn_limits import Kin
 from kais_operator.planning.plan import Body
 from tests.fakes import teams
 from tests.fakes.decisions import NOW, PlanSummary, created, stored, summarize
@@ -182,6 +182,7 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
                 mode="Service",
                 container=None,
                 mind={"provider": "ollama", "model": "m", "systemPrompt": "think"},
+                tools=[{"name": "recall", "approval": {"required": True}}],
             ).housed,
         ),
         PlanSummary(
@@ -199,7 +200,10 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
     ),
     "a service cell waits for its account before its pod": (
         observe(**SERVICE),
-        PlanSummary(("Create ServiceAccount/solo",), {**WAITING, **UNREGISTERED}),
+        PlanSummary(
+            ("Create ServiceAccount/solo",),
+            {**WAITING, **UNREGISTERED, "Applied": "Unknown Reconciling"},
+        ),
     ),
     "a service cell is registered before its Deployment is created": (
         NEW_SERVICE,

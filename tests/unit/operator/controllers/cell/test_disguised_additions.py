@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.controllers.cell.decide import additions
+from kais_operator.controllers.cell.decide import workload_drift
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.planning.plan import Body
 from tests.fakes.services import DEPLOYMENT, SERVICE, SOLO, serving
 from tests.fakes.teams import condition
-from tests.unit.operator.controllers.cell.test_additions import edit_pod, events, look, pod_of
+from tests.unit.operator.controllers.cell.test_workload_drift import edit_pod, events, look, pod_of
 
 CONTAINER: dict[str, tuple[str, Any]] = {
     "the user root": ("runAsUser", 0),
@@ -26,12 +26,12 @@ CONTAINER: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize(("field", "value"), CONTAINER.values(), ids=CONTAINER)
 async def test_what_lets_the_container_run_as_root_is_no_default(field: str, value: Any) -> None:
     fake = await serving()
-    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    initial_state = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
     pod = pod_of(fake)
     pod["containers"][0]["securityContext"][field] = value
     edit_pod(fake, pod)
     await look(fake)
-    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == initial_state
     path = f"spec.template.spec.containers[cell].securityContext.{field}"
     assert events(fake) == [
         f"Deployment/demo/solo had {path}, which the Cell does not declare; removed"
@@ -40,13 +40,13 @@ async def test_what_lets_the_container_run_as_root_is_no_default(field: str, val
 
 async def test_a_volume_turned_into_a_folder_of_the_host_is_what_it_was_in_one_write() -> None:
     fake = await serving()
-    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    initial_state = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
     pod = pod_of(fake)
     name = pod["volumes"][0]["name"]
     pod["volumes"][0] = {"name": name, "hostPath": {"path": "/"}}
     edit_pod(fake, pod)
     await look(fake)
-    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == initial_state
     assert ("apply", DEPLOYMENT) not in fake.cluster.writes, (
         "the API server refuses an apply that leaves a volume of two types"
     )
@@ -56,11 +56,11 @@ async def test_a_volume_turned_into_a_folder_of_the_host_is_what_it_was_in_one_w
 
 async def test_a_port_added_to_a_service_is_taken_away() -> None:
     fake = await serving()
-    before = copy.deepcopy(fake.cluster.read(SERVICE)["spec"])
-    ports = [*before["ports"], {"name": "debug", "port": 9999, "protocol": "TCP"}]
+    initial_state = copy.deepcopy(fake.cluster.read(SERVICE)["spec"])
+    ports = [*initial_state["ports"], {"name": "debug", "port": 9999, "protocol": "TCP"}]
     fake.cluster.edit(SERVICE, {"spec": {"ports": ports}})
     await look(fake)
-    assert fake.cluster.read(SERVICE)["spec"] == before
+    assert fake.cluster.read(SERVICE)["spec"] == initial_state
     (message,) = events(fake)
     assert "spec.ports[debug]" in message
 
@@ -79,7 +79,7 @@ async def test_a_removal_noted_in_the_future_puts_no_other_off(at: str) -> None:
 async def test_while_additions_are_contested_what_the_cell_declares_is_still_mended() -> None:
     fake = await serving()
     image = pod_of(fake)["containers"][0]["image"]
-    for _ in range(additions.ROW):
+    for _ in range(workload_drift.REMOVALS_BEFORE_PAUSE):
         edit_pod(fake, {"hostNetwork": True})
         await look(fake)
     pod = pod_of(fake)
@@ -98,7 +98,7 @@ async def test_a_template_of_an_older_operator_is_rendered_anew_whatever_power_i
     fake = await serving()
     moved = replace(fake.world.placement, knowledge_url="http://elsewhere:1")
     fake.world = replace(fake.world, placement=moved)
-    before, pod = pod_of(fake), pod_of(fake)
+    initial_state, pod = pod_of(fake), pod_of(fake)
     if harm == "hostPath":
         pod["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
     elif harm == "LD_PRELOAD":
@@ -107,8 +107,8 @@ async def test_a_template_of_an_older_operator_is_rendered_anew_whatever_power_i
         pod["containers"][0]["securityContext"]["runAsUser"] = 0
     edit_pod(fake, pod)
     await look(fake)
-    assert pod_of(fake)["volumes"] == before["volumes"]
-    (container,), (old,) = pod_of(fake)["containers"], before["containers"]
+    assert pod_of(fake)["volumes"] == initial_state["volumes"]
+    (container,), (old,) = pod_of(fake)["containers"], initial_state["containers"]
     assert container["securityContext"] == old["securityContext"]
     assert [v["name"] for v in container["env"]] == [v["name"] for v in old["env"]]
 
@@ -122,17 +122,17 @@ async def test_a_changed_cell_takes_its_own_variables_away_without_a_word_of_add
     await fake.settle(cell.CONTROLLER, SOLO)
     assert "MODE" not in str(pod_of(fake))
     assert events(fake) == []
-    assert additions.row_of(fake.cluster.read(DEPLOYMENT), fake.clock.now()).count == 0
+    assert workload_drift.removal_streak(fake.cluster.read(DEPLOYMENT), fake.clock.now()).count == 0
 
 
 def _with_host_folder(pod: Body) -> Body:
-    first, *others = pod["volumes"]
-    return {"volumes": [{"name": first["name"], "hostPath": {"path": "/"}}, *others]}
+    first, *remaining_objects = pod["volumes"]
+    return {"volumes": [{"name": first["name"], "hostPath": {"path": "/"}}, *remaining_objects]}
 
 
 def _with_variable_from_elsewhere(pod: Body) -> Body:
     (container,) = pod["containers"]
-    index = next(i for i, one in enumerate(container["env"]) if one.get("value"))
+    index = next(i for i, first in enumerate(container["env"]) if first.get("value"))
     source = {"fieldRef": {"fieldPath": "metadata.uid"}}
     env = [*container["env"]]
     env[index] = {"name": env[index]["name"], "valueFrom": source}
@@ -159,37 +159,37 @@ async def test_an_alternative_under_a_forged_label_is_removed(
     change: Callable[[Body], Body], path: str
 ) -> None:
     fake = await serving()
-    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT))
+    initial_state = copy.deepcopy(fake.cluster.read(DEPLOYMENT))
     patch = {"spec": {"template": {"spec": change(pod_of(fake))}}}
     fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **patch})
     await look(fake)
-    after = fake.cluster.read(DEPLOYMENT)
-    assert after["spec"] == before["spec"]
-    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    final_state = fake.cluster.read(DEPLOYMENT)
+    assert final_state["spec"] == initial_state["spec"]
+    assert final_state["metadata"]["labels"] == initial_state["metadata"]["labels"]
     (message,) = events(fake)
     assert path in message
 
 
 async def test_a_strategy_with_parameters_under_a_forged_label_is_removed() -> None:
     fake = await serving()
-    before = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
+    initial_state = copy.deepcopy(fake.cluster.read(DEPLOYMENT)["spec"])
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
     fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, "spec": {"strategy": strategy}})
     await look(fake)
-    assert fake.cluster.read(DEPLOYMENT)["spec"] == before
+    assert fake.cluster.read(DEPLOYMENT)["spec"] == initial_state
 
 
 async def test_an_alternative_under_a_forged_label_is_reported_while_it_is_contested() -> None:
     fake = await serving()
     change = {"spec": {"template": {"spec": _with_host_folder(pod_of(fake))}}}
-    for _ in range(additions.ROW):
+    for _ in range(workload_drift.REMOVALS_BEFORE_PAUSE):
         fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
         await look(fake)
     fake.cluster.edit(DEPLOYMENT, {"metadata": FORGED, **change})
     await fake.step(cell.CONTROLLER, SOLO)
     assert condition(fake, "Applied", SOLO)[1] == "DriftContested"
     assert "hostPath" in str(pod_of(fake))
-    fake.clock.advance(additions.FIRST_PAUSE.total_seconds())
+    fake.clock.advance(workload_drift.FIRST_PAUSE.total_seconds())
     await look(fake)
     assert "hostPath" not in str(pod_of(fake))
     assert condition(fake, "Applied", SOLO)[1] == "Applied"
@@ -199,7 +199,7 @@ async def test_why_an_apply_is_refused_while_additions_are_contested_is_in_the_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = await serving()
-    for _ in range(additions.ROW):
+    for _ in range(workload_drift.REMOVALS_BEFORE_PAUSE):
         edit_pod(fake, {"hostNetwork": True})
         await look(fake)
     edit_pod(fake, {"hostNetwork": True})

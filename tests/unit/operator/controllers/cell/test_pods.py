@@ -8,69 +8,73 @@ import pytest
 from kais.resources.cell import Cell
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
-from kais_operator.controllers.mission.decide import attempt_jobs
+from kais_operator.controllers.mission.decide import job_manifest
 from kais_operator.planning import quantities
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Body
 from tests.fakes import teams
 
 PARENT = Parent("kais.io/v1", "Mission", "demo", "doctor", "uid-mission")
-WHO = CellIdentity("lead-0", "team-lead-0", Scope("demo", "team", "lead-0"))
+CELL_IDENTITY = CellIdentity(
+    "lead-0", "team-lead-0", Scope("demo", "team", "lead-0"), Scope("demo", "team")
+)
 
 
-def job(*, work: dict[str, Any] | None = None, **spec: Any) -> Body:
+def job(*, tasks: dict[str, Any] | None = None, **spec: Any) -> Body:
     body = teams.thing(
         "Cell", "team-lead-0", spec={**teams.task(), "formationRef": "team", **spec}, uid="u1"
     )
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "mission": "doctor",
         "run_id": "run-1",
         "attempt": 2,
         "objective": "explain",
-        **(work or {}),
+        **(tasks or {}),
     }
-    return attempt_jobs.attempt_job(
+    return job_manifest.attempt_job(
         PARENT,
         Cell.from_dict(body),
-        WHO,
-        inputs=attempt_jobs.AttemptInputs(**told),
+        CELL_IDENTITY,
+        inputs=job_manifest.AttemptInputs(**fields),
         knowledge_url="http://store:8000",
         seconds=90,
     )
 
 
-def pod_spec(made: Body) -> Body:
-    return dict(made["spec"]["template"]["spec"])
+def pod_spec(manifest: Body) -> Body:
+    return dict(manifest["spec"]["template"]["spec"])
 
 
-def task(made: Body) -> Body:
-    return dict(pod_spec(made)["containers"][0])
+def task(manifest: Body) -> Body:
+    return dict(pod_spec(manifest)["containers"][0])
 
 
-def environment(made: Body) -> dict[str, str]:
+def environment(manifest: Body) -> dict[str, str]:
     """The variables as the container will see them."""
     return {
-        entry["name"]: expanded(entry["value"]) for entry in task(made)["env"] if "value" in entry
+        entry["name"]: expanded(entry["value"])
+        for entry in task(manifest)["env"]
+        if "value" in entry
     }
 
 
 def expanded(text: str) -> str:
     """What Kubernetes makes of a value in which no reference is defined but HOME=/root."""
-    out, i = "", 0
+    output, i = "", 0
     while i < len(text):
         if text[i] == "$" and text[i + 1 : i + 2] == "$":
-            out, i = out + "$", i + 2
+            output, i = output + "$", i + 2
         elif text.startswith("$(HOME)", i):
-            out, i = out + "/root", i + len("$(HOME)")
+            output, i = output + "/root", i + len("$(HOME)")
         else:
-            out, i = out + text[i], i + 1
-    return out
+            output, i = output + text[i], i + 1
+    return output
 
 
 def test_an_attempt_is_tried_once_by_its_job() -> None:
-    made = job()
-    spec = made["spec"]
-    assert made["metadata"]["name"] == "doctor-a2"
+    created_job = job()
+    spec = created_job["spec"]
+    assert created_job["metadata"]["name"] == "doctor-a2"
     assert spec["backoffLimit"] == 0
     assert spec["podReplacementPolicy"] == "Failed"
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 90
@@ -85,8 +89,8 @@ def test_an_attempt_is_tried_once_by_its_job() -> None:
 
 
 def test_the_pod_is_told_who_it_is_and_what_to_do() -> None:
-    told = environment(job(work={"message": "start", "feedback": "no such pod"}))
-    assert told | {"CELL_SPEC": ""} == {
+    reported_environment = environment(job(tasks={"message": "start", "feedback": "no such pod"}))
+    assert reported_environment | {"CELL_SPEC": ""} == {
         "CELL_NAME": "lead-0",
         "CELL_NAMESPACE": "demo",
         "CELL_SPEC": "",
@@ -104,7 +108,7 @@ def test_the_pod_is_told_who_it_is_and_what_to_do() -> None:
         "KAIS_FEEDBACK": "no such pod",
         "KAIS_KNOWLEDGE_FILE": "/etc/kais/knowledge/knowledge.json",
     }
-    assert json.loads(told["CELL_SPEC"])["container"]["image"] == "worker:1"
+    assert json.loads(reported_environment["CELL_SPEC"])["container"]["image"] == "worker:1"
 
 
 @pytest.mark.parametrize("text", ["$(HOME)", "$$(HOME)", "${HOME}", "a $ b", "$", "$$$(HOME)"])
@@ -115,11 +119,18 @@ def test_users_text_arrives_letter_for_letter(text: str) -> None:
         "args": [text],
         "env": [{"name": "OWN", "value": text}],
     }
-    made = job(work={"objective": text, "message": text, "feedback": text}, container=container)
-    told = environment(made)
-    assert {told[n] for n in ("KAIS_OBJECTIVE", "KAIS_MESSAGE", "KAIS_FEEDBACK", "OWN")} == {text}
-    assert json.loads(told["CELL_SPEC"])["container"]["args"] == [text]
-    assert [expanded(t) for t in task(made)["command"] + task(made)["args"]] == [text, text]
+    created_job = job(
+        tasks={"objective": text, "message": text, "feedback": text}, container=container
+    )
+    reported_environment = environment(created_job)
+    assert {
+        reported_environment[n] for n in ("KAIS_OBJECTIVE", "KAIS_MESSAGE", "KAIS_FEEDBACK", "OWN")
+    } == {text}
+    assert json.loads(reported_environment["CELL_SPEC"])["container"]["args"] == [text]
+    assert [expanded(t) for t in task(created_job)["command"] + task(created_job)["args"]] == [
+        text,
+        text,
+    ]
 
 
 def test_the_pod_may_do_nothing_that_it_was_not_given() -> None:
@@ -160,10 +171,10 @@ def test_the_knowledge_token_names_its_audience() -> None:
 
 
 def test_every_mount_has_its_volume() -> None:
-    made = job()
-    mounted = {mount["name"] for mount in task(made)["volumeMounts"]}
-    assert mounted == {volume["name"] for volume in pod_spec(made)["volumes"]}
-    paths = {mount["mountPath"] for mount in task(made)["volumeMounts"]}
+    created_job = job()
+    mounted = {mount["name"] for mount in task(created_job)["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod_spec(created_job)["volumes"]}
+    paths = {mount["mountPath"] for mount in task(created_job)["volumeMounts"]}
     assert {"/tmp", "/workspace/shared", "/workspace/private/lead-0"} <= paths  # noqa: S108
 
 
@@ -187,10 +198,10 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(
-    ("given", "cpu", "memory", "most_cpu", "most_memory"), LIMITS.values(), ids=LIMITS
+    ("fields", "cpu", "memory", "most_cpu", "most_memory"), LIMITS.values(), ids=LIMITS
 )
-def test_resources(given: Body, cpu: str, memory: str, most_cpu: str, most_memory: str) -> None:
-    assert task(job(resources=given))["resources"] == {
+def test_resources(fields: Body, cpu: str, memory: str, most_cpu: str, most_memory: str) -> None:
+    assert task(job(resources=fields))["resources"] == {
         "requests": {"cpu": cpu, "memory": memory},
         "limits": {"cpu": most_cpu, "memory": most_memory},
     }
@@ -198,21 +209,24 @@ def test_resources(given: Body, cpu: str, memory: str, most_cpu: str, most_memor
 
 def test_variables_of_kais_cannot_be_taken() -> None:
     env = [{"name": "KAIS_RUN_ID", "value": "mine"}, {"name": "CELL_NAME", "value": "mine"}]
-    made = job(container={"image": "w:1", "env": env})
-    names = [entry["name"] for entry in task(made)["env"]]
+    created_job = job(container={"image": "w:1", "env": env})
+    names = [entry["name"] for entry in task(created_job)["env"]]
     assert len(names) == len(set(names))
-    assert environment(made)["KAIS_RUN_ID"] == "run-1"
+    assert environment(created_job)["KAIS_RUN_ID"] == "run-1"
 
 
 def test_a_secret_stays_a_reference() -> None:
     source = {"secretKeyRef": {"name": "keys", "key": "api"}}
-    made = job(container={"image": "w:1", "env": [{"name": "API", "valueFrom": source}]})
-    assert {"name": "API", "valueFrom": source} in task(made)["env"]
+    created_job = job(container={"image": "w:1", "env": [{"name": "API", "valueFrom": source}]})
+    assert {"name": "API", "valueFrom": source} in task(created_job)["env"]
 
 
 def test_job_and_pod_carry_the_labels_that_name_their_mission() -> None:
-    made = job(work={"labelled": {"kais.io/blueprint": "doctor"}})
-    for labels in (made["metadata"]["labels"], made["spec"]["template"]["metadata"]["labels"]):
+    created_job = job(tasks={"labelled": {"kais.io/blueprint": "doctor"}})
+    for labels in (
+        created_job["metadata"]["labels"],
+        created_job["spec"]["template"]["metadata"]["labels"],
+    ):
         assert labels["app.kubernetes.io/managed-by"] == "kais"
         assert labels["kais.io/mission"] == "doctor"
         assert labels["kais.io/cell"] == "team-lead-0"

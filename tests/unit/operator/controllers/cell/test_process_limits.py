@@ -24,8 +24,8 @@ def variables(*values: str) -> list[Body]:
 
 
 def team(*values: str, **container: Any) -> Body:
-    made = {"image": "worker:1", "env": variables(*values), **container}
-    return teams.team(cells=[{"name": "lead", "spec": {"mode": "Task", "container": made}}])
+    manifest = {"image": "worker:1", "env": variables(*values), **container}
+    return teams.team(cells=[{"name": "lead", "spec": {"mode": "Task", "container": manifest}}])
 
 
 async def settled(*bodies: Body) -> FakeWorld:
@@ -35,7 +35,7 @@ async def settled(*bodies: Body) -> FakeWorld:
 
 
 def environment(container: Body) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in container["env"]}
+    return {first["name"]: first["value"] for first in container["env"]}
 
 
 def test_the_longest_variable_fits_and_one_byte_more_does_not() -> None:
@@ -86,25 +86,27 @@ async def test_the_sum_of_the_variables_is_bounded_too() -> None:
 async def test_a_spec_that_fits_stays_in_the_environment() -> None:
     fake = await settled(team("x" * 60_000), teams.work())
     await teams.settle(fake)
-    given = environment(fake.cluster.read(job_ref())["spec"]["template"]["spec"]["containers"][0])
-    assert json.loads(given["CELL_SPEC"])["container"]["env"][0]["name"] == "V0"
-    assert "KAIS_CELL_SPEC_FILE" not in given
+    sample_environment = environment(
+        fake.cluster.read(job_ref())["spec"]["template"]["spec"]["containers"][0]
+    )
+    assert json.loads(sample_environment["CELL_SPEC"])["container"]["env"][0]["name"] == "V0"
+    assert "KAIS_CELL_SPEC_FILE" not in sample_environment
     assert SPEC_MAP not in fake.cluster.refs("ConfigMap")
 
 
 async def test_a_large_spec_is_a_file_that_every_container_mounts() -> None:
     check = {"name": "built", "type": "command", "command": "true"}
-    work = teams.work(completion={"checks": [check]})
-    fake = await settled(team(*["x" * 60_000] * 3), work)
+    tasks = teams.work(completion={"checks": [check]})
+    fake = await settled(team(*["x" * 60_000] * 3), tasks)
     spec = json.loads(fake.cluster.read(SPEC_MAP)["data"]["cell-spec.json"])
     assert len(spec["container"]["env"]) == 3
     await teams.settle(fake)
     pod = fake.cluster.read(job_ref())["spec"]["template"]["spec"]
     assert {"name": "kais-cell-spec", "configMap": {"name": SPEC_MAP.name}} in pod["volumes"]
     for container in (*pod["initContainers"], *pod["containers"]):
-        given = environment(container)
-        assert "CELL_SPEC" not in given
-        assert given["KAIS_CELL_SPEC_FILE"] == "/etc/kais/cell/cell-spec.json"
+        sample_environment = environment(container)
+        assert "CELL_SPEC" not in sample_environment
+        assert sample_environment["KAIS_CELL_SPEC_FILE"] == "/etc/kais/cell/cell-spec.json"
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounts["kais-cell-spec"] == "/etc/kais/cell"
 
@@ -113,11 +115,11 @@ async def test_a_large_spec_of_a_service_cell_is_there_before_its_deployment() -
     env = variables(*["x" * 60_000] * 3)
     service = lone_service(container={"image": "worker:1", "env": env})
     fake = await services.settled(service, ref=SOLO)
-    made = [ref.kind for verb, ref in fake.cluster.writes if verb == "create"]
-    assert made.index("ConfigMap") < made.index("Deployment")
-    before = len(fake.cluster.writes)
+    kinds = [ref.kind for verb, ref in fake.cluster.writes if verb == "create"]
+    assert kinds.index("ConfigMap") < kinds.index("Deployment")
+    initial_count = len(fake.cluster.writes)
     await fake.step(cell.CONTROLLER, SOLO)
-    assert len(fake.cluster.writes) == before, "it is settled"
+    assert len(fake.cluster.writes) == initial_count, "it is settled"
 
 
 async def test_a_deployment_that_never_starts_is_rendered_anew() -> None:
@@ -158,8 +160,8 @@ async def test_an_objective_that_no_process_can_be_given_is_named_before_a_job_i
 
 async def test_an_objective_too_large_for_the_containers_of_all_checks_is_named() -> None:
     checks = [{"name": f"c{i}", "type": "command", "command": "true"} for i in range(20)]
-    work = teams.work(objective="🛟" * 20_000, completion={"checks": checks})
-    fake = await settled(team(), work)
+    tasks = teams.work(objective="🛟" * 20_000, completion={"checks": checks})
+    fake = await settled(team(), tasks)
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
     state, reason, message = condition(fake, "Started", MISSION)

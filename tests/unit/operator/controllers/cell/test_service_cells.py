@@ -26,12 +26,12 @@ async def look(fake: FakeWorld) -> None:
 
 async def test_a_service_cell_is_a_deployment_of_one_pod_and_a_service() -> None:
     fake = await settled(lone_service())
-    made = fake.cluster.read(DEPLOYMENT)
-    assert made["spec"]["replicas"] == 1
-    assert made["spec"]["strategy"] == {"type": "Recreate"}
+    manifest = fake.cluster.read(DEPLOYMENT)
+    assert manifest["spec"]["replicas"] == 1
+    assert manifest["spec"]["strategy"] == {"type": "Recreate"}
     selector = {"kais.io/cell": "solo", "kais.io/cell-mode": "Service"}
-    assert made["spec"]["selector"] == {"matchLabels": selector}
-    assert made["spec"]["template"]["metadata"]["labels"] == LABELS
+    assert manifest["spec"]["selector"] == {"matchLabels": selector}
+    assert manifest["spec"]["template"]["metadata"]["labels"] == LABELS
     service = fake.cluster.read(SERVICE)["spec"]
     assert service["selector"] == selector
     assert service["ports"] == [
@@ -51,9 +51,9 @@ async def test_the_pod_of_a_service_is_what_the_pod_of_a_task_is() -> None:
     assert {t["tolerationSeconds"] for t in spec["tolerations"]} == {30}
     (container,) = spec["containers"]
     assert container["name"] == "cell"
-    told = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert "KAIS_OBJECTIVE" not in told
-    assert told["KNOWLEDGE_SCOPE"] == told["KNOWLEDGE_GRAPH_ID"] == "realm:demo/cell:solo"
+    fields = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert "KAIS_OBJECTIVE" not in fields
+    assert fields["KNOWLEDGE_SCOPE"] == fields["KNOWLEDGE_GRAPH_ID"] == "realm:demo/cell:solo"
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {
         "/var/run/secrets/kais",
@@ -73,12 +73,18 @@ async def test_no_pod_has_a_password_in_its_environment(name: str) -> None:
 async def test_probes_ask_whether_the_first_port_takes_connections() -> None:
     ports = [{"containerPort": 8080}, {"containerPort": 9090}]
     container = {"image": "w:1", "ports": ports}
-    made = template(await settled(lone_service(container=container)))["spec"]["containers"][0]
-    assert made["ports"] == [
+    created_container = template(await settled(lone_service(container=container)))["spec"][
+        "containers"
+    ][0]
+    assert created_container["ports"] == [
         {"containerPort": 8080, "name": "http"},
         {"containerPort": 9090, "name": "port-9090"},
     ]
-    probes = {name: made[name]["tcpSocket"] for name in made if name.endswith("Probe")}
+    probes = {
+        name: created_container[name]["tcpSocket"]
+        for name in created_container
+        if name.endswith("Probe")
+    }
     assert probes == {
         name: {"port": 8080} for name in ("startupProbe", "readinessProbe", "livenessProbe")
     }
@@ -86,8 +92,8 @@ async def test_probes_ask_whether_the_first_port_takes_connections() -> None:
 
 async def test_without_ports_there_are_no_probes_and_dns_still_finds_the_pod() -> None:
     fake = await settled(lone_service(container={"image": "w:1"}))
-    made = template(fake)["spec"]["containers"][0]
-    assert [key for key in made if key.endswith("Probe")] == []
+    container = template(fake)["spec"]["containers"][0]
+    assert [key for key in container if key.endswith("Probe")] == []
     service = fake.cluster.read(SERVICE)["spec"]
     assert service["clusterIP"] == "None"
     assert "ports" not in service
@@ -95,13 +101,13 @@ async def test_without_ports_there_are_no_probes_and_dns_still_finds_the_pod() -
 
 async def test_a_first_port_makes_the_service_anew() -> None:
     fake = await settled(lone_service(container={"image": "w:1"}))
-    before = fake.cluster.read(SERVICE)["metadata"]["uid"]
+    initial_uid = fake.cluster.read(SERVICE)["metadata"]["uid"]
     ports = [{"containerPort": 80}]
     fake.cluster.edit(SOLO, {"spec": {"container": {"image": "w:1", "ports": ports}}})
     await look(fake)
-    after = fake.cluster.read(SERVICE)
-    assert after["metadata"]["uid"] != before
-    assert "clusterIP" not in after["spec"]
+    final_state = fake.cluster.read(SERVICE)
+    assert final_state["metadata"]["uid"] != initial_uid
+    assert "clusterIP" not in final_state["spec"]
 
 
 async def test_a_service_cell_is_ready_when_its_pod_is() -> None:
@@ -111,18 +117,24 @@ async def test_a_service_cell_is_ready_when_its_pod_is() -> None:
     assert condition(fake, "Ready", SOLO)[:2] == ("False", "WaitingForPods")
     pod = services.pod(fake, status=services.ready())
     await look(fake)
-    words = f"Pod/demo/{pod.name} is ready"
-    assert condition(fake, "PodReady", SOLO) == ("True", "PodRunning", words)
-    assert condition(fake, "Ready", SOLO) == ("True", "Ready", words)
-    told = teams.status(fake, SOLO)
-    assert (told["phase"], told["podName"]) == ("Running", pod.name)
-    assert told["display"] == {"status": "Running", "model": "worker:1", "cost": "-"}
+    message = f"Pod/demo/{pod.name} is ready"
+    assert condition(fake, "PodReady", SOLO) == ("True", "PodRunning", message)
+    assert condition(fake, "Ready", SOLO) == ("True", "Ready", message)
+    status = teams.status(fake, SOLO)
+    assert (status["phase"], status["podName"]) == ("Running", pod.name)
+    assert status["display"] == {"status": "Running"}
 
 
 TROUBLES: dict[str, tuple[Body, tuple[str, str]]] = {
     "an image that is not there": (
         services.waiting("ImagePullBackOff", 'Back-off pulling image "nowhere:1"'),
-        ("ImagePullFailed", '{}: ImagePullBackOff: Back-off pulling image "nowhere:1"'),
+        (
+            "ImagePullFailed",
+            (
+                '{}: ImagePullBackOff: Back-off pulling image "nowhere:1"; push the image to a'
+                " registry that the nodes read, or `kais cluster load` it"
+            ),
+        ),
     ),
     "a container that ends again and again": (
         services.waiting(
@@ -177,9 +189,9 @@ async def test_pod_ready_goes_and_comes_back_with(status: Body, expected: tuple[
     (first,) = fake.cluster.refs("Pod")
     fake.cluster.set_status(first, status)
     await look(fake)
-    words = expected[1].format(f"Pod/demo/{first.name}")
-    assert condition(fake, "PodReady", SOLO) == ("False", expected[0], words)
-    assert condition(fake, "Ready", SOLO) == ("False", expected[0], f"PodReady: {words}")
+    text = expected[1].format(f"Pod/demo/{first.name}")
+    assert condition(fake, "PodReady", SOLO) == ("False", expected[0], text)
+    assert condition(fake, "Ready", SOLO) == ("False", expected[0], f"PodReady: {text}")
     fake.cluster.set_status(first, services.ready())
     await look(fake)
     assert condition(fake, "PodReady", SOLO)[0] == condition(fake, "Ready", SOLO)[0] == "True"
@@ -192,17 +204,17 @@ async def test_trouble_is_a_warning_and_its_end_is_told() -> None:
     await look(fake)
     fake.cluster.set_status(first, services.ready())
     await look(fake)
-    told = [(e["type"], e["reason"]) for e in fake.cluster.events]
-    assert told == [("Normal", "Ready"), ("Warning", "ImagePullFailed"), ("Normal", "Ready")]
+    messages = [(e["type"], e["reason"]) for e in fake.cluster.events]
+    assert messages == [("Normal", "Ready"), ("Warning", "ImagePullFailed"), ("Normal", "Ready")]
 
 
 async def test_a_quota_that_keeps_the_pod_away_is_told_in_its_words() -> None:
     fake = await settled(lone_service())
-    words = 'pods "solo-5d4f-x" is forbidden: exceeded quota: none'
-    refusal = {"type": "ReplicaFailure", "status": "True", "message": words}
+    message = 'pods "solo-5d4f-x" is forbidden: exceeded quota: none'
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": message}
     services.rolled_out(fake, updatedReplicas=0, conditions=[refusal])
     await look(fake)
-    assert condition(fake, "PodReady", SOLO) == ("False", "PodNotCreated", words)
+    assert condition(fake, "PodReady", SOLO) == ("False", "PodNotCreated", message)
 
 
 async def test_the_pod_of_the_template_before_makes_no_cell_ready() -> None:
@@ -266,8 +278,8 @@ async def test_a_pod_that_stays_on_a_lost_node_is_named_and_left_there() -> None
     assert condition(fake, "PodReady", SOLO) == ("False", "PodStuckTerminating", lost)
     second = services.pod(fake, status=services.ready())
     await look(fake)
-    words = f"Pod/demo/{second.name} is ready; {lost}"
-    assert condition(fake, "Ready", SOLO) == ("True", "Ready", words)
+    message = f"Pod/demo/{second.name} is ready; {lost}"
+    assert condition(fake, "Ready", SOLO) == ("True", "Ready", message)
     assert ("delete", first) not in fake.cluster.writes
     fake.cluster.vanish(first)
     await look(fake)
@@ -291,7 +303,7 @@ async def test_a_service_under_an_account_without_leave_gets_no_pod() -> None:
 async def test_a_leave_that_is_taken_back_ends_the_pod_and_given_again_starts_it() -> None:
     allowed = account(**{"kais.io/allow-cells": "true"})
     fake = await serving(lone_service(serviceAccountName="reader"), allowed)
-    before = template(fake)
+    initial_template = template(fake)
     ref = ObjectRef("ServiceAccount", "demo", "reader")
     fake.cluster.edit(ref, {"metadata": {"annotations": {"kais.io/allow-cells": "no"}}})
     await look(fake)
@@ -300,23 +312,23 @@ async def test_a_leave_that_is_taken_back_ends_the_pod_and_given_again_starts_it
     fake.cluster.edit(ref, {"metadata": {"annotations": {"kais.io/allow-cells": "true"}}})
     await look(fake)
     assert fake.cluster.read(DEPLOYMENT)["spec"]["replicas"] == 1
-    assert template(fake) == before
+    assert template(fake) == initial_template
 
 
 async def test_a_cell_that_is_scaled_down_rests_and_wakes_with_the_same_template() -> None:
     fake = await serving()
-    before = template(fake)
+    initial_template = template(fake)
     resting: dict[str, Any] = {"metadata": {"annotations": {"kais.io/scaled-down": "true"}}}
     fake.cluster.edit(SOLO, resting)
     await look(fake)
     assert fake.cluster.read(DEPLOYMENT)["spec"]["replicas"] == 0
     assert condition(fake, "Ready", SOLO) == ("True", "ScaledDown", "no pod is needed now")
-    told = teams.status(fake, SOLO)
-    assert (told["phase"], told["display"]["status"]) == ("Completed", "ScaledDown")
+    status = teams.status(fake, SOLO)
+    assert (status["phase"], status["display"]["status"]) == ("Completed", "ScaledDown")
     fake.cluster.edit(SOLO, {"metadata": {"annotations": {"kais.io/scaled-down": None}}})
     await look(fake)
     assert fake.cluster.read(DEPLOYMENT)["spec"]["replicas"] == 1
-    assert template(fake) == before
+    assert template(fake) == initial_template
 
 
 NAMES = {
@@ -330,7 +342,7 @@ NAMES = {
 @pytest.mark.parametrize(("name", "expected"), NAMES.values(), ids=NAMES)
 async def test_the_service_has_a_name_that_dns_takes_for(name: str, expected: str) -> None:
     fake = await settled(lone_service(name), ref=ObjectRef("Cell", "demo", name))
-    (made,) = fake.cluster.refs("Service")
+    (reference,) = fake.cluster.refs("Service")
     (deployment,) = fake.cluster.refs("Deployment")
-    assert made.name == expected
+    assert reference.name == expected
     assert deployment.name == (name if len(name) <= 63 else expected)

@@ -19,11 +19,11 @@ async def look(fake: FakeWorld) -> None:
 
 async def test_a_settled_service_writes_nothing() -> None:
     fake = await serving()
-    before = list(fake.cluster.writes)
+    initial_writes = list(fake.cluster.writes)
     plan = await fake.step(cell.CONTROLLER, SOLO)
     assert plan is not None
     assert plan.actions == ()
-    assert fake.cluster.writes == before
+    assert fake.cluster.writes == initial_writes
 
 
 async def test_an_amount_in_another_spelling_is_no_drift() -> None:
@@ -42,16 +42,16 @@ async def test_an_amount_in_another_spelling_is_no_drift() -> None:
 
 async def test_neither_a_newer_operator_nor_its_settings_restart_a_pod() -> None:
     fake = await serving()
-    before = template(fake)
+    initial_template = template(fake)
     moved = Placement(operator_namespace="kais-system", knowledge_url="http://elsewhere:1")
     fake.world = replace(fake.world, placement=moved)
     await look(fake)
-    assert template(fake) == before
+    assert template(fake) == initial_template
     fake.cluster.edit(SOLO, {"spec": {"container": {"image": "worker:2"}}})
     await look(fake)
     (container,) = template(fake)["spec"]["containers"]
-    told = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert told["KNOWLEDGE_SERVICE_URL"] == "http://elsewhere:1"
+    fields = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert fields["KNOWLEDGE_SERVICE_URL"] == "http://elsewhere:1"
 
 
 DRIFTS: dict[str, Body] = {
@@ -72,18 +72,18 @@ async def test_a_deployment_that_was_edited_is_brought_back(edit: Body, is_upgra
     spec["template"]["spec"]["containers"][0] |= edit
     fake.cluster.edit(DEPLOYMENT, {"spec": spec})
     await look(fake)
-    (made,) = template(fake)["spec"]["containers"]
-    assert (made["image"], made["command"]) == ("worker:1", ["/work"])
+    (created_container,) = template(fake)["spec"]["containers"]
+    assert (created_container["image"], created_container["command"]) == ("worker:1", ["/work"])
 
 
 async def test_a_label_of_a_newer_revision_restarts_no_pod() -> None:
     body = lone_service()
     body["metadata"]["labels"] = {"kais.io/revision": "1"}
     fake = await serving(body)
-    before = template(fake)
+    initial_template = template(fake)
     fake.cluster.edit(SOLO, {"metadata": {"labels": {"kais.io/revision": "2"}}})
     await look(fake)
-    assert template(fake) == before
+    assert template(fake) == initial_template
     assert fake.cluster.read(DEPLOYMENT)["metadata"]["labels"]["kais.io/revision"] == "2"
 
 
@@ -92,14 +92,14 @@ async def test_a_formation_that_goes_first_restarts_nobody() -> None:
         teams.team(cells=[{"name": "lead", "spec": services.service()}], workspace={}),
         lone_service(formationRef="team"),
     )
-    before = template(fake)
-    assert before["spec"]["volumes"][2] == {
+    initial_template = template(fake)
+    assert initial_template["spec"]["volumes"][2] == {
         "name": "workspace",
         "persistentVolumeClaim": {"claimName": "workspace-team"},
     }
     fake.cluster.vanish(teams.FORMATION)
     await look(fake)
-    assert template(fake) == before
+    assert template(fake) == initial_template
 
 
 NAMESAKES: dict[str, Body] = {
@@ -121,11 +121,11 @@ NAMESAKES: dict[str, Body] = {
 @pytest.mark.parametrize("kind", NAMESAKES)
 async def test_somebody_elses_child_is_left_alone_until_it_goes(kind: str) -> None:
     fake = await settled(lone_service(), NAMESAKES[kind])
-    words = (
+    message = (
         f"{kind}/demo/solo exists already and does not belong to Cell/demo/solo; delete or rename "
         "it, it is left untouched"
     )
-    assert condition(fake, "Applied", SOLO) == ("False", "NameTaken", words)
+    assert condition(fake, "Applied", SOLO) == ("False", "NameTaken", message)
     assert condition(fake, "Ready", SOLO)[:2] == ("False", "NameTaken")
     ref = ObjectRef(kind, "demo", "solo")
     assert fake.cluster.read(ref)["spec"] == NAMESAKES[kind]["spec"]

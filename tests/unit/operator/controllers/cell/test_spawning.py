@@ -11,10 +11,10 @@ from tests.fakes.teams import condition
 from tests.fakes.world import FakeWorld, fake_world
 
 
-def child(name: str, *, of: str, recursion: Body | None = None, **metadata: Any) -> Body:
+def child(name: str, *, subject: str, recursion: Body | None = None, **metadata: Any) -> Body:
     limits = {"recursion": recursion} if recursion else {}
     return teams.thing(
-        "Cell", name, spec={**services.service(), "parentRef": of, **limits}, **metadata
+        "Cell", name, spec={**services.service(), "parentRef": subject, **limits}, **metadata
     )
 
 
@@ -34,8 +34,8 @@ def said(fake: FakeWorld, name: str) -> tuple[str, str, str]:
 
 
 async def test_of_twenty_cells_made_at_once_as_many_get_pods_as_are_allowed() -> None:
-    made = [child(f"c{number:02d}", of="root") for number in range(20)]
-    fake = await looked(parent(maxDescendants=5), *reversed(made))
+    childs = [child(f"c{number:02d}", subject="root") for number in range(20)]
+    fake = await looked(parent(maxDescendants=5), *reversed(childs))
     assert [ref.name for ref in fake.cluster.refs("Deployment")] == [f"c0{n}" for n in range(5)]
     refused = [name for n in range(20) if said(fake, name := f"c{n:02d}")[1] == "SpawnRefused"]
     assert len(refused) == 15
@@ -47,7 +47,9 @@ async def test_of_twenty_cells_made_at_once_as_many_get_pods_as_are_allowed() ->
 
 
 async def test_a_place_that_becomes_free_is_taken_by_the_next_in_age() -> None:
-    fake = await looked(parent(maxDescendants=1), child("a", of="root"), child("b", of="root"))
+    fake = await looked(
+        parent(maxDescendants=1), child("a", subject="root"), child("b", subject="root")
+    )
     plan = await fake.settle(cell.CONTROLLER, ObjectRef("Cell", "demo", "b"))
     assert plan is not None
     assert plan.requeue_after is not None
@@ -58,7 +60,10 @@ async def test_a_place_that_becomes_free_is_taken_by_the_next_in_age() -> None:
 
 async def test_limits_hold_for_all_generations_below() -> None:
     fake = await looked(
-        parent(maxDepth=2), child("a", of="root"), child("b", of="a"), child("c", of="b")
+        parent(maxDepth=2),
+        child("a", subject="root"),
+        child("b", subject="a"),
+        child("c", subject="b"),
     )
     assert said(fake, "b")[0] == "True"
     assert said(fake, "c") == (
@@ -87,10 +92,10 @@ POLICIES: dict[str, tuple[Body, str | None]] = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_each_policy_of_spawning_says_what_it_asks_for(policy: str) -> None:
-    fake = await looked(parent(spawnPolicy=policy), child("a", of="root"))
-    words = POLICIES[policy][1]
-    assert said(fake, "a")[0] == ("True" if words is None else "False")
-    assert words is None or said(fake, "a")[2] == words
+    fake = await looked(parent(spawnPolicy=policy), child("a", subject="root"))
+    text = POLICIES[policy][1]
+    assert said(fake, "a")[0] == ("True" if text is None else "False")
+    assert text is None or said(fake, "a")[2] == text
 
 
 ALLOWED: dict[str, Body] = {
@@ -101,21 +106,21 @@ ALLOWED: dict[str, Body] = {
 
 @pytest.mark.parametrize("policy", ALLOWED)
 async def test_what_a_policy_asks_for_is_enough(policy: str) -> None:
-    made = child("a", of="root", **ALLOWED[policy])
-    assert said(await looked(parent(spawnPolicy=policy), made), "a")[0] == "True"
+    created_child = child("a", subject="root", **ALLOWED[policy])
+    assert said(await looked(parent(spawnPolicy=policy), created_child), "a")[0] == "True"
 
 
 async def test_a_circle_of_parents_hangs_nobody() -> None:
-    fake = await looked(child("a", of="b"), child("b", of="a"))
+    fake = await looked(child("a", subject="b"), child("b", subject="a"))
     assert {said(fake, name)[0] for name in ("a", "b")} == {"True"}
 
 
 async def test_a_cell_whose_parent_is_gone_stays() -> None:
-    assert said(await looked(child("a", of="nobody")), "a")[0] == "True"
+    assert said(await looked(child("a", subject="nobody")), "a")[0] == "True"
 
 
 async def test_a_leave_that_is_taken_back_stops_the_pod() -> None:
-    fake = await looked(parent(), child("a", of="root"))
+    fake = await looked(parent(), child("a", subject="root"))
     fake.cluster.edit(
         ObjectRef("Cell", "demo", "root"), {"spec": {"recursion": {"spawnPolicy": "disabled"}}}
     )
@@ -127,8 +132,8 @@ def made_by(name: str, *, account: str, annotations: Body | None = None, **spec:
     """A Cell as the admission policy lets a cell's account create it."""
     user = f"system:serviceaccount:demo:{account}"
     noted = {"kais.io/created-by": user, **(annotations or {})}
-    whole = {**services.service(), **spec}
-    return teams.thing("Cell", name, spec=whole, annotations=noted)
+    full_fields = {**services.service(), **spec}
+    return teams.thing("Cell", name, spec=full_fields, annotations=noted)
 
 
 async def test_a_cell_without_a_parent_is_below_the_cell_whose_account_created_it() -> None:
@@ -138,10 +143,10 @@ async def test_a_cell_without_a_parent_is_below_the_cell_whose_account_created_i
 
 async def test_a_parent_that_is_not_the_creator_takes_no_limit_away() -> None:
     lax = teams.lone_cell("lax")
-    for named in ("lax", "nobody"):
-        made = made_by("a", account="root", parentRef=named)
-        fake = await looked(parent(maxDescendants=0), lax, made)
-        assert said(fake, "a")[1] == "SpawnRefused", named
+    for text in ("lax", "nobody"):
+        manifest = made_by("a", account="root", parentRef=text)
+        fake = await looked(parent(maxDescendants=0), lax, manifest)
+        assert said(fake, "a")[1] == "SpawnRefused", text
 
 
 async def test_cells_that_share_an_account_share_their_limits() -> None:
@@ -150,16 +155,16 @@ async def test_cells_that_share_an_account_share_their_limits() -> None:
     open_one = teams.thing(
         "Cell", "open", spec={**services.service(), "serviceAccountName": "shared"}
     )
-    made = made_by("a", account="shared", parentRef="open")
-    assert said(await looked(borrower, open_one, made), "a")[1] == "SpawnRefused"
+    manifest = made_by("a", account="shared", parentRef="open")
+    assert said(await looked(borrower, open_one, manifest), "a")[1] == "SpawnRefused"
 
 
 async def test_descendants_are_counted_whether_they_name_a_parent_or_not() -> None:
-    made = [
+    created = [
         made_by(f"c{n}", account="root", **({"parentRef": "root"} if n % 2 else {}))
         for n in range(4)
     ]
-    fake = await looked(parent(maxDescendants=2), *made)
+    fake = await looked(parent(maxDescendants=2), *created)
     assert [said(fake, f"c{n}")[0] for n in range(4)] == ["True", "True", "False", "False"]
 
 
@@ -240,9 +245,9 @@ async def test_without_an_admission_policy_the_cells_of_a_formation_are_below_no
     owner = {"apiVersion": "kais.io/v1", "kind": "Formation", "name": "team", "controller": True}
     team = teams.team(metadata={"uid": "u1"})
     for uid, status in (("u1", "True"), ("forged", "False")):
-        made = made_later("team-lead-0", ownerReferences=[owner | {"uid": uid}])
-        made["spec"]["formationRef"] = "team"
-        fake = await looked(caller(maxDescendants=0), team, made, has_spawn_policy=False)
+        manifest = made_later("team-lead-0", ownerReferences=[owner | {"uid": uid}])
+        manifest["spec"]["formationRef"] = "team"
+        fake = await looked(caller(maxDescendants=0), team, manifest, has_spawn_policy=False)
         assert said(fake, "team-lead-0")[0] == status, uid
     surplus = made_later("team-lead-7", ownerReferences=[owner | {"uid": "u1"}])
     surplus["spec"]["formationRef"] = "team"

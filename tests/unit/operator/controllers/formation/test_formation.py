@@ -48,9 +48,9 @@ async def test_a_cell_that_was_edited_into_nonsense_is_mended() -> None:
 async def test_a_formation_makes_its_cells_and_their_map() -> None:
     fake = await settled(two())
     assert cell_names(fake) == ["team-lead-0", "team-scout-0", "team-scout-1"]
-    made = fake.cluster.read(CELL)
-    assert made["spec"]["formationRef"] == "team"
-    assert made["metadata"]["labels"] | {"kais.io/spec-hash": ""} == {
+    manifest = fake.cluster.read(CELL)
+    assert manifest["spec"]["formationRef"] == "team"
+    assert manifest["metadata"]["labels"] | {"kais.io/spec-hash": ""} == {
         "app.kubernetes.io/managed-by": "kais",
         "kais.io/formation": "team",
         "kais.io/cell-template": "lead",
@@ -72,53 +72,61 @@ async def test_a_formation_makes_its_cells_and_their_map() -> None:
 
 async def test_a_map_that_was_made_immutable_with_other_data_is_created_again() -> None:
     fake = await settled(two())
-    wanted = fake.cluster.read(ROUTES)
+    expected = fake.cluster.read(ROUTES)
     fake.cluster.edit(ROUTES, {"immutable": True, "data": {"routes.json": "{}"}})
     await fake.step(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[1] == "Deleting"
     await fake.settle(formation.CONTROLLER, FORMATION)
-    again = fake.cluster.read(ROUTES)
-    assert again["data"] == wanted["data"]
-    assert "immutable" not in again
-    assert again["metadata"]["uid"] != wanted["metadata"]["uid"]
+    repeated_result = fake.cluster.read(ROUTES)
+    assert repeated_result["data"] == expected["data"]
+    assert "immutable" not in repeated_result
+    assert repeated_result["metadata"]["uid"] != expected["metadata"]["uid"]
     assert condition(fake, "Applied", FORMATION)[1] == "Applied"
 
 
 async def test_a_formation_is_ready_when_its_cells_are() -> None:
     fake = await settled(two())
-    words = "0 of 3 cells are ready; " + "; ".join(
+    message = "0 of 3 cells are ready; " + "; ".join(
         f"team-{name} is being prepared" for name in ("lead-0", "scout-0", "scout-1")
     )
-    assert condition(fake, "CellsReady", FORMATION) == ("False", "WaitingForCells", words)
+    assert condition(fake, "CellsReady", FORMATION) == ("False", "WaitingForCells", message)
     await teams.settle_team(fake)
     assert condition(fake, "CellsReady", FORMATION)[:2] == ("True", "CellsReady")
     assert condition(fake, "Ready", FORMATION) == ("True", "Ready", "3 of 3 cells are ready")
-    told = status(fake, FORMATION)
-    assert (told["readyCells"], told["totalCells"], told["display"]) == (
+    reported_status = status(fake, FORMATION)
+    assert (
+        reported_status["readyCells"],
+        reported_status["totalCells"],
+        reported_status["display"],
+    ) == (
         3,
         3,
-        {"cells": "3/3", "cost": "-"},
+        {"cells": "3/3"},
     )
-    assert [c["name"] for c in told["cells"]] == ["team-lead-0", "team-scout-0", "team-scout-1"]
+    assert [c["name"] for c in reported_status["cells"]] == [
+        "team-lead-0",
+        "team-scout-0",
+        "team-scout-1",
+    ]
 
 
 async def test_a_cell_that_is_not_ready_is_named_in_its_own_words() -> None:
     mind = {"provider": "openai", "model": "m", "systemPrompt": "help"}
-    cells = [{"name": "lead", "spec": {"mind": mind}}]
+    cells = [{"name": "lead", "spec": {"mind": mind, "tools": [{"name": "bash"}]}}]
     fake = fake_world(teams.team(cells=cells))
     await teams.settle_team(fake)
     state, reason, message = condition(fake, "CellsReady", FORMATION)
     assert (state, reason) == ("False", "WaitingForCells")
-    assert message.startswith("0 of 1 cells are ready; team-lead-0: this version has no agent")
+    assert message.startswith("0 of 1 cells are ready; team-lead-0: spec.tools: unknown: bash")
     assert condition(fake, "Ready", FORMATION)[2] == f"CellsReady: {message}"
 
 
 async def test_a_settled_formation_writes_nothing() -> None:
     fake = fake_world(two())
     await teams.settle_team(fake)
-    before = len(fake.cluster.writes)
+    initial_count = len(fake.cluster.writes)
     await fake.step(formation.CONTROLLER, FORMATION)
-    assert len(fake.cluster.writes) == before
+    assert len(fake.cluster.writes) == initial_count
 
 
 async def test_scaling_down_removes_what_was_made_last_first() -> None:
@@ -211,8 +219,8 @@ async def test_a_long_name_is_cut_and_its_cell_keeps_its_address() -> None:
     name = "a" * 60
     fake = fake_world(teams.team(name))
     await teams.settle_team(fake, ObjectRef("Formation", "demo", name))
-    (only,) = fake.cluster.refs("Cell")
-    assert len(only.name) <= 63
+    (reference,) = fake.cluster.refs("Cell")
+    assert len(reference.name) <= 63
     (principal,) = fake.knowledge.principals.values()
     assert principal.home.endswith("/cell:lead-0")
 
@@ -227,8 +235,7 @@ async def test_what_has_no_effect_is_said() -> None:
     fake = fake_world(two(budget={"maxTotalCost": 1.0}))
     await teams.settle_team(fake)
     assert condition(fake, "Ready", FORMATION)[2] == (
-        "3 of 3 cells are ready (without effect in this version: budget: cells of images report no "
-        "cost)"
+        "3 of 3 cells are ready (without effect: budget: only cells with a mind report costs)"
     )
 
 
@@ -240,9 +247,9 @@ async def test_readiness_follows_the_cells(losing: str) -> None:
     for ref in refs[:1] if losing == "first" else refs[:2]:
         fake.cluster.edit(ref, {"spec": {"mode": "Service"}})
         await fake.settle(cell.CONTROLLER, ref)
-    seen = await formation.observe_formation(fake.world, FORMATION)
-    assert seen is not None
-    plan = formation.CONTROLLER.decide(seen.observed, fake.clock.now())
+    observation = await formation.observe_formation(fake.world, FORMATION)
+    assert observation is not None
+    plan = formation.CONTROLLER.decide(observation.observed, fake.clock.now())
     assert plan.status is not None
     ready = 2 if losing == "first" else 1
     assert plan.status["display"]["cells"] == f"{ready}/3"

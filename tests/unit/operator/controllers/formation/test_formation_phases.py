@@ -37,28 +37,28 @@ def annotate(fake: FakeWorld, name: str, value: str | None) -> None:
 
 async def test_a_formation_passes_through_every_phase() -> None:
     fake = await team()
-    seen = [await phase(fake)]
+    observed = [await phase(fake)]
     pod = services.pod(fake, deployment(fake), status=services.ready())
-    seen.append(await phase(fake))
+    observed.append(await phase(fake))
     fake.cluster.vanish(pod)
     broken = services.pod(fake, deployment(fake), status=CRASHING)
-    seen.append(await phase(fake))
+    observed.append(await phase(fake))
     fake.cluster.vanish(broken)
     last = services.pod(fake, deployment(fake), status=services.ready())
-    seen.append(await phase(fake))
+    observed.append(await phase(fake))
     annotate(fake, "scaled-down", "true")
     await teams.settle_team(fake)
     fake.cluster.vanish(last)
-    seen.append(await phase(fake))
+    observed.append(await phase(fake))
     annotate(fake, "reconcile", "suspended")
-    seen.append(await phase(fake))
-    assert seen == ["Pending", "Running", "Failed", "Running", "Completed", "Paused"]
-    assert set(seen) == {phase.value for phase in FormationPhase}
+    observed.append(await phase(fake))
+    assert observed == ["Pending", "Running", "Failed", "Running", "Completed", "Paused"]
+    assert set(observed) == {phase.value for phase in FormationPhase}
 
 
-@pytest.mark.parametrize("other", [None, "idle"])
-async def test_one_failed_cell_is_enough(other: str | None) -> None:
-    cells = [{"name": name, "spec": services.service()} for name in ("lead", other) if name]
+@pytest.mark.parametrize("foreign", [None, "idle"])
+async def test_one_failed_cell_is_enough(foreign: str | None) -> None:
+    cells = [{"name": name, "spec": services.service()} for name in ("lead", foreign) if name]
     fake = fake_world(teams.team(cells=cells))
     await teams.settle_team(fake)
     services.pod(fake, fake.cluster.refs("Deployment")[-1], status=CRASHING)

@@ -15,7 +15,7 @@ from kais_operator.controllers.cell.decide import cell_identity, service_workloa
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.controllers.formation.decide import topology_maps
-from kais_operator.controllers.mission.decide import attempt_jobs
+from kais_operator.controllers.mission.decide import job_manifest
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Body
 
@@ -25,7 +25,7 @@ RENDERED: dict[str, Body] = json.loads((GOLDEN / "rendered.json").read_text())
 TEAM: Body = json.loads((GOLDEN / "services.json").read_text())
 SERVICES: dict[str, Body] = json.loads((GOLDEN / "services_rendered.json").read_text())
 MISSION = Parent("kais.io/v1", "Mission", "demo", "work", "uid-mission")
-WORK = attempt_jobs.AttemptInputs(
+ATTEMPT_INPUTS = job_manifest.AttemptInputs(
     mission="work",
     run_id="run-1",
     attempt=1,
@@ -37,11 +37,11 @@ WORK = attempt_jobs.AttemptInputs(
 
 def job_of(formation: Formation, body: Body, *, number: int) -> Body:
     cell = Cell.from_dict({**body, "metadata": {**body["metadata"], "uid": f"cell-{number}"}})
-    return attempt_jobs.attempt_job(
+    return job_manifest.attempt_job(
         MISSION,
         cell,
         cell_identity.identity(CellInFormation(cell, formation), sharing=()),
-        inputs=WORK,
+        inputs=ATTEMPT_INPUTS,
         knowledge_url="http://kais-knowledge.kais:8000",
         seconds=300,
     )
@@ -56,11 +56,14 @@ def test_the_cells_of_a_formation_are_what_they_were(name: str) -> None:
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_map_that_pods_mount_keeps_its_name_and_its_peers_file(name: str) -> None:
     """A file was added beside it, which restarts no pod: pods mount the whole map."""
-    *_, before = RENDERED[name]["children"]
+    *_, initial_state = RENDERED[name]["children"]
     formation = Formation.from_dict(DECLARED[name])
     routes = topology_maps.map_body(formation, formations.parent_of(formation))
-    assert routes["metadata"]["name"] == before["metadata"]["name"]
-    assert routes["data"] == {**before["data"], "topology.json": routes["data"]["topology.json"]}
+    assert routes["metadata"]["name"] == initial_state["metadata"]["name"]
+    assert routes["data"] == {
+        **initial_state["data"],
+        "topology.json": routes["data"]["topology.json"],
+    }
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -77,20 +80,23 @@ def test_the_pod_of_a_service_is_what_it_was() -> None:
 
 def services_of(formation: Formation) -> dict[str, Body]:
     """The Deployment and the Service of each cell; they were written by the first of their kind."""
-    made = {}
+    manifest = {}
     for body in formations.cell_bodies(formation):
         metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
         cell = Cell.from_dict({**body, "metadata": metadata})
         housed = CellInFormation(cell, formation)
-        work = service_workloads.workload(
+        workload = service_workloads.workload(
             Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
             housed,
             cell_identity.identity(housed, sharing=()),
             knowledge_url="http://kais-knowledge.kais:8000",
             replicas=1,
         )
-        made[cell.metadata.name] = {"deployment": work.deployment, "service": work.service}
-    return made
+        manifest[cell.metadata.name] = {
+            "deployment": workload.deployment,
+            "service": workload.service,
+        }
+    return manifest
 
 
 def template(job: Body) -> Body:

@@ -55,9 +55,9 @@ async def test_a_team_above_the_bound_is_refused_before_anything_is_read_or_made
         return await get_child(ref)
 
     fake.cluster.get_child = counting  # type: ignore[method-assign]
-    began = time.process_time()
+    started_at = time.process_time()
     await fake.settle(formation.CONTROLLER, FORMATION)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - started_at < 1.0
     assert "Cell" not in [ref.kind for ref in reads]
     assert fake.cluster.refs("Cell") == []
     assert fake.cluster.refs("ConfigMap") == []
@@ -141,11 +141,11 @@ def test_a_pass_over_the_largest_team_is_short_whatever_its_shape(topology: Body
     observed = FormationObserved(
         team, {body["metadata"]["name"]: with_uids(body) for body in decision.cell_bodies(team)}
     )
-    began = time.process_time()
+    started_at = time.process_time()
     plan = decision.decide_formation(observed, NOW)
-    took = time.process_time() - began
+    seconds = time.process_time() - started_at
     assert len(plan.actions) == 1, "only the map is missing"
-    assert took < 0.5, "the event loop is blocked meanwhile"
+    assert seconds < 0.5, "the event loop is blocked meanwhile"
 
 
 @pytest.mark.parametrize("name", ["team", "my.team", "a" * 60, "a" * 52])
@@ -156,7 +156,7 @@ def test_a_name_is_wanted_where_it_is_one_of_the_cells_names(name: str) -> None:
     ]
     body = {"metadata": {"name": name}, "spec": {"cells": templates}}
     team = Formation.from_dict(body)
-    wanted = set(decision.desired_names(team))
+    expected = set(decision.desired_names(team))
     others = {
         f"{name}-lead-0",
         f"{name}-lead-2",
@@ -166,7 +166,7 @@ def test_a_name_is_wanted_where_it_is_one_of_the_cells_names(name: str) -> None:
         name,
         "x-lead-0",
     }
-    assert {one for one in wanted | others if decision.is_desired(team, one)} == wanted
+    assert {first for first in expected | others if decision.is_desired(team, first)} == expected
 
 
 async def test_a_cell_of_a_large_team_is_looked_at_without_reading_the_others() -> None:
@@ -190,8 +190,10 @@ def test_every_cell_has_its_address_whatever_its_name_was_cut_to(name: str) -> N
     team = Formation.from_dict(
         {"metadata": {"name": name, "namespace": "demo", "uid": "u"}, "spec": {"cells": templates}}
     )
-    made = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
-    assert [cell_identity.short_name(one) for one in made] == [f"lead-{i}" for i in range(12)]
+    created_cells = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
+    assert [cell_identity.short_name(first_cell) for first_cell in created_cells] == [
+        f"lead-{i}" for i in range(12)
+    ]
     renamed = {"metadata": {**decision.cell_bodies(team)[0]["metadata"], "name": f"{name}-lead-07"}}
     stranger = Cell.from_dict({**decision.cell_bodies(team)[0], **renamed})
     assert cell_identity.short_name(stranger) == f"{name}-lead-07"

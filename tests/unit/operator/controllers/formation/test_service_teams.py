@@ -71,17 +71,19 @@ async def test_a_team_is_ready_when_all_its_pods_are_and_follows_each_of_them() 
 
 async def test_scaling_changes_the_routes_and_restarts_nobody() -> None:
     fake = await serving(team(scouts=2))
-    before = templates(fake)
+    initial_templates = templates(fake)
     change(fake, team(scouts=4))
     await settle(fake)
-    after = templates(fake)
-    assert {name: after[name] for name in before} == before
-    assert set(after) - set(before) == {"team-scout-2", "team-scout-3"}
+    final_templates = templates(fake)
+    assert {name: final_templates[name] for name in initial_templates} == initial_templates
+    assert set(final_templates) - set(initial_templates) == {"team-scout-2", "team-scout-3"}
     assert routes(fake)["lead-0"] == ["scout-0", "scout-1", "scout-2", "scout-3"]
     change(fake, team(scouts=1))
     await settle(fake)
     fake.cluster.collect_garbage()
-    assert templates(fake) == {name: before[name] for name in ("team-lead-0", "team-scout-0")}
+    assert templates(fake) == {
+        name: initial_templates[name] for name in ("team-lead-0", "team-scout-0")
+    }
     assert routes(fake) == {"lead-0": ["scout-0"], "scout-0": ["lead-0"]}
 
 
@@ -92,23 +94,25 @@ async def test_no_peer_stands_in_an_environment() -> None:
 
 async def test_a_changed_template_keeps_place_peers_and_knowledge() -> None:
     fake = await serving(team(workspace={}, knowledge={"scope": "apart"}))
-    before = templates(fake)
+    initial_templates = templates(fake)
     changed = team(workspace={}, knowledge={"scope": "apart"}, image="worker:2")
     change(fake, changed)
     await settle(fake)
-    after = templates(fake)
-    assert after["team-lead-0"] == before["team-lead-0"]
+    final_templates = templates(fake)
+    assert final_templates["team-lead-0"] == initial_templates["team-lead-0"]
     for name in ("team-scout-0", "team-scout-1"):
-        assert after[name]["metadata"] == before[name]["metadata"]
-        assert after[name]["spec"]["volumes"] == before[name]["spec"]["volumes"]
-        (container,) = after[name]["spec"]["containers"]
+        assert final_templates[name]["metadata"] == initial_templates[name]["metadata"]
+        assert (
+            final_templates[name]["spec"]["volumes"] == initial_templates[name]["spec"]["volumes"]
+        )
+        (container,) = final_templates[name]["spec"]["containers"]
         assert container["image"] == "worker:2"
-        told = {entry["name"]: entry.get("value") for entry in container["env"]}
+        fields = {entry["name"]: entry.get("value") for entry in container["env"]}
         short = name.removeprefix("team-")
-        assert told["KNOWLEDGE_SCOPE"] == f"realm:demo/formation:apart/cell:{short}"
-        assert told["KAIS_FORMATION"] == "team"
-        made = fake.cluster.read(ObjectRef("Cell", "demo", name))
-        assert made["spec"]["formationRef"] == "team"
+        assert fields["KNOWLEDGE_SCOPE"] == f"realm:demo/formation:apart/cell:{short}"
+        assert fields["KAIS_FORMATION"] == "team"
+        manifest = fake.cluster.read(ObjectRef("Cell", "demo", name))
+        assert manifest["spec"]["formationRef"] == "team"
     writes = len(fake.cluster.writes)
     await settle(fake)
     assert len(fake.cluster.writes) == writes
@@ -118,12 +122,14 @@ async def test_two_teams_with_equal_templates_stand_side_by_side() -> None:
     fake = fake_world(team(name="one"), team(name="two"))
     for name in ("one", "two"):
         await settle(fake, ObjectRef("Formation", "demo", name))
-    made = sorted(templates(fake))
-    assert made == [f"{f}-{c}" for f in ("one", "two") for c in ("lead-0", "scout-0", "scout-1")]
-    for name, found in templates(fake).items():
-        mounted = [v["configMap"]["name"] for v in found["spec"]["volumes"] if "configMap" in v]
+    created_templates = sorted(templates(fake))
+    assert created_templates == [
+        f"{f}-{c}" for f in ("one", "two") for c in ("lead-0", "scout-0", "scout-1")
+    ]
+    for name, result in templates(fake).items():
+        mounted = [v["configMap"]["name"] for v in result["spec"]["volumes"] if "configMap" in v]
         assert mounted == [f"topology-{name[:3]}"]
-        assert found["metadata"]["labels"]["kais.io/cell"] == name
+        assert result["metadata"]["labels"]["kais.io/cell"] == name
 
 
 async def test_the_peers_file_of_a_team_without_its_map_is_no_file_and_so_allows_nobody() -> None:
@@ -189,9 +195,11 @@ async def test_a_workspace_is_one_claim_that_every_pod_of_the_team_mounts() -> N
     }
     (owner,) = claim["metadata"]["ownerReferences"]
     assert owner["kind"] == "Formation"
-    for found in templates(fake).values():
-        mounts = {m["name"]: m["mountPath"] for m in found["spec"]["containers"][0]["volumeMounts"]}
-        volumes = {v["name"]: v for v in found["spec"]["volumes"]}
+    for template in templates(fake).values():
+        mounts = {
+            m["name"]: m["mountPath"] for m in template["spec"]["containers"][0]["volumeMounts"]
+        }
+        volumes = {v["name"]: v for v in template["spec"]["volumes"]}
         assert mounts["workspace"] == "/workspace/shared"
         assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "workspace-team"}
     assert condition(fake, "Applied", FORMATION)[2] == (
@@ -225,8 +233,8 @@ UNCHANGEABLE: dict[str, tuple[Body, str]] = {
 }
 
 
-@pytest.mark.parametrize(("wanted", "words"), UNCHANGEABLE.values(), ids=UNCHANGEABLE)
-async def test_a_claim_that_cannot_become(wanted: Body, words: str) -> None:
+@pytest.mark.parametrize(("wanted", "message"), UNCHANGEABLE.values(), ids=UNCHANGEABLE)
+async def test_a_claim_that_cannot_become(wanted: Body, message: str) -> None:
     fake = await serving(team(workspace={"size": "1Gi"}))
     writes = len([w for w in fake.cluster.writes if w[1].kind == CLAIM.kind])
     change(fake, team(workspace={"size": "1Gi", **wanted}))
@@ -235,7 +243,7 @@ async def test_a_claim_that_cannot_become(wanted: Body, words: str) -> None:
         "False",
         "ApplyFailed",
         (
-            f"PersistentVolumeClaim/demo/workspace-team {words}; restore spec.workspace, or "
+            f"PersistentVolumeClaim/demo/workspace-team {message}; restore spec.workspace, or "
             "delete the claim and its data"
         ),
     )
@@ -282,7 +290,7 @@ async def test_a_strangers_claim_is_left_alone() -> None:
 
 async def test_a_team_that_is_scaled_down_rests_is_ready_and_wakes_with_the_same_pods() -> None:
     fake = await serving(team())
-    before = templates(fake)
+    initial_templates = templates(fake)
     fake.cluster.edit(FORMATION, {"metadata": {"annotations": {"kais.io/scaled-down": "true"}}})
     await settle(fake)
     replicas = {fake.cluster.read(r)["spec"]["replicas"] for r in fake.cluster.refs("Deployment")}
@@ -293,7 +301,7 @@ async def test_a_team_that_is_scaled_down_rests_is_ready_and_wakes_with_the_same
     await settle(fake)
     replicas = {fake.cluster.read(r)["spec"]["replicas"] for r in fake.cluster.refs("Deployment")}
     assert replicas == {1}
-    assert templates(fake) == before
+    assert templates(fake) == initial_templates
 
 
 async def test_a_mission_waits_until_a_resting_team_is_awake() -> None:
@@ -316,8 +324,8 @@ async def test_a_paused_team_stays_paused_over_pod_events_and_writes_no_child() 
     change(fake, team(scouts=5))
     await settle(fake)
     assert len(fake.cluster.refs("Cell")) == 3
-    words = "nothing is written while kais.io/reconcile is suspended"
-    assert condition(fake, "Applied", FORMATION) == ("False", "Suspended", words)
+    message = "nothing is written while kais.io/reconcile is suspended"
+    assert condition(fake, "Applied", FORMATION) == ("False", "Suspended", message)
     assert condition(fake, "Ready", FORMATION)[:2] == ("False", "Suspended")
     fake.cluster.set_status(fake.cluster.refs("Pod")[0], services.waiting("ErrImagePull", "no"))
     for ref in fake.cluster.refs("Cell"):
@@ -343,22 +351,22 @@ async def test_a_formations_cell_keeps_its_limits_of_spawning_to_the_letter() ->
     cells = [{"name": "lead", "spec": services.service(recursion=limits)}]
     fake = fake_world(teams.team(cells=cells))
     await settle(fake)
-    made = fake.cluster.read(teams.CELL)["spec"]["recursion"]
-    assert made == {"maxDepth": 2, "maxDescendants": 50, "spawnPolicy": "open"}
+    recursion = fake.cluster.read(teams.CELL)["spec"]["recursion"]
+    assert recursion == {"maxDepth": 2, "maxDescendants": 50, "spawnPolicy": "open"}
     writes = len(fake.cluster.writes)
     await settle(fake)
     assert len(fake.cluster.writes) == writes
 
 
 async def test_equal_names_in_two_namespaces_share_nothing() -> None:
-    other = team()
-    other["metadata"]["namespace"] = "other"
-    fake = fake_world(team(), other)
+    other_team = team()
+    other_team["metadata"]["namespace"] = "other"
+    fake = fake_world(team(), other_team)
     for namespace in ("demo", "other"):
         await settle(fake, ObjectRef("Formation", namespace, "team"))
     for ref in fake.cluster.refs("Deployment"):
         (container,) = services.template(fake, ref)["spec"]["containers"]
-        told = {entry["name"]: entry.get("value") for entry in container["env"]}
-        assert told["CELL_NAMESPACE"] == ref.namespace
-        assert told["KNOWLEDGE_SCOPE"].startswith(f"realm:{ref.namespace}/formation:team/cell:")
-        assert told["KNOWLEDGE_GRAPH_ID"] == told["KNOWLEDGE_SCOPE"]
+        fields = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert fields["CELL_NAMESPACE"] == ref.namespace
+        assert fields["KNOWLEDGE_SCOPE"].startswith(f"realm:{ref.namespace}/formation:team/cell:")
+        assert fields["KNOWLEDGE_GRAPH_ID"] == fields["KNOWLEDGE_SCOPE"]

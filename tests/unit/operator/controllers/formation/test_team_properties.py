@@ -37,8 +37,8 @@ def spec(*, scouts: int = 1, image: str = "worker:1", **changes: Any) -> Body:
 def _changed(**changes: Any) -> Event:
     def event(fake: FakeWorld) -> None:
         if FORMATION in fake.cluster.refs():
-            whole = {"workspace": None, "knowledge": None, **spec(**changes)}
-            fake.cluster.edit(FORMATION, {"spec": whole})
+            full_fields = {"workspace": None, "knowledge": None, **spec(**changes)}
+            fake.cluster.edit(FORMATION, {"spec": full_fields})
 
     return event
 

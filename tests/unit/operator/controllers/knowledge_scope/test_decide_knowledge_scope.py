@@ -112,7 +112,9 @@ def test_a_knowledge_scope(
     observed: KnowledgeScopeObserved, writes: list[str], reason: str | None
 ) -> None:
     plan = knowledge_scope.decide_knowledge_scope(observed, NOW)
-    actions = [type(one).__name__ for one in plan.actions if not isinstance(one, EmitEvent)]
+    actions = [
+        type(create).__name__ for create in plan.actions if not isinstance(create, EmitEvent)
+    ]
     assert actions == writes
     conditions = {c["type"]: c for c in (plan.status or {}).get("conditions") or ()}
     assert conditions.get("Configured", {}).get("reason") == reason

@@ -37,18 +37,20 @@ async def test_the_store_is_told_the_settings() -> None:
         "inherit": False,
         "retention": {"maxFacts": 10, "ttlDays": 30.0},
         "promotion": {"policy": "Automatic", "minMissions": 2, "minConfidence": 0.6},
+        "synonyms": [["oncall", "pager"]],
         "injection": {"enabled": True, "maxFacts": 50, "maxTokens": 100, "minConfidence": 0.2},
         "extraction": {"enabled": False, "maxFacts": 5},
     }
     fake = await settled(teams.scope(**spec))
-    told = fake.knowledge.scopes[PATH]
-    assert (told.read_only, told.inherit) == (True, False)
-    assert (told.retention.max_facts, told.retention.ttl_days) == (10, 30.0)
-    assert (told.promotion.policy, told.promotion.min_missions) == ("Automatic", 2)
-    assert (told.injection.max_facts, told.injection.max_tokens) == (50, 100)
-    assert (told.extraction.enabled, told.extraction.max_facts) == (False, 5)
-    words = f"the knowledge service has the settings of {PATH}"
-    assert condition(fake, "Configured", REF) == ("True", "Configured", words)
+    scope_config = fake.knowledge.scopes[PATH]
+    assert (scope_config.read_only, scope_config.inherit) == (True, False)
+    assert (scope_config.retention.max_facts, scope_config.retention.ttl_days) == (10, 30.0)
+    assert (scope_config.promotion.policy, scope_config.promotion.min_missions) == ("Automatic", 2)
+    assert scope_config.synonyms == (("oncall", "pager"),)
+    assert (scope_config.injection.max_facts, scope_config.injection.max_tokens) == (50, 100)
+    assert (scope_config.extraction.enabled, scope_config.extraction.max_facts) == (False, 5)
+    message = f"the knowledge service has the settings of {PATH}"
+    assert condition(fake, "Configured", REF) == ("True", "Configured", message)
     assert condition(fake, "Ready", REF) == ("True", "Ready", f"{PATH} has its declared settings")
     assert status(fake, REF)["endpoint"] == "http://knowledge.kais-system:8000"
 
@@ -77,10 +79,14 @@ async def test_what_the_store_holds_is_reported() -> None:
     )
     await fake.refresh_stats()
     await settle(fake)
-    told = status(fake, REF)
-    assert (told["facts"], told["recalls"], told["usefulness"]) == (12, 3, 0.667)
-    assert told["lastWriteTime"] == "2026-03-01T12:00:00Z"
-    assert told["display"] == {"useful": "67%"}
+    reported_status = status(fake, REF)
+    assert (
+        reported_status["facts"],
+        reported_status["recalls"],
+        reported_status["usefulness"],
+    ) == (12, 3, 0.667)
+    assert reported_status["lastWriteTime"] == "2026-03-01T12:00:00Z"
+    assert reported_status["display"] == {"useful": "67%"}
 
 
 async def test_the_platform_is_declared_in_the_operators_namespace_only() -> None:
@@ -132,10 +138,10 @@ async def test_of_two_objects_of_one_second_the_first_by_name_counts() -> None:
 
 async def test_settings_that_are_told_again_are_no_news() -> None:
     fake = await settled(teams.scope())
-    before = (status(fake, REF), len(fake.cluster.events))
+    initial_items = (status(fake, REF), len(fake.cluster.events))
     fake.sync_state.clear_registrations()  # as a restart does, and the repetition of every 10 min
     await step(fake)
-    assert (status(fake, REF), len(fake.cluster.events)) == before
+    assert (status(fake, REF), len(fake.cluster.events)) == initial_items
     assert fake.knowledge.calls[-1] == "put_scope"
 
 
@@ -228,14 +234,14 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     fake.clock.advance(30)
     await step(fake)
     assert REF not in fake.cluster.refs("KnowledgeScope")
-    (kept,) = fake.cluster.refs("ConfigMap")
-    assert kept.namespace == "kais-system"
-    assert json.loads(fake.cluster.read(kept)["data"]["calls.json"]) == [
+    (reference,) = fake.cluster.refs("ConfigMap")
+    assert reference.namespace == "kais-system"
+    assert json.loads(fake.cluster.read(reference)["data"]["calls.json"]) == [
         {"call": "delete_scope", "path": PATH}
     ]
-    key = ObjectRef("Outbox", kept.namespace, kept.name)
+    key = ObjectRef("Outbox", reference.namespace, reference.name)
     await fake.step(outbox.CONTROLLER, key)
-    assert fake.cluster.refs("ConfigMap") == [kept]
+    assert fake.cluster.refs("ConfigMap") == [reference]
     fake.knowledge.away = False
     await fake.step(outbox.CONTROLLER, key)
     assert fake.cluster.refs("ConfigMap") == []
@@ -268,13 +274,17 @@ async def test_everything_that_is_declared_reaches_the_store() -> None:
             extraction={"enabled": False, "maxFacts": 5, "model": "small"},
         )
     )
-    told = fake.knowledge.scopes["realm:demo/formation:team"]
-    assert (told.read_only, told.inherit) == (True, False)
-    assert told.retention == models.Retention(max_facts=100, ttl_days=30.0, half_life_days=7.0)
-    assert told.promotion == models.Promotion(
+    scope_config = fake.knowledge.scopes["realm:demo/formation:team"]
+    assert (scope_config.read_only, scope_config.inherit) == (True, False)
+    assert scope_config.retention == models.Retention(
+        max_facts=100, ttl_days=30.0, half_life_days=7.0
+    )
+    assert scope_config.promotion == models.Promotion(
         policy="Automatic", min_missions=2, min_confidence=0.9
     )
-    assert told.injection == models.Injection(
+    assert scope_config.injection == models.Injection(
         enabled=False, max_facts=3, max_tokens=200, min_confidence=0.8
     )
-    assert told.extraction == models.ExtractionConfig(enabled=False, max_facts=5, model="small")
+    assert scope_config.extraction == models.ExtractionConfig(
+        enabled=False, max_facts=5, model="small"
+    )

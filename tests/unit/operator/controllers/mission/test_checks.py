@@ -20,8 +20,8 @@ def check(**spec: Any) -> Check:
     return Check.from_dict(body)
 
 
-def ended(code: int = 0, words: str = "", *, took_s: float = 1) -> Process:
-    return Process(NOW - timedelta(seconds=took_s), NOW, code, words)
+def ended(code: int = 0, text: str = "", *, took_s: float = 1) -> Process:
+    return Process(NOW - timedelta(seconds=took_s), NOW, code, text)
 
 
 def judged(spec: Check, process: Process | None, output: Output | None = None) -> tuple[str, str]:

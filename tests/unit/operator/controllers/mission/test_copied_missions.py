@@ -25,9 +25,10 @@ def run_of(fake: FakeWorld, ref: ObjectRef = MISSION) -> str:
 
 def jobs(fake: FakeWorld, namespace: str = "demo") -> dict[str, str]:
     """The run of each Job, by the Job's name."""
-    found = [ref for ref in fake.cluster.refs("Job") if ref.namespace == namespace]
+    references = [ref for ref in fake.cluster.refs("Job") if ref.namespace == namespace]
     return {
-        ref.name: fake.cluster.read(ref)["metadata"]["annotations"][labels.RUN_ID] for ref in found
+        ref.name: fake.cluster.read(ref)["metadata"]["annotations"][labels.RUN_ID]
+        for ref in references
     }
 
 
@@ -39,12 +40,12 @@ async def test_a_copy_of_a_mission_that_runs_has_a_run_and_a_job_of_its_own() ->
     fake = await teams.started()
     saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
-    own = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
-    assert run_of(fake, COPY) == own != run_of(fake)
-    assert jobs(fake) == {"doctor-a1": run_of(fake), "copy-a1": own}
+    own_run_id = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
+    assert run_of(fake, COPY) == own_run_id != run_of(fake)
+    assert jobs(fake) == {"doctor-a1": run_of(fake), "copy-a1": own_run_id}
     assert {r: run.mission for r, run in fake.knowledge.runs.items()} == {
         run_of(fake): "doctor",
-        own: "copy",
+        own_run_id: "copy",
     }
 
 
@@ -103,8 +104,8 @@ async def test_a_copy_of_a_uses_mission_does_not_take_the_run_of_the_use(is_mark
         await teams.pass_(fake, ref)
         uid = fake.cluster.read(ref)["metadata"]["uid"]
         assert run_of(fake, ref) == names.run_id(uid), ref
-    again = {labels.ABORT: "enough", labels.RERUN: "n1"}
-    fake.cluster.edit(COPY, {"metadata": {"annotations": again}})
+    repeated_result = {labels.ABORT: "enough", labels.RERUN: "n1"}
+    fake.cluster.edit(COPY, {"metadata": {"annotations": repeated_result}})
     for _ in range(8):
         await teams.pass_(fake, COPY)
     assert run_of(fake, COPY) == names.run_id(fake.cluster.read(COPY)["metadata"]["uid"], "n1")
@@ -231,9 +232,9 @@ async def test_an_older_copy_that_is_deleted_without_the_store_ends_nobody_elses
     await teams.pass_(fake, COPY)
     assert COPY not in fake.cluster.refs()
     fake.knowledge.away = False
-    kept = ObjectRef(outbox.KIND, "kais-system", kept_as(first))
-    await fake.step(outbox.CONTROLLER, kept)
-    assert fake.cluster.refs("ConfigMap")[-1].name != kept.name
+    reference = ObjectRef(outbox.KIND, "kais-system", kept_as(first))
+    await fake.step(outbox.CONTROLLER, reference)
+    assert fake.cluster.refs("ConfigMap")[-1].name != reference.name
     assert [run.outcome for run in fake.knowledge.runs.values()] == [None]
 
 

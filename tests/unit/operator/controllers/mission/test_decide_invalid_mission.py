@@ -12,6 +12,7 @@ from kais_operator.controllers.mission.decide import invalid_mission
 from kais_operator.controllers.mission.decide.invalid_mission import InvalidMission
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.planning.plan import Body
+from kais_operator.planning.status_and_events import InvalidObject
 from tests.fakes import teams
 from tests.fakes.decisions import NOW, PlanSummary, stored, summarize
 
@@ -32,7 +33,7 @@ def observe(
     deletion = {"deletionTimestamp": deleted_at.isoformat()} if deleted_at else {}
     metadata = {"annotations": annotations or {}, "finalizers": list(finalizers), **deletion}
     body = stored(teams.work(objective=None), **metadata)
-    return InvalidMission(body, "spec.objective: is required", "kais-system", reason)
+    return InvalidMission(InvalidObject(body, "spec.objective: is required", reason), "kais-system")
 
 
 CASES: dict[str, tuple[InvalidMission, PlanSummary]] = {

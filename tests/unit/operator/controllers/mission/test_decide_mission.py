@@ -218,7 +218,7 @@ CASES: dict[str, tuple[MissionObserved, PlanSummary]] = {
                 "PatchMetadata Mission/doctor +kais.io/attempts",
                 "Create Job/doctor-a2",
                 "EmitEvent Normal Started",
-                "EmitEvent Warning Retrying",
+                "EmitEvent Normal Retrying",
             ),
             working("Retrying"),
             540,

@@ -39,23 +39,23 @@ async def test_an_end_is_told_once_with_words_and_as_a_warning_when_it_is_bad(
     await teams.settle(fake)
     end(fake)
     await teams.settle(fake)
-    told = [e for e in fake.cluster.events if e["about"] == teams.MISSION]
-    (last,) = [e for e in told if e["reason"] == reason]
+    events = [e for e in fake.cluster.events if e["about"] == teams.MISSION]
+    (last,) = [e for e in events if e["reason"] == reason]
     assert last["type"] == severity
-    assert all(len(e["message"].split()) > 1 for e in told), told
+    assert all(len(e["message"].split()) > 1 for e in events), events
     for _ in range(3):
         fake.clock.advance(60)
         await teams.pass_(fake)
-    assert [e for e in fake.cluster.events if e["about"] == teams.MISSION] == told
+    assert [e for e in fake.cluster.events if e["about"] == teams.MISSION] == events
 
 
 async def test_what_waits_is_looked_at_again_and_again_without_an_event() -> None:
     fake = await teams.started()
     teams.pod(fake, status=teams.waiting(teams.MISSING_IMAGE, "no such image"))
     await teams.settle(fake)
-    told = list(fake.cluster.events)
+    events = list(fake.cluster.events)
     for _ in range(5):
         fake.clock.advance(2)
         await teams.pass_(fake)
-    assert fake.cluster.events == told
-    assert len({(e["about"], e["reason"], e["message"]) for e in told}) == len(told)
+    assert fake.cluster.events == events
+    assert len({(e["about"], e["reason"], e["message"]) for e in events}) == len(events)

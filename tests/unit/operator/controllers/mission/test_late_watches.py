@@ -11,7 +11,7 @@ import pytest
 from kais import labels
 from kais_operator.controllers.mission.observe import mission as observing
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.cached_cluster import CachedCluster
+from kais_operator.informer.read_through_cluster import CachedCluster
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import world as worlds
 
@@ -32,7 +32,7 @@ def body(kind: str, name: str, **changed: Any) -> Body:
 )
 async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, completions: int):
     fakes = worlds.fake_world()
-    begun = (fakes.clock.now() - begun_ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+    started = (fakes.clock.now() - begun_ago).strftime("%Y-%m-%dT%H:%M:%SZ")
     spec = {"objective": "o", "formationRef": "f", "completion": {"timeout": "10m"}}
     fakes.cluster.put(body("Mission", "m", spec=spec))
     owner = {
@@ -44,7 +44,7 @@ async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, comple
     }
     metadata = {
         "labels": {labels.MANAGED_BY: labels.MANAGER, labels.MISSION: "m"},
-        "creationTimestamp": begun,
+        "creationTimestamp": started,
         "ownerReferences": [owner],
     }
     fakes.cluster.put(body("Job", "m-a1", metadata=metadata, spec={}, status={}))
@@ -55,7 +55,7 @@ async def test_a_watch_that_is_late_ends_no_mission(begun_ago: timedelta, comple
         cache.put(fakes.cluster.read(ref), is_confirmed=True)
     fakes.cluster.set_status(JOB, {"succeeded": 1})  # and no watch tells of it
     late = replace(fakes.world, cluster=CachedCluster(fakes.cluster, cache))
-    seen = await observing.observe_mission(late, MISSION)
-    assert seen is not None
-    (job,) = seen.observed.jobs
+    observation = await observing.observe_mission(late, MISSION)
+    assert observation is not None
+    (job,) = observation.observed.jobs
     assert job["status"].get("succeeded", 0) == completions

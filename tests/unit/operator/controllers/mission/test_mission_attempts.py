@@ -19,14 +19,14 @@ async def test_exit_code_zero_is_success_with_the_tasks_own_words() -> None:
     fake.clock.advance(20)
     teams.succeed(fake, '{"pods": 2}')
     await teams.settle(fake)
-    told = status(fake)
-    assert (told["phase"], told["outcome"]) == ("Succeeded", "Succeeded")
-    assert (told["result"], told["resultTruncated"]) == ('{"pods": 2}', False)
-    assert (told["startedAt"], told["finishedAt"]) == (
+    reported_status = status(fake)
+    assert (reported_status["phase"], reported_status["outcome"]) == ("Succeeded", "Succeeded")
+    assert (reported_status["result"], reported_status["resultTruncated"]) == ('{"pods": 2}', False)
+    assert (reported_status["startedAt"], reported_status["finishedAt"]) == (
         "2026-03-01T12:00:00Z",
         "2026-03-01T12:00:20Z",
     )
-    assert told["history"] == [
+    assert reported_status["history"] == [
         {
             "attempt": 1,
             "startedAt": "2026-03-01T12:00:00Z",
@@ -34,33 +34,37 @@ async def test_exit_code_zero_is_success_with_the_tasks_own_words() -> None:
             "result": "the task succeeded",
         }
     ]
-    assert told["display"] == {"attempt": "1/3", "facts": "0 in, 1 out"}
+    assert reported_status["display"] == {"attempt": "1/3", "facts": "0 in, 1 out"}
     assert condition(fake, "Succeeded") == ("True", "Finished", "attempt 1: the task succeeded")
 
 
+LOAD = "; push the image to a registry that the nodes read, or `kais cluster load` it"
 TROUBLES = {
     "an image that cannot be pulled": (
         teams.waiting("ErrImagePull", "dial tcp 127.0.0.1:1: connection refused"),
         "ImagePullFailed",
-        "Pod/demo/doctor-a1-xyz12: ErrImagePull: dial tcp 127.0.0.1:1: connection refused",
+        f"Pod/demo/doctor-a1-xyz12: ErrImagePull: dial tcp 127.0.0.1:1: connection refused{LOAD}",
     ),
     "an image that is pulled again and again": (
         teams.waiting("ImagePullBackOff", 'Back-off pulling image "127.0.0.1:1/missing:1"'),
         "ImagePullFailed",
         (
             "Pod/demo/doctor-a1-xyz12: ImagePullBackOff: "
-            'Back-off pulling image "127.0.0.1:1/missing:1"'
+            f'Back-off pulling image "127.0.0.1:1/missing:1"{LOAD}'
         ),
     ),
     "a name that is no image": (
         teams.waiting("InvalidImageName", "couldn't parse image name"),
         "ImagePullFailed",
-        "Pod/demo/doctor-a1-xyz12: InvalidImageName: couldn't parse image name",
+        f"Pod/demo/doctor-a1-xyz12: InvalidImageName: couldn't parse image name{LOAD}",
     ),
     "a secret that is missing": (
         teams.waiting("CreateContainerConfigError", 'secret "keys" not found'),
         "PodFailed",
-        'Pod/demo/doctor-a1-xyz12: CreateContainerConfigError: secret "keys" not found',
+        (
+            'Pod/demo/doctor-a1-xyz12: CreateContainerConfigError: secret "keys" not found; create'
+            " it with `kubectl create secret generic keys`, and the container starts"
+        ),
     ),
     "a pod that no node takes": (
         {
@@ -80,14 +84,14 @@ TROUBLES = {
 }
 
 
-@pytest.mark.parametrize(("pod", "reason", "words"), TROUBLES.values(), ids=TROUBLES)
+@pytest.mark.parametrize(("pod", "reason", "message"), TROUBLES.values(), ids=TROUBLES)
 async def test_what_keeps_a_pod_from_starting_is_told_at_once(
-    pod: Body, reason: str, words: str
+    pod: Body, reason: str, message: str
 ) -> None:
     fake = await teams.started()
     teams.pod(fake, status=pod)
     await teams.settle(fake)
-    assert condition(fake, "Started") == ("False", reason, words)
+    assert condition(fake, "Started") == ("False", reason, message)
     assert (fake.cluster.events[-1]["type"], fake.cluster.events[-1]["reason"]) == (
         "Warning",
         reason,
@@ -128,9 +132,12 @@ async def test_a_failed_attempt_is_followed_by_one_that_knows_why() -> None:
     teams.fail(fake, "checking\nno such pod")
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == [job_ref(1), job_ref(2)]
-    told = environment(fake, 2)
-    assert (told["KAIS_ATTEMPT"], told["KAIS_FEEDBACK"]) == ("2", "checking\nno such pod")
-    assert told["KAIS_RUN_ID"] == environment(fake, 1)["KAIS_RUN_ID"]
+    reported_environment = environment(fake, 2)
+    assert (reported_environment["KAIS_ATTEMPT"], reported_environment["KAIS_FEEDBACK"]) == (
+        "2",
+        "checking\nno such pod",
+    )
+    assert reported_environment["KAIS_RUN_ID"] == environment(fake, 1)["KAIS_RUN_ID"]
     spec = fake.cluster.read(job_ref(2))["spec"]
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 540
     assert spec["activeDeadlineSeconds"] == 630
@@ -163,9 +170,13 @@ async def test_after_the_last_attempt_the_mission_has_failed() -> None:
     await teams.settle(fake)
     teams.fail(fake, "still no such pod", 2)
     await teams.settle(fake)
-    told = status(fake)
-    assert (told["phase"], told["outcome"], told["attempt"]) == ("Failed", "Failed", 2)
-    assert told["result"] == "still no such pod"
+    reported_status = status(fake)
+    assert (reported_status["phase"], reported_status["outcome"], reported_status["attempt"]) == (
+        "Failed",
+        "Failed",
+        2,
+    )
+    assert reported_status["result"] == "still no such pod"
     assert condition(fake, "Succeeded") == (
         "False",
         "TaskFailed",
@@ -266,15 +277,15 @@ LOST: dict[str, tuple[Body | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("pod", "words"), LOST.values(), ids=LOST)
-async def test_an_attempt_is_the_clusters_fault(pod: Body | None, words: str) -> None:
+@pytest.mark.parametrize(("pod", "message"), LOST.values(), ids=LOST)
+async def test_an_attempt_is_the_clusters_fault(pod: Body | None, message: str) -> None:
     fake = await teams.started()
     if pod is not None:
         teams.pod(fake, status=pod)
     teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
-    assert condition(fake, "Succeeded")[2] == words
+    assert condition(fake, "Succeeded")[2] == message
 
 
 async def test_a_pod_that_was_moved_does_not_count_as_a_try() -> None:
@@ -319,12 +330,12 @@ RESULTS: dict[str, tuple[str, str, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "kept", "is_cut"), RESULTS.values(), ids=RESULTS)
-async def test_the_result_of(said: str, kept: str, is_cut: bool) -> None:
+@pytest.mark.parametrize(("message", "expected", "is_cut"), RESULTS.values(), ids=RESULTS)
+async def test_the_result_of(message: str, expected: str, is_cut: bool) -> None:
     fake = await teams.started()
-    teams.succeed(fake, said)
+    teams.succeed(fake, message)
     await teams.settle(fake)
-    assert (status(fake)["result"], status(fake)["resultTruncated"]) == (kept, is_cut)
+    assert (status(fake)["result"], status(fake)["resultTruncated"]) == (expected, is_cut)
 
 
 async def test_a_job_that_lost_its_owner_is_adopted_not_doubled() -> None:

@@ -77,12 +77,12 @@ async def test_an_answer_without_the_pattern_fails_the_attempt() -> None:
     teams.succeed(fake, "not yet")
     await teams.settle(fake)
     assert (status(fake)["outcome"], status(fake)["result"]) == ("Failed", "not yet")
-    words = "answer Failed: the answer does not match successPattern 'DONE'"
-    assert condition(fake, "ChecksPassed") == ("False", "CheckFailed", words)
+    message = "answer Failed: the answer does not match successPattern 'DONE'"
+    assert condition(fake, "ChecksPassed") == ("False", "CheckFailed", message)
     assert condition(fake, "Succeeded") == (
         "False",
         "CheckFailed",
-        f"Failed: attempt 1 of 1 failed: checks failed: {words}",
+        f"Failed: attempt 1 of 1 failed: checks failed: {message}",
     )
 
 
@@ -94,8 +94,8 @@ async def test_all_checks_passed_is_success() -> None:
     assert condition(fake, "Succeeded")[2] == (
         "attempt 1 of 3 is being checked: checks are running: tests, report"
     )
-    done = {0: teams.check_ended(fake), 1: teams.check_ended(fake)}
-    teams.checked_pod(fake, checks=done, phase="Succeeded", message='{"n": 1}')
+    result = {0: teams.check_ended(fake), 1: teams.check_ended(fake)}
+    teams.checked_pod(fake, checks=result, phase="Succeeded", message='{"n": 1}')
     teams.end_job(fake, condition="Complete")
     await teams.settle(fake)
     assert checks_of(fake) == {"tests": "Passed", "report": "Passed"}
@@ -117,10 +117,10 @@ async def test_the_next_attempt_is_told_which_checks_failed() -> None:
     teams.checked_pod(fake, checks=states, phase="Failed")
     teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
     await teams.settle(fake)
-    words = "checks failed: tests Failed: exit code 2: 3 failed; report Failed: missing: out/a.md"
-    assert environment(fake, 2)["KAIS_FEEDBACK"] == words
-    assert [one["result"] for one in status(fake)["history"]] == [
-        words,
+    message = "checks failed: tests Failed: exit code 2: 3 failed; report Failed: missing: out/a.md"
+    assert environment(fake, 2)["KAIS_FEEDBACK"] == message
+    assert [first["result"] for first in status(fake)["history"]] == [
+        message,
         "attempt 2 is being started",
     ]
     assert checks_of(fake) == {"tests": "Pending", "report": "Pending"}
@@ -130,7 +130,7 @@ async def test_checks_that_passed_failed_and_passed_are_told_so() -> None:
     fake = await teams.started(checked(TESTS, review={
         "enabled": True, "reviewer": "ana", "criteria": "good",
     }))  # fmt: skip
-    told = []
+    messages = []
     for attempt, code in ((1, 0), (2, 1), (3, 0)):
         state = {0: teams.check_ended(fake, code)}
         phase, end = ("Succeeded", "Complete") if code == 0 else ("Failed", "Failed")
@@ -138,21 +138,21 @@ async def test_checks_that_passed_failed_and_passed_are_told_so() -> None:
         teams.end_job(fake, attempt, condition=end)
         await teams.pass_(fake)
         await teams.pass_(fake)
-        told.append(condition(fake, "ChecksPassed")[0])
-        said = f'{{"attempt": {attempt}, "verdict": "reject"}}'
-        fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": said}}})
+        messages.append(condition(fake, "ChecksPassed")[0])
+        message = f'{{"attempt": {attempt}, "verdict": "reject"}}'
+        fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": message}}})
         await teams.settle(fake)
-    assert told[0] == "True"
-    assert told[2] == "True"
-    history = [one["result"] for one in status(fake)["history"]]
+    assert messages[0] == "True"
+    assert messages[2] == "True"
+    history = [first["result"] for first in status(fake)["history"]]
     assert history[1] == "checks failed: tests Failed: exit code 1"
 
 
 async def test_work_that_fails_is_not_checked() -> None:
     fake = await teams.started(checked(TESTS, maxAttempts=1))
-    done = {"exitCode": 3, "reason": "Error", "message": "no such pod"}
-    told = [{"name": "task", "state": {"terminated": done}}]
-    teams.pod(fake, status={"phase": "Failed", "initContainerStatuses": told})
+    result = {"exitCode": 3, "reason": "Error", "message": "no such pod"}
+    messages = [{"name": "task", "state": {"terminated": result}}]
+    teams.pod(fake, status={"phase": "Failed", "initContainerStatuses": messages})
     teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Failed"
@@ -259,9 +259,9 @@ async def test_an_output_that_is_gone_with_its_pod_is_an_error_only_where_it_dec
     fake = await teams.started(checked(TESTS, {**TESTS, "name": "lint", "failPattern": "x"}))
     teams.end_job(fake, condition="Complete")
     await teams.settle(fake)
-    told = {c["name"]: (c["status"], c.get("message")) for c in status(fake)["history"] or ()
+    fields = {c["name"]: (c["status"], c.get("message")) for c in status(fake)["history"] or ()
             if "name" in c}  # fmt: skip
-    assert told == {}
+    assert fields == {}
     assert status(fake)["history"][0]["result"] == (
         "checks failed: lint Error: its output is gone with its pod"
     )
@@ -285,13 +285,13 @@ async def test_a_check_whose_image_cannot_be_pulled_is_the_clusters_fault() -> N
     pulling = {"waiting": {"reason": "ErrImagePull", "message": "connection refused"}}
     teams.checked_pod(fake, checks={0: pulling})
     await teams.settle(fake)
-    words = 'check "report" does not start: ErrImagePull: connection refused'
-    assert condition(fake, "Succeeded")[2] == f"attempt 1 of 3 is being checked: {words}"
+    message = 'check "report" does not start: ErrImagePull: connection refused'
+    assert condition(fake, "Succeeded")[2] == f"attempt 1 of 3 is being checked: {message}"
     fake.clock.advance(300)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == (
-        f"InfrastructureFailed: attempt 1 could not be checked within 5m: {words}"
+        f"InfrastructureFailed: attempt 1 could not be checked within 5m: {message}"
     )
 
 
@@ -360,7 +360,7 @@ async def test_fifty_checks_leave_an_annotation_that_fits() -> None:
     carried = fake.cluster.read(MISSION)["metadata"]["annotations"]
     assert sum(len(k) + len(v.encode()) for k, v in carried.items()) < 128 * 1024
     assert len(status(fake)["history"]) == 10
-    assert [one["attempt"] for one in status(fake)["history"]] == [1, *range(4, 13)]
+    assert [first["attempt"] for first in status(fake)["history"]] == [1, *range(4, 13)]
     assert status(fake)["startedAt"] == "2026-03-01T12:00:00Z"
 
 

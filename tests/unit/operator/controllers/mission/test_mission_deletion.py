@@ -60,14 +60,14 @@ async def test_a_deletion_does_not_wait_for_the_store_for_ever() -> None:
     assert MISSION not in fake.cluster.refs()
     (run_id,) = fake.knowledge.runs
     key = ObjectRef("Outbox", "kais-system", kept_as(run_id))
-    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
-    calls = json.loads(fake.cluster.read(kept)["data"]["calls.json"])
+    reference = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
+    calls = json.loads(fake.cluster.read(reference)["data"]["calls.json"])
     assert [call["call"] for call in calls] == ["record_episodes", "put_run", "request_extraction"]
     await fake.step(outbox.CONTROLLER, key)
-    assert kept in fake.cluster.refs()
+    assert reference in fake.cluster.refs()
     fake.knowledge.away = False
     await fake.step(outbox.CONTROLLER, key)
-    assert kept not in fake.cluster.refs()
+    assert reference not in fake.cluster.refs()
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
     assert run_id in fake.knowledge.extractions
 

@@ -7,7 +7,7 @@ from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, ended, finalizers, job_ref, passes, status
 from tests.fakes.world import FakeWorld, fake_world
 
-AWAY = "the knowledge service does not answer"
+MESSAGE = "the knowledge service does not answer"
 
 
 def annotations(fake: FakeWorld) -> dict[str, str]:
@@ -22,8 +22,8 @@ async def test_the_outcome_is_stamped_before_the_ledger_is_told() -> None:
     assert annotations(fake)["kais.io/outcome"] == "Succeeded"
     assert fake.knowledge.calls == []
     await teams.settle(fake)
-    told = [call for call in fake.knowledge.calls if not call.startswith("get_")]
-    assert told == ["add_episodes", "put_run", "start_extraction"]
+    calls = [call for call in fake.knowledge.calls if not call.startswith("get_")]
+    assert calls == ["add_episodes", "put_run", "start_extraction"]
 
 
 async def test_a_run_that_ended_is_in_the_ledger_as_it_was() -> None:
@@ -124,15 +124,15 @@ async def test_a_settled_mission_writes_and_tells_nothing() -> None:
 
 async def test_a_restart_and_a_wiped_status_change_nothing() -> None:
     fake = await ended()
-    told = status(fake)
+    reported_status = status(fake)
     fake.sync_state.clear()
     fake.cluster.edit(MISSION, {"status": None})
     fake.knowledge.calls.clear()
     await teams.settle(fake)
-    again = status(fake)
-    for one in (*told["conditions"], *again["conditions"]):
-        one.pop("lastTransitionTime")
-    assert again == told
+    repeated_status = status(fake)
+    for first in (*reported_status["conditions"], *repeated_status["conditions"]):
+        first.pop("lastTransitionTime")
+    assert repeated_status == reported_status
     assert fake.cluster.refs("Job") == [job_ref()]
     assert {call.partition("_")[0] for call in fake.knowledge.calls} == {"get"}
 
@@ -152,11 +152,14 @@ async def test_a_mission_that_was_saved_and_applied_again_runs_nothing() -> None
     await teams.settle(fake)
     assert fake.cluster.refs("Job") == []
     assert len(fake.knowledge.runs) == 1
-    told = status(fake)
-    assert (told["outcome"], told["result"]) == ("Succeeded", "two pods explained")
-    assert told["finishedAt"] == saved["status"]["finishedAt"]
-    assert told["history"] == saved["status"]["history"]
-    assert told["knowledge"] == saved["status"]["knowledge"]
+    reported_status = status(fake)
+    assert (reported_status["outcome"], reported_status["result"]) == (
+        "Succeeded",
+        "two pods explained",
+    )
+    assert reported_status["finishedAt"] == saved["status"]["finishedAt"]
+    assert reported_status["history"] == saved["status"]["history"]
+    assert reported_status["knowledge"] == saved["status"]["knowledge"]
 
 
 async def test_a_run_that_goes_on_is_held_though_its_object_came_back_without_the_finalizer() -> (
@@ -176,18 +179,18 @@ async def test_a_mission_made_anew_with_its_outcome_reports_from_the_ledger() ->
     run_id = status(fake)["runId"]
     fake.cluster.vanish(MISSION)
     fake.cluster.collect_garbage()
-    known = {"kais.io/run-id": run_id, "kais.io/outcome": "Succeeded"}
+    known_fields = {"kais.io/run-id": run_id, "kais.io/outcome": "Succeeded"}
     held = ["kais.io/finalizer"]
-    fake.cluster.put(teams.work(metadata={"annotations": known, "finalizers": held}))
+    fake.cluster.put(teams.work(metadata={"annotations": known_fields, "finalizers": held}))
     await teams.settle(fake)
-    told = status(fake)
-    assert (told["outcome"], told["attempt"]) == ("Succeeded", 1)
-    assert told["finishedAt"] == "2026-03-01T12:00:20Z"
-    assert told["knowledge"] == {"injected": 0, "extracted": 1}
+    reported_status = status(fake)
+    assert (reported_status["outcome"], reported_status["attempt"]) == ("Succeeded", 1)
+    assert reported_status["finishedAt"] == "2026-03-01T12:00:20Z"
+    assert reported_status["knowledge"] == {"injected": 0, "extracted": 1}
     assert condition(fake, "Started") == (
         "True",
         "AlreadyRun",
-        "the run ended Succeeded before this object was made; it is not run again",
+        "the run ended Succeeded before this Mission was created; it is not repeated",
     )
     assert fake.cluster.refs("Job") == []
     assert finalizers(fake) == []
@@ -203,7 +206,8 @@ async def test_the_ledgers_outcome_stands_against_ours() -> None:
     assert status(fake)["outcome"] == "Cancelled"
     assert annotations(fake)["kais.io/outcome"] == "Cancelled"
     assert condition(fake, "Succeeded")[2] == (
-        "Cancelled: the ledger has this run closed as Cancelled, which stands; seen here: Succeeded"
+        "Cancelled: the knowledge service recorded the outcome Cancelled, which is kept; "
+        "this operator observed Succeeded"
     )
     assert condition(fake, "Recorded")[0] == "True"
 
@@ -226,11 +230,11 @@ async def test_a_run_that_ended_is_told_when_the_store_is_back() -> None:
     assert status(fake)["outcome"] == "Succeeded"
     state, reason, message = condition(fake, "Recorded")
     assert (state, reason) == ("False", "StoreUnavailable")
-    assert message == f"get_run: {AWAY}; run {status(fake)['runId']} is recorded when it answers"
+    assert message == f"get_run: {MESSAGE}; run {status(fake)['runId']} is recorded when it answers"
     assert condition(fake, "KnowledgeExtracted") == (
         "False",
         "StoreUnavailable",
-        f"get_run: {AWAY}; facts are extracted when it answers",
+        f"get_run: {MESSAGE}; facts are extracted when it answers",
     )
     assert finalizers(fake) == ["kais.io/finalizer"]
     fake.knowledge.away = False
@@ -242,8 +246,8 @@ async def test_a_run_that_ended_is_told_when_the_store_is_back() -> None:
 
 async def test_what_was_told_stays_told_while_the_store_is_away() -> None:
     fake = await ended()
-    told = status(fake)
+    reported_status = status(fake)
     fake.knowledge.away = True
     fake.sync_state.clear()
     await passes(fake)
-    assert status(fake) == told
+    assert status(fake) == reported_status

@@ -65,12 +65,12 @@ EXTRACTIONS = {
 }
 
 
-@pytest.mark.parametrize(("found", "told"), EXTRACTIONS.values(), ids=EXTRACTIONS)
-async def test_extraction_tells(found: Body, told: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize(("expected", "told"), EXTRACTIONS.values(), ids=EXTRACTIONS)
+async def test_extraction_tells(expected: Body, told: tuple[str, str, str]) -> None:
     fake = await ended()
     (run_id,) = fake.knowledge.runs
     fake.knowledge.extractions[run_id] = models.Extraction.model_validate(
-        {"run_id": run_id, **found}
+        {"run_id": run_id, **expected}
     )
     await teams.settle(fake)
     assert condition(fake, "KnowledgeExtracted") == told
@@ -96,8 +96,8 @@ async def test_nothing_is_extracted_when(bodies: tuple[Body, ...]) -> None:
 
 
 async def test_a_mission_that_asks_for_extraction_gets_it_whatever_its_scope_says() -> None:
-    work = teams.work(knowledge={"extract": True})
-    fake = await ended(work, teams.scope(extraction={"enabled": False}))
+    tasks = teams.work(knowledge={"extract": True})
+    fake = await ended(tasks, teams.scope(extraction={"enabled": False}))
     assert condition(fake, "KnowledgeExtracted")[0] == "True"
 
 

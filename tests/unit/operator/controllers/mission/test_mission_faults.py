@@ -70,14 +70,14 @@ async def test_an_unreadable_mission_whose_run_the_store_does_not_have_is_let_go
 
 async def refused_pass(fake: FakeWorld) -> None:
     """One pass in which the API server refuses the Job, with what the shell makes of it."""
-    seen = await mission.CONTROLLER.observe(fake.world, MISSION)
-    assert seen is not None
-    assert seen.body is not None
-    plan = mission.CONTROLLER.decide(seen.observed, fake.clock.now())
-    told: Any = apply_failed_status.with_refusal(
-        plan.status, seen.body, message=FORBIDDEN, now=fake.clock.now()
+    observation = await mission.CONTROLLER.observe(fake.world, MISSION)
+    assert observation is not None
+    assert observation.body is not None
+    plan = mission.CONTROLLER.decide(observation.observed, fake.clock.now())
+    refusal: Any = apply_failed_status.with_refusal(
+        plan.status, observation.body, message=FORBIDDEN, now=fake.clock.now()
     )
-    fake.cluster.edit(MISSION, {"status": told})
+    fake.cluster.edit(MISSION, {"status": refusal})
     fake.world.write_refusals.note(MISSION, FORBIDDEN)
 
 
@@ -127,7 +127,8 @@ async def test_an_image_never_pulled_is_no_timeout_when_the_operator_was_away() 
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == (
         "InfrastructureFailed: attempt 1: the task was not started before the time for all "
-        'attempts ran out: ImagePullBackOff: Back-off pulling "x:1"'
+        'attempts ran out: ImagePullBackOff: Back-off pulling "x:1"; push the image to a registry'
+        " that the nodes read, or `kais cluster load` it"
     )
 
 

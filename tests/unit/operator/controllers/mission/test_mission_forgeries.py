@@ -52,12 +52,12 @@ ENDINGS: list[Any] = [
     {"injected": -1},
     {"injected": 1.5},
     {"tries": [TRY] * 5000},
-    *({"tries": [one]} for one in TRIES),
+    *({"tries": [first_try]} for first_try in TRIES),
 ]
 EARLIER = {"runId": "a", "outcome": "Failed", "attempt": 1}
 FORGED = [
-    *(("kais.io/ending", json.dumps(one)) for one in ENDINGS),
-    *(("kais.io/attempts", json.dumps([one])) for one in TRIES),
+    *(("kais.io/ending", json.dumps(first_try)) for first_try in ENDINGS),
+    *(("kais.io/attempts", json.dumps([first_try])) for first_try in TRIES),
     *((f"kais.io/{name}", DEEP) for name in ("ending", "attempts", "earlier-runs", "review")),
     ("kais.io/parameters", DEEP),
     ("kais.io/attempts", f'[{{"number": {LONG}}}]'),
@@ -89,8 +89,8 @@ async def test_an_annotation_that_somebody_forged_neither_breaks_a_pass_nor_hold
     name: str, text: str, outcome: str | None
 ) -> None:
     fake = await teams.started()
-    told = {name: text} | ({"kais.io/outcome": outcome} if outcome else {})
-    fake.cluster.edit(MISSION, {"metadata": {"annotations": told}})
+    fields = {name: text} | ({"kais.io/outcome": outcome} if outcome else {})
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": fields}})
     await let_go(fake)
 
 
@@ -153,15 +153,15 @@ async def test_a_mission_that_borrows_a_run_of_another_namespace_changes_nothing
 ) -> None:
     fake = await teams.started()
     run = victim(fake)
-    told = {"kais.io/run-id": "victim"} | ({"kais.io/outcome": outcome} if outcome else {})
-    fake.cluster.edit(MISSION, {"metadata": {"annotations": told}})
+    fields = {"kais.io/run-id": "victim"} | ({"kais.io/outcome": outcome} if outcome else {})
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": fields}})
     for _ in range(4):
         await teams.pass_(fake)
     await let_go(fake)
-    other = fake.knowledge.realms["other"]
-    assert other.runs == {"victim": run}
-    assert not other.episodes
-    assert not other.extractions
+    other_realm = fake.knowledge.realms["other"]
+    assert other_realm.runs == {"victim": run}
+    assert not other_realm.episodes
+    assert not other_realm.extractions
     assert fake.knowledge.runs["victim"].outcome == (outcome or "Cancelled")
 
 
@@ -183,10 +183,10 @@ async def test_an_unreadable_mission_without_its_run_id_is_let_go() -> None:
 
 
 async def test_checks_of_two_missions_are_kept_apart_although_they_name_one_run() -> None:
-    one, other = (
+    mission, other_mission = (
         Mission.from_dict(
             teams.work(name, metadata={"uid": name, "annotations": {"kais.io/run-id": "victim"}})
         )
         for name in ("one", "other")
     )
-    assert exec_key(one, 1, "tests") != exec_key(other, 1, "tests")
+    assert exec_key(mission, 1, "tests") != exec_key(other_mission, 1, "tests")

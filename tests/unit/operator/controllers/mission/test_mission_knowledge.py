@@ -23,25 +23,32 @@ async def test_the_recall_is_exactly_the_cells_own_view() -> None:
     fact = recalled_fact("fact-1", "images need a registry", at=fake.clock.now())
     fake.knowledge.facts.append(fact)
     await teams.settle(fake)
-    (asked,) = fake.knowledge.recalls
-    assert asked.act_as is not None
-    assert (asked.act_as.namespace, asked.act_as.service_account) == ("demo", "team-lead-0")
-    assert asked.query == "explain the failing pods\nlook twice"
-    assert (asked.limit, asked.max_tokens, asked.min_confidence) == (20, 1500, 0.5)
-    assert (asked.run, asked.attempt) == (status(fake)["runId"], 1)
-    given = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
-    assert [one["id"] for one in given["facts"]] == ["fact-1"]
+    (recall_request,) = fake.knowledge.recalls
+    assert recall_request.act_as is not None
+    assert (recall_request.act_as.namespace, recall_request.act_as.service_account) == (
+        "demo",
+        "team-lead-0",
+    )
+    assert recall_request.query == "explain the failing pods\nlook twice"
+    assert (recall_request.limit, recall_request.max_tokens, recall_request.min_confidence) == (
+        20,
+        1500,
+        0.5,
+    )
+    assert (recall_request.run, recall_request.attempt) == (status(fake)["runId"], 1)
+    document = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
+    assert [first_fact["id"] for first_fact in document["facts"]] == ["fact-1"]
     assert status(fake)["knowledge"] == {"receipt": "receipt-1", "injected": 1}
     assert status(fake)["display"]["facts"] == "1 in"
 
 
 async def test_the_map_belongs_to_its_job_and_cannot_be_changed() -> None:
     fake = await teams.started()
-    made = fake.cluster.read(MAP)
-    (owner,) = made["metadata"]["ownerReferences"]
+    manifest = fake.cluster.read(MAP)
+    (owner,) = manifest["metadata"]["ownerReferences"]
     assert owner["uid"] == fake.cluster.read(job_ref())["metadata"]["uid"]
-    assert made["immutable"] is True
-    assert made["metadata"]["labels"]["kais.io/mission"] == "doctor"
+    assert manifest["immutable"] is True
+    assert manifest["metadata"]["labels"]["kais.io/mission"] == "doctor"
 
 
 async def test_the_nearest_declared_scope_bounds_what_is_given() -> None:
@@ -51,8 +58,12 @@ async def test_the_nearest_declared_scope_bounds_what_is_given() -> None:
         teams.scope("realm", level="realm", formation=None, injection={"maxFacts": 9}),
         teams.scope(injection=bounds),
     )
-    (asked,) = fake.knowledge.recalls
-    assert (asked.limit, asked.max_tokens, asked.min_confidence) == (3, 90, 0.9)
+    (recall_request,) = fake.knowledge.recalls
+    assert (recall_request.limit, recall_request.max_tokens, recall_request.min_confidence) == (
+        3,
+        90,
+        0.9,
+    )
 
 
 def without_injection(**changes: Any) -> tuple[Body, ...]:
@@ -69,9 +80,9 @@ OFF = {
 @pytest.mark.parametrize("bodies", OFF.values(), ids=OFF)
 async def test_nothing_is_recalled_when(bodies: tuple[Body, ...]) -> None:
     fake = await teams.started(*bodies)
-    given = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
-    assert given["facts"] == []
-    assert given["reason"] == "injection is off"
+    document = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
+    assert document["facts"] == []
+    assert document["reason"] == "injection is off"
     assert fake.knowledge.recalls == []
     assert status(fake)["knowledge"] == {"injected": 0}
 
@@ -90,9 +101,9 @@ async def test_a_store_that_is_away_does_not_stop_a_mission() -> None:
     for _ in range(3):
         await teams.pass_(fake)
     assert fake.cluster.refs("Job") == [job_ref()]
-    given = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
-    assert given["facts"] == []
-    assert "does not answer" in given["reason"]
+    document = json.loads(fake.cluster.read(MAP)["data"]["knowledge.json"])
+    assert document["facts"] == []
+    assert "does not answer" in document["reason"]
     state, reason, message = condition(fake, "Recorded")
     assert (state, reason) == ("False", "StoreUnavailable")
     assert message.endswith(
@@ -125,5 +136,5 @@ async def test_a_cell_may_follow_the_settings_of_a_scope_by_name() -> None:
     fake = fake_world(teams.team(cells=cells), teams.work(), teams.scope(), strict)
     await teams.settle_team(fake)
     await teams.settle(fake)
-    (asked,) = fake.knowledge.recalls
-    assert asked.limit == 2
+    (recall_request,) = fake.knowledge.recalls
+    assert recall_request.limit == 2

@@ -90,8 +90,8 @@ async def _play(names: Sequence[str]) -> None:
         assert run.outcome == outcomes[0]
         assert _latest(fake) is None, "a Job runs on after the outcome"
     for episodes in fake.knowledge.episodes.values():
-        told = [(e.attempt, e.type) for e in episodes]
-        assert len(told) == len(set(told)), f"an attempt was told twice: {told}"
+        messages = [(e.attempt, e.type) for e in episodes]
+        assert len(messages) == len(set(messages)), f"an attempt was told twice: {messages}"
     assert plan is None or plan.actions == ()
     assert fake.cluster.refs("Job") == sorted(
         job_ref(n + 1) for n in range(len(fake.cluster.refs("Job")))
@@ -121,8 +121,8 @@ def _checked(codes: dict[int, int | None]) -> Event:
             return
         fake.containers.logs |= {"check-0": "good"}
         states = {
-            place: teams.check_running(fake) if code is None else teams.check_ended(fake, code)
-            for place, code in codes.items()
+            location: teams.check_running(fake) if code is None else teams.check_ended(fake, code)
+            for location, code in codes.items()
         }
         over = None not in codes.values()
         is_good = over and not any(codes.values())
@@ -138,8 +138,8 @@ def _reviewed(verdict: str) -> Event:
     def event(fake: FakeWorld) -> None:
         if MISSION in fake.cluster.refs():
             number = (fake.cluster.read(MISSION).get("status") or {}).get("attempt", 1)
-            said = f'{{"attempt": {number}, "verdict": "{verdict}"}}'
-            fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": said}}})
+            message = f'{{"attempt": {number}, "verdict": "{verdict}"}}'
+            fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": message}}})
 
     return event
 
@@ -191,9 +191,11 @@ async def _play_judged(names: Sequence[str]) -> None:
         if ref.namespace == "kais-system":
             await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", ref.namespace, ref.name))
     assert plan is None or plan.actions == ()
-    assert all(len(told) <= 1 for told in outcomes.values()), f"an outcome changed: {outcomes}"
-    for run_id, told in outcomes.items():
-        assert {fake.knowledge.runs[run_id].outcome} == told
+    assert all(len(outcome) <= 1 for outcome in outcomes.values()), (
+        f"an outcome changed: {outcomes}"
+    )
+    for run_id, outcome in outcomes.items():
+        assert {fake.knowledge.runs[run_id].outcome} == outcome
     assert len(fake.knowledge.runs) <= 3
     open_runs = [run for run in fake.knowledge.runs.values() if run.outcome is None]
     assert len(open_runs) <= 1, "a run that is over is open in the ledger"

@@ -11,7 +11,7 @@ QUOTA = (
     'Error creating: pods "doctor-a1-{}" is forbidden: exceeded quota: none, requested: pods=1, '
     "used: pods=0, limited: pods=0"
 )
-TOLD = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
+MESSAGE = f"Job doctor-a1 has no pod: {QUOTA.format('…')}"
 
 
 def refuse(fake: FakeWorld, suffix: str, reason: str = "FailedCreate") -> None:
@@ -27,10 +27,10 @@ async def test_the_api_servers_refusal_of_a_pod_is_on_the_mission_within_seconds
     assert plan.requeue_after.total_seconds() <= 2
     fake.clock.advance(plan.requeue_after.total_seconds())
     await teams.settle(fake)
-    assert condition(fake, "Started") == ("False", "PodNotCreated", TOLD)
-    assert condition(fake, "Succeeded")[1:] == ("PodNotCreated", TOLD)
-    told = [(e["type"], e["reason"]) for e in fake.cluster.events if e["message"] == TOLD]
-    assert told == [("Warning", "PodNotCreated")]
+    assert condition(fake, "Started") == ("False", "PodNotCreated", MESSAGE)
+    assert condition(fake, "Succeeded")[1:] == ("PodNotCreated", MESSAGE)
+    messages = [(e["type"], e["reason"]) for e in fake.cluster.events if e["message"] == MESSAGE]
+    assert messages == [("Warning", "PodNotCreated")]
 
 
 async def test_a_refusal_that_is_repeated_for_another_pod_name_writes_nothing() -> None:
@@ -38,21 +38,21 @@ async def test_a_refusal_that_is_repeated_for_another_pod_name_writes_nothing() 
     fake.clock.advance(2)
     refuse(fake, "x7k2p")
     await teams.settle(fake)
-    before = len(fake.cluster.writes)
+    initial_count = len(fake.cluster.writes)
     fake.clock.advance(30)
     refuse(fake, "q9m4t")
     await teams.settle(fake)
-    assert len(fake.cluster.writes) == before
+    assert len(fake.cluster.writes) == initial_count
 
 
 async def test_a_job_without_a_pod_is_looked_at_less_often_as_time_passes() -> None:
     fake = await teams.started()
-    waits = []
+    delays = []
     for _ in range(6):
         plan = await teams.settle(fake)
-        waits.append(plan.requeue_after.total_seconds())
-        fake.clock.advance(waits[-1])
-    assert waits == sorted(waits)
+        delays.append(plan.requeue_after.total_seconds())
+        fake.clock.advance(delays[-1])
+    assert delays == sorted(delays)
     fake.clock.advance(200)
     assert (await teams.settle(fake)).requeue_after.total_seconds() == 30
 
@@ -76,7 +76,7 @@ async def test_a_pod_that_is_refused_until_the_deadline_ends_the_mission_with_th
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == (
-        f"InfrastructureFailed: attempt 1 did not start within 5m: {TOLD}"
+        f"InfrastructureFailed: attempt 1 did not start within 5m: {MESSAGE}"
     )
 
 

@@ -14,7 +14,7 @@ TESTS = {
     "failPattern": "bad",
 }  # fmt: skip
 FILES = {"name": "report", "type": "fileExists", "paths": ["out/report.md"]}
-AWAY = "the renderer does not answer: No such file or directory"
+MESSAGE = "the renderer does not answer: No such file or directory"
 
 
 def checked(*checks: Body, **completion: Any) -> Body:
@@ -28,7 +28,7 @@ def checks_of(fake: FakeWorld) -> dict[str, str]:
 def leave(fake: FakeWorld) -> None:
     """Have the renderer fail every request from now on."""
     renderer: Any = fake.world.renderer
-    renderer.fails = [errors.RendererUnavailable(AWAY) for _ in range(100)]
+    renderer.fails = [errors.RendererUnavailable(MESSAGE) for _ in range(100)]
 
 
 def come_back(fake: FakeWorld) -> None:
@@ -68,16 +68,16 @@ async def test_a_check_whose_pattern_cannot_be_looked_for_is_judged_when_the_ren
 async def test_a_mission_says_that_its_checks_wait_for_the_renderer() -> None:
     fake = await without_renderer()
     plan = await teams.settle(fake)
-    words = f"{AWAY}; the patterns of checks are evaluated when it does"
+    message = f"{MESSAGE}; the patterns of checks are evaluated when it does"
     assert condition(fake, "ChecksPassed") == (
         "Unknown",
         "RendererUnavailable",
-        f"still to be evaluated: tests, report; {words}",
+        f"still to be evaluated: tests, report; {message}",
     )
     assert condition(fake, "Succeeded") == (
         "Unknown",
         "RendererUnavailable",
-        f"attempt 1 of 3 is being checked: {words}",
+        f"attempt 1 of 3 is being checked: {message}",
     )
     assert plan.requeue_after <= timedelta(seconds=30)
     come_back(fake)

@@ -14,8 +14,8 @@ def annotations(fake: FakeWorld) -> dict[str, str]:
 
 
 def annotate(fake: FakeWorld, **named: Any) -> None:
-    told = {f"kais.io/{name}": value for name, value in named.items()}
-    fake.cluster.edit(MISSION, {"metadata": {"annotations": told}})
+    fields = {f"kais.io/{name}": value for name, value in named.items()}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": fields}})
 
 
 async def ended(*bodies: Body) -> FakeWorld:
@@ -45,9 +45,9 @@ async def test_a_nonce_begins_another_run_from_attempt_one() -> None:
     assert (second, second != first) == (names.run_id(uid, "n1"), True)
     assert fake.cluster.refs("Job") == [job_ref(1)]
     (task,) = fake.cluster.read(job_ref(1))["spec"]["template"]["spec"]["containers"]
-    told = {e["name"]: e["value"] for e in task["env"]}
-    assert (told["KAIS_RUN_ID"], told["KAIS_ATTEMPT"]) == (second, "1")
-    assert told["KAIS_FEEDBACK"] == ""
+    fields = {e["name"]: e["value"] for e in task["env"]}
+    assert (fields["KAIS_RUN_ID"], fields["KAIS_ATTEMPT"]) == (second, "1")
+    assert fields["KAIS_FEEDBACK"] == ""
     assert status(fake)["acknowledged"] == {"rerun": "n1"}
     assert "outcome" not in status(fake)
     assert status(fake)["startedAt"] == "2026-03-01T12:01:00Z"
@@ -59,7 +59,7 @@ async def test_a_nonce_begins_another_run_from_attempt_one() -> None:
         second: "Succeeded",
     }
     assert set(fake.knowledge.extractions) == {first, second}
-    assert [(one.get("runId"), one["result"]) for one in status(fake)["history"]] == [
+    assert [(entry.get("runId"), entry["result"]) for entry in status(fake)["history"]] == [
         (first, "Succeeded: attempt 2: the task succeeded"),
         (None, "the task succeeded"),
     ]
@@ -118,8 +118,8 @@ async def test_whoever_runs_again_takes_the_abort_back() -> None:
 
 
 async def test_a_nonce_that_is_there_from_the_start_is_the_first_run() -> None:
-    work = teams.work(metadata={"annotations": {"kais.io/rerun": "n0"}})
-    fake = await teams.started(work)
+    tasks = teams.work(metadata={"annotations": {"kais.io/rerun": "n0"}})
+    fake = await teams.started(tasks)
     teams.succeed(fake)
     await teams.settle(fake)
     assert len(fake.knowledge.runs) == 1
@@ -194,13 +194,13 @@ async def test_a_mission_that_is_deleted_does_not_begin_another_run() -> None:
 async def test_each_condition_holds_fails_and_holds_again() -> None:
     files = {"name": "files", "type": "fileExists", "paths": ["a"]}
     fake = await teams.started(teams.work(completion={"checks": [files], "maxAttempts": 1}))
-    told: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
 
     def note() -> None:
-        for one in status(fake)["conditions"]:
-            known = told.setdefault(one["type"], [])
-            if one["status"] != (known or [""])[-1]:
-                known.append(one["status"])
+        for first_condition in status(fake)["conditions"]:
+            known_names = fields.setdefault(first_condition["type"], [])
+            if first_condition["status"] != (known_names or [""])[-1]:
+                known_names.append(first_condition["status"])
 
     for number, code in enumerate((0, 1, 0)):
         if number:
@@ -212,6 +212,6 @@ async def test_each_condition_holds_fails_and_holds_again() -> None:
         await teams.settle(fake)
         note()
     for type_ in ("Started", "KnowledgeExtracted", "Recorded"):
-        assert told[type_][:3] == ["True", "False", "True"], (type_, told)
+        assert fields[type_][:3] == ["True", "False", "True"], (type_, fields)
     for type_ in ("ChecksPassed", "Succeeded"):
-        assert [s for s in told[type_] if s != "Unknown"] == ["True", "False", "True"], told
+        assert [s for s in fields[type_] if s != "Unknown"] == ["True", "False", "True"], fields

@@ -77,11 +77,11 @@ async def test_no_check_is_run_in_a_pod_that(status_: Body, metadata: Body) -> N
     for _ in range(6):
         await teams.pass_(fake)
     assert fake.containers.started == []
-    own = services.pod(fake, status=services.ready())
+    own_pod = services.pod(fake, status=services.ready())
     await fake.settle(cell.CONTROLLER, SOLO)
     for _ in range(6):
         await teams.pass_(fake)
-    assert [command.pod for command in fake.containers.started] == [own]
+    assert [command.pod for command in fake.containers.started] == [own_pod]
 
 
 async def test_a_foreign_pod_does_not_make_a_service_cell_ready() -> None:
@@ -122,7 +122,7 @@ async def test_a_round_waits_for_the_renderer_and_can_be_aborted_meanwhile() -> 
 
 async def test_a_round_that_fails_is_followed_by_another_after_a_pause() -> None:
     fake = await begun(BUILT, maxAttempts=2)
-    fake.containers.end("built", code=1, words="2 tests fail")
+    fake.containers.end("built", code=1, message="2 tests fail")
     for _ in range(3):
         plan = await teams.pass_(fake)
     assert plan.requeue_after.total_seconds() == 15
@@ -139,10 +139,10 @@ async def test_a_round_that_fails_is_followed_by_another_after_a_pause() -> None
     for _ in range(3):
         await teams.pass_(fake)
     assert len(fake.containers.started) == 2
-    fake.containers.end("built", code=1, words="1 test fails")
+    fake.containers.end("built", code=1, message="1 test fails")
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Failed"
-    assert [one["result"] for one in status(fake)["history"]] == [
+    assert [entry["result"] for entry in status(fake)["history"]] == [
         "checks failed: built Failed: exit code 1: 2 tests fail",
         "checks failed: built Failed: exit code 1: 1 test fails",
     ]
@@ -259,8 +259,8 @@ async def test_a_round_is_reviewed() -> None:
     fake.containers.end("built")
     await teams.settle(fake)
     assert condition(fake, "Succeeded")[1] == "ReviewRequested"
-    said = '{"attempt": 1, "verdict": "approve"}'
-    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": said}}})
+    review_json = '{"attempt": 1, "verdict": "approve"}'
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": review_json}}})
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
 
@@ -271,9 +271,9 @@ async def test_what_only_an_answer_could_show_is_not_started() -> None:
         await teams.settle(fake)
         why = "response checks (said)" if checks else "a mission without checks"
         words = (
-            "Cell/demo/solo keeps running, and this version sends it no objective and reads no "
-            f"answer, so {why} cannot be judged there; use command, coverage or fileExists checks, "
-            "or mode: Task"
+            "Cell/demo/solo keeps running without container.a2a, so it gets no objective and gives "
+            f"no answer, and {why} cannot be judged there; set container.a2a, use command, "
+            "coverage or fileExists checks, or mode: Task"
         )
         assert condition(fake, "Started") == ("False", "NotYetSupported", words)
         assert condition(fake, "Succeeded") == ("False", "NotYetSupported", words)

@@ -40,10 +40,10 @@ async def test_the_run_is_opened_in_its_formations_scope() -> None:
 async def test_a_mission_with_its_pod_settles() -> None:
     fake = await teams.started()
     teams.pod(fake, status=teams.waiting("ContainerCreating", ""))
-    before = list(fake.cluster.writes)
+    initial_writes = list(fake.cluster.writes)
     plan = await teams.pass_(fake)
     assert plan.actions == ()
-    assert fake.cluster.writes == before
+    assert fake.cluster.writes == initial_writes
     assert plan.requeue_after.total_seconds() == 300
     assert condition(fake, "Started") == ("False", "WaitingForPods", "attempt 1 is being started")
 
@@ -96,14 +96,14 @@ WAITS: dict[str, tuple[tuple[Body, ...], Body, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("bodies", "spec", "reason", "words"), WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize(("bodies", "spec", "reason", "message"), WAITS.values(), ids=WAITS)
 async def test_a_mission_waits_for(
-    bodies: tuple[Body, ...], spec: Body, reason: str, words: str
+    bodies: tuple[Body, ...], spec: Body, reason: str, message: str
 ) -> None:
     fake = fake_world(*bodies, teams.work(**spec))
     await teams.settle(fake)
-    assert condition(fake, "Started") == ("False", reason, words)
-    assert condition(fake, "Succeeded") == ("Unknown", reason, words)
+    assert condition(fake, "Started") == ("False", reason, message)
+    assert condition(fake, "Succeeded") == ("Unknown", reason, message)
     assert fake.cluster.refs("Job") == []
     assert status(fake)["phase"] == "Pending"
 
@@ -134,13 +134,13 @@ async def test_a_wait_that_takes_too_long_is_the_clusters_fault() -> None:
     fake.clock.advance(60)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
-    words = "not started within 1m: Formation/demo/team does not exist; create it"
+    message = "not started within 1m: Formation/demo/team does not exist; create it"
     assert condition(fake, "Succeeded") == (
         "False",
         "InfrastructureFailed",
-        f"InfrastructureFailed: {words}",
+        f"InfrastructureFailed: {message}",
     )
-    assert condition(fake, "Started") == ("False", "InfrastructureFailed", words)
+    assert condition(fake, "Started") == ("False", "InfrastructureFailed", message)
     (run,) = fake.knowledge.runs.values()
     assert run.outcome == "InfrastructureFailed"
 
@@ -155,9 +155,9 @@ async def test_the_deadline_counts_from_when_the_operator_took_the_mission_up() 
 @pytest.mark.parametrize("named", ["lead", "lead-0"])
 async def test_the_entrypoint_may_name_template_or_replica(named: str) -> None:
     fake = await teams.started(teams.work(entrypoint={"cell": named, "message": "begin"}))
-    made = fake.cluster.read(job_ref())
-    assert made["metadata"]["labels"]["kais.io/cell"] == "team-lead-0"
-    env = made["spec"]["template"]["spec"]["containers"][0]["env"]
+    manifest = fake.cluster.read(job_ref())
+    assert manifest["metadata"]["labels"]["kais.io/cell"] == "team-lead-0"
+    env = manifest["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "KAIS_MESSAGE", "value": "begin"} in env
 
 
@@ -218,8 +218,8 @@ async def test_a_name_that_stays_taken_is_not_waited_for_for_ever() -> None:
     fake.clock.advance(60)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
-    told = [e["reason"] for e in fake.cluster.events if e["about"] == MISSION]
-    assert told == ["NameTaken", "InfrastructureFailed"]
+    reasons = [e["reason"] for e in fake.cluster.events if e["about"] == MISSION]
+    assert reasons == ["NameTaken", "InfrastructureFailed"]
     assert condition(fake, "Succeeded")[2].startswith(
         "InfrastructureFailed: not started within 1m: Job/demo/doctor-a1 exists already"
     )
@@ -258,11 +258,11 @@ async def test_a_borrowed_account_that_lost_its_leave_starts_no_pod() -> None:
 
 async def test_a_registration_that_is_under_way_is_waited_for() -> None:
     fake = await teams.ready_world()
-    told = fake.cluster.read(CELL)["status"]
-    for one in told["conditions"]:
-        if one["type"] == "Registered":
-            one |= {"status": "False", "reason": "NotRegistered", "message": "soon"}
-    fake.cluster.set_status(CELL, told)
+    reported_status = fake.cluster.read(CELL)["status"]
+    for first_condition in reported_status["conditions"]:
+        if first_condition["type"] == "Registered":
+            first_condition |= {"status": "False", "reason": "NotRegistered", "message": "soon"}
+    fake.cluster.set_status(CELL, reported_status)
     await teams.settle(fake)
     assert condition(fake, "Started")[2] == (
         "Cell/demo/team-lead-0 is being registered with the knowledge service"
@@ -296,7 +296,7 @@ async def test_what_has_no_effect_is_said() -> None:
     teams.pod(fake, status=teams.running())
     await teams.settle(fake)
     assert condition(fake, "Started")[2].endswith(
-        "(without effect in this version: budget: task cells report no cost)"
+        "(without effect: budget: only cells with a mind report costs)"
     )
 
 

@@ -15,9 +15,9 @@ async def test_an_abort_ends_the_attempt_and_is_acknowledged() -> None:
     teams.pod(fake, status=teams.running())
     annotate(fake, **{"kais.io/abort": "wrong namespace"})
     await teams.settle(fake)
-    told = status(fake)
-    assert told["outcome"] == "Cancelled"
-    assert told["acknowledged"] == {"abort": "wrong namespace"}
+    reported_status = status(fake)
+    assert reported_status["outcome"] == "Cancelled"
+    assert reported_status["acknowledged"] == {"abort": "wrong namespace"}
     assert condition(fake, "Succeeded") == (
         "False",
         "Cancelled",
@@ -70,10 +70,10 @@ async def test_no_attempt_runs_on_in_the_history_of_a_run_that_ended() -> None:
     teams.pod(fake, status=teams.running())
     annotate(fake, **{"kais.io/abort": "wrong namespace"})
     await teams.settle(fake)
-    (told,) = status(fake)["history"]
-    assert told["result"] == (
+    (history,) = status(fake)["history"]
+    assert history["result"] == (
         'Cancelled: kais.io/abort "wrong namespace" ended the mission while attempt 1 ran'
     )
-    assert told["finishedAt"] == status(fake)["finishedAt"]
+    assert history["finishedAt"] == status(fake)["finishedAt"]
     (episodes,) = fake.knowledge.episodes.values()
-    assert [(each.type, each.error_signature) for each in episodes] == [("decision", None)]
+    assert [(episode.type, episode.error_signature) for episode in episodes] == [("decision", None)]

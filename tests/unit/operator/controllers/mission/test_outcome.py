@@ -13,7 +13,7 @@ from kais.reasons import Reason
 from kais.resources.check import CheckStatus
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import outcome
-from kais_operator.controllers.mission.decide.attempts import Attempt, State
+from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.check_rules import Result
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import Ledger, MissionObserved
@@ -21,7 +21,7 @@ from knowledge_client import models
 
 ACCEPTED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STARTED = ACCEPTED + timedelta(seconds=10)
-SOON = STARTED + timedelta(seconds=30)
+TIME = STARTED + timedelta(seconds=30)
 AFTER_START_DEADLINE = ACCEPTED + timedelta(minutes=5)
 AFTER_TIMEOUT = STARTED + timedelta(minutes=10)
 QUOTA = "pods is forbidden: exceeded quota"
@@ -34,7 +34,7 @@ class Case:
 
     expected: tuple[str, str] | None
     attempts: tuple[Attempt, ...] = ()
-    now: datetime = SOON
+    now: datetime = TIME
     obstacle: NotReady | None = None
     annotations: dict[str, str] = field(default_factory=dict)
     is_deleting: bool = False
@@ -50,14 +50,14 @@ def attempt(state: State, number: int = 1, **fields: Any) -> Attempt:
 PENDING = Result("tests", CheckStatus.PENDING)
 RUNNING = attempt(State.RUNNING)
 WAITING = attempt(State.WAITING, is_started=False)
-SUCCEEDED = attempt(State.SUCCEEDED, finished_at=SOON, end_message="the task succeeded")
-FAILED = attempt(State.FAILED, finished_at=SOON, end_message="exit code 3", exit_code=3)
+SUCCEEDED = attempt(State.SUCCEEDED, finished_at=TIME, end_message="the task succeeded")
+FAILED = attempt(State.FAILED, finished_at=TIME, end_message="exit code 3", exit_code=3)
 FAILED_AGAIN = replace(FAILED, number=2)
 NO_CELL = NotReady(Reason.CELL_NOT_FOUND, "Cell/demo/solo does not exist; create it")
 
 CASES: dict[str, Case] = {
     "the ledger's outcome stands, whatever is seen here": Case(
-        ("Failed", "the ledger has this run closed as Failed"),
+        ("Failed", "the knowledge service recorded the outcome Failed"),
         attempts=(SUCCEEDED,),
         ledger_outcome="Failed",
     ),
@@ -104,7 +104,7 @@ CASES: dict[str, Case] = {
     ),
     "an attempt that the cluster lost is the cluster's fault": Case(
         ("InfrastructureFailed", "attempt 1: Evicted: the node was full"),
-        attempts=(attempt(State.LOST, finished_at=SOON, end_message="Evicted: the node was full"),),
+        attempts=(attempt(State.LOST, finished_at=TIME, end_message="Evicted: the node was full"),),
     ),
     "an attempt that the kubelet ended at the deadline is a timeout": Case(
         ("TimedOut", "the 10m for all attempts ran out in attempt 1"),
@@ -177,7 +177,7 @@ def mission_of(case: Case) -> Mission:
         "annotations": {labels.ACCEPTED_AT: ACCEPTED.isoformat(), **case.annotations},
     }
     if case.is_deleting:
-        metadata["deletionTimestamp"] = SOON.isoformat()
+        metadata["deletionTimestamp"] = TIME.isoformat()
     return Mission.from_dict(
         {
             "apiVersion": "kais.io/v1",

@@ -45,7 +45,7 @@ async def test_a_mission_runs_and_is_recorded_though_another_realm_took_its_run_
 ) -> None:
     fake = await teams.ready_world()
     run_id = names.run_id(fake.cluster.read(MISSION)["metadata"]["uid"])
-    taken = await open_elsewhere(fake, run_id, kind=kind, outcome=outcome)
+    run = await open_elsewhere(fake, run_id, kind=kind, outcome=outcome)
     await teams.settle(fake)
     teams.succeed(fake)
     await teams.settle(fake)
@@ -53,20 +53,20 @@ async def test_a_mission_runs_and_is_recorded_though_another_realm_took_its_run_
     assert condition(fake, "Recorded")[0] == "True"
     assert fake.knowledge.runs[run_id].outcome == "Succeeded"
     assert run_id in fake.knowledge.extractions
-    assert_untouched(fake, taken)
+    assert_untouched(fake, run)
 
 
 @KINDS
 async def test_a_restarted_operator_asks_for_the_missions_own_run(kind: str) -> None:
     fake = await teams.started()
     run_id = status(fake)["runId"]
-    taken = await open_elsewhere(fake, run_id, kind=kind, outcome="Failed")
+    run = await open_elsewhere(fake, run_id, kind=kind, outcome="Failed")
     teams.succeed(fake)
     fake = restarted(fake)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
     assert condition(fake, "Recorded")[0] == "True"
-    assert_untouched(fake, taken)
+    assert_untouched(fake, run)
 
 
 async def test_two_missions_of_one_run_id_in_two_realms_both_run_with_what_they_recalled() -> None:
@@ -116,7 +116,7 @@ async def test_what_the_store_took_or_refused_of_a_run_says_nothing_of_another_r
 async def test_an_outbox_reaches_the_run_of_the_missions_own_realm() -> None:
     fake = await teams.started()
     run_id = status(fake)["runId"]
-    taken = await open_elsewhere(fake, run_id)
+    run = await open_elsewhere(fake, run_id)
     fake.knowledge.away = True
     fake.cluster.remove(MISSION)
     await teams.passes(fake)
@@ -124,14 +124,14 @@ async def test_an_outbox_reaches_the_run_of_the_missions_own_realm() -> None:
     await teams.passes(fake)
     assert MISSION not in fake.cluster.refs()
     fake.knowledge.away = False
-    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
-    assert kept in fake.cluster.refs()
-    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
-    assert kept not in fake.cluster.refs()
+    reference = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
+    assert reference in fake.cluster.refs()
+    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, reference.namespace, reference.name))
+    assert reference not in fake.cluster.refs()
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
     assert fake.knowledge.episodes[run_id]
     assert run_id in fake.knowledge.extractions
-    assert_untouched(fake, taken)
+    assert_untouched(fake, run)
 
 
 async def test_an_outbox_of_an_older_version_that_names_no_namespace_is_sent() -> None:
@@ -142,14 +142,14 @@ async def test_an_outbox_of_an_older_version_that_names_no_namespace_is_sent() -
     await teams.passes(fake)
     fake.clock.advance(400)
     await teams.passes(fake)
-    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
-    calls = json.loads(fake.cluster.read(kept)["data"][decide_outbox.KEY])
+    reference = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
+    calls = json.loads(fake.cluster.read(reference)["data"][decide_outbox.KEY])
     for call in calls:
         call.pop("namespace", None)
-    fake.cluster.edit(kept, {"data": {decide_outbox.KEY: json.dumps(calls)}})
+    fake.cluster.edit(reference, {"data": {decide_outbox.KEY: json.dumps(calls)}})
     fake.knowledge.away = False
-    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, kept.namespace, kept.name))
-    assert kept not in fake.cluster.refs()
+    await fake.step(outbox.CONTROLLER, ObjectRef(outbox.KIND, reference.namespace, reference.name))
+    assert reference not in fake.cluster.refs()
     assert fake.knowledge.episodes[run_id]
     assert run_id in fake.knowledge.extractions
 
@@ -157,13 +157,13 @@ async def test_an_outbox_of_an_older_version_that_names_no_namespace_is_sent() -
 async def test_an_unreadable_mission_that_is_deleted_closes_its_own_run() -> None:
     fake = await teams.started()
     run_id = status(fake)["runId"]
-    taken = await open_elsewhere(fake, run_id)
+    run = await open_elsewhere(fake, run_id)
     fake.cluster.edit(MISSION, {"spec": {"completion": {"timeout": "soon"}}})
     fake.cluster.remove(MISSION)
     await teams.passes(fake)
     assert MISSION not in fake.cluster.refs()
     assert fake.knowledge.runs[run_id].outcome == "Cancelled"
-    assert_untouched(fake, taken)
+    assert_untouched(fake, run)
 
 
 async def test_the_end_of_a_mission_that_is_gone_is_looked_up_in_its_own_realm() -> None:
@@ -203,6 +203,6 @@ async def test_a_copy_of_a_mission_of_an_older_version_in_another_namespace_runs
     fake.cluster.put(teams.team(metadata={"namespace": "other"}))
     await teams.settle_team(fake, ObjectRef("Formation", "other", "team"))
     await teams.settle(fake, FAR)
-    own = names.run_id(fake.cluster.read(FAR)["metadata"]["uid"])
-    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == own
+    own_run_id = names.run_id(fake.cluster.read(FAR)["metadata"]["uid"])
+    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == own_run_id
     assert [ref.name for ref in fake.cluster.refs("Job") if ref.namespace == "other"]

@@ -15,7 +15,7 @@ from tests.fakes import teams
 from tests.fakes.outbox_names import kept_as
 from tests.fakes.world import FakeWorld, fake_world
 
-WORDS = "put_run: 422 invalid-body: counters: must have at most 64 keys"
+MESSAGE = "put_run: 422 invalid-body: counters: must have at most 64 keys"
 REFUSED = "kais.io/refused"
 
 
@@ -29,10 +29,10 @@ PASSING = (
 """What does not refuse for good: another server answers, or the store asks for patience."""
 
 
-def refusal(words: str = WORDS) -> errors.InvalidRequest:
+def refusal(text: str = MESSAGE) -> errors.InvalidRequest:
     """Give what the client raises when the store itself says that a body is wrong."""
-    problem = models.Problem(title="invalid", status=422, detail=words, code="invalid-body")
-    return errors.InvalidRequest(words, problem=problem)
+    problem = models.Problem(title="invalid", status=422, detail=text, code="invalid-body")
+    return errors.InvalidRequest(text, problem=problem)
 
 
 async def kept() -> tuple[FakeWorld, ObjectRef]:
@@ -57,7 +57,7 @@ async def test_a_refused_call_is_set_aside_with_the_words_of_the_store() -> None
     fake.knowledge.refusals["put_run"] = refusal()
     await step(fake, ref)
     body = fake.cluster.read(ref)
-    assert body["metadata"]["annotations"][REFUSED] == WORDS
+    assert body["metadata"]["annotations"][REFUSED] == MESSAGE
     calls = [call["call"] for call in json.loads(body["data"]["calls.json"])]
     assert calls == ["record_episodes", "put_run", "request_extraction"]
 
@@ -103,9 +103,9 @@ async def test_a_deleted_scope_goes_though_the_store_refuses_to_delete_it() -> N
     fake.clock.advance(30)
     await fake.step(knowledge_scope.CONTROLLER, ref)
     assert ref not in fake.cluster.refs()
-    (kept,) = fake.cluster.refs("ConfigMap")
-    await step(fake, kept)
-    assert fake.cluster.read(kept)["metadata"]["annotations"][REFUSED] == "delete_scope: 422"
+    (reference,) = fake.cluster.refs("ConfigMap")
+    await step(fake, reference)
+    assert fake.cluster.read(reference)["metadata"]["annotations"][REFUSED] == "delete_scope: 422"
 
 
 async def test_an_unreadable_mission_goes_though_the_store_refuses_its_end() -> None:
@@ -147,13 +147,13 @@ async def test_a_scope_whose_settings_are_refused_says_so_and_is_not_told_again(
     for _ in range(3):
         await fake.step(knowledge_scope.CONTROLLER, ref)
     assert fake.knowledge.calls.count("put_scope") == 1
-    words = (
+    message = (
         "the knowledge service rejected the settings: put_scope: 422: half_life_days;"
         " correct the spec"
     )
-    told = ("False", "ConfigurationFailed")
-    assert teams.condition(fake, "Configured", ref) == (*told, words)
-    assert teams.condition(fake, "Ready", ref) == (*told, f"Configured: {words}")
+    messages = ("False", "ConfigurationFailed")
+    assert teams.condition(fake, "Configured", ref) == (*messages, message)
+    assert teams.condition(fake, "Ready", ref) == (*messages, f"Configured: {message}")
     assert teams.condition(fake, "StoreReachable", ref)[0] == "True"
     del fake.knowledge.refusals["put_scope"]
     fake.cluster.edit(ref, {"spec": {"readOnly": True}})
@@ -173,16 +173,16 @@ async def refused() -> FakeWorld:
 
 
 def recorded(fake: FakeWorld) -> tuple[str, str, str]:
-    told = fake.cluster.read(teams.MISSION)["status"]["conditions"]
-    found = next(c for c in told if c["type"] == "Recorded")
-    return found["status"], found["reason"], found["message"]
+    conditions = fake.cluster.read(teams.MISSION)["status"]["conditions"]
+    result = next(c for c in conditions if c["type"] == "Recorded")
+    return result["status"], result["reason"], result["message"]
 
 
 async def test_a_mission_whose_record_is_refused_says_so_in_the_words_of_the_store() -> None:
     fake = await refused()
     (run_id,) = fake.knowledge.runs
-    words = f"the knowledge service rejected run {run_id}: {WORDS}; will retry within an hour"
-    assert recorded(fake) == ("False", "RecordingRefused", words)
+    message = f"the knowledge service rejected run {run_id}: {MESSAGE}; will retry within an hour"
+    assert recorded(fake) == ("False", "RecordingRefused", message)
 
 
 async def test_a_refused_record_is_told_once_an_hour_and_the_object_held() -> None:

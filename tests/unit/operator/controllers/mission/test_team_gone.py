@@ -18,11 +18,11 @@ async def test_a_run_is_closed_in_its_own_scope_when_its_formation_is_gone() -> 
     fake = await _deleted_without_team()
     (run_id,) = fake.knowledge.runs
     fake.knowledge.away = False
-    kept = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
-    await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", "kais-system", kept.name))
+    reference = ObjectRef("ConfigMap", "kais-system", kept_as(run_id))
+    await fake.step(outbox.CONTROLLER, ObjectRef("Outbox", "kais-system", reference.name))
     run = fake.knowledge.runs[run_id]
     assert (run.scope, run.outcome) == (HOME, "Cancelled")
-    assert kept not in fake.cluster.refs()
+    assert reference not in fake.cluster.refs()
 
 
 async def test_a_run_of_another_mission_is_left_as_it_is() -> None:

@@ -1,0 +1,134 @@
+"""Lets a mind work on one message until its final answer."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pydantic_ai
+from pydantic_ai import exceptions
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+from pydantic_ai.usage import UsageLimits
+
+from agent_runtime import prompt
+from agent_runtime.agent import call_failures, conversation_log
+from agent_runtime.agent.conversation_log import ConversationLog, JournaledTools
+from agent_runtime.agent.metered_model import MeteredModel, Supervision
+from agent_runtime.agent_progress import Progress
+from agent_runtime.errors import AgentError, ToolError, find_cause
+from agent_runtime.journal import Journal
+from kais.agent_results import FailureClass
+
+TOOL_RETRIES: Final = 3
+TOOL_S: Final = 60.0
+PEER_S: Final = 900.0
+"""How long a peer may work on a question; it calls a model itself."""
+_TIMES: Final = {"ask_peer": PEER_S}
+TOOL_RESULT_CHARACTERS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The final answer of a mind."""
+
+    text: str
+    is_truncated: bool
+
+
+async def run(
+    model: Model,
+    supervision: Supervision,
+    *,
+    progress: Progress,
+    message: str,
+    tools: Sequence[Callable[..., Any]] = (),
+    journal: Journal | None = None,
+) -> Answer:
+    """Let a mind work on one message until its final answer.
+
+    With a journal the message continues a stored conversation; a task that was interrupted goes on
+    where it was.
+
+    Raises:
+        AgentError: It gives none.
+    """
+    mind = supervision.mind
+    log = None if journal is None else ConversationLog(journal)
+    history = [] if log is None else log.load()
+    if log is not None and log.is_resumed:
+        answered = conversation_log.final_answer(history)
+        log.count(history, progress)
+        if answered is not None:
+            return _answer(answered.text or "", answered)
+    settings = ModelSettings()
+    if mind.temperature is not None:
+        settings["temperature"] = mind.temperature
+    agent = pydantic_ai.Agent(
+        MeteredModel(model, supervision, progress, log),
+        output_type=str,
+        instructions=prompt.instructions(mind.prompt, mind.tools, peers=supervision.peers),
+        toolsets=[_toolset(tools, journal)],
+        model_settings=settings,
+    )
+    try:
+        result = await agent.run(
+            None if log is not None and log.is_resumed else message,
+            message_history=history,
+            usage_limits=UsageLimits(request_limit=None),
+        )
+    except exceptions.AgentRunError as exc:
+        cause = find_cause(exc)
+        raise cause or _run_failure(exc, progress) from exc
+    return _answer(result.output, result.response)
+
+
+def _answer(text: str, response: ModelResponse) -> Answer:
+    return Answer(text, response.finish_reason == "length")
+
+
+def _toolset(
+    tools: Sequence[Callable[..., Any]], journal: Journal | None
+) -> AbstractToolset[object]:
+    toolset = FunctionToolset[object](
+        [
+            pydantic_ai.Tool(
+                _guard(tool), max_retries=TOOL_RETRIES, timeout=_TIMES.get(tool.__name__, TOOL_S)
+            )
+            for tool in tools
+        ]
+    )
+    return toolset if journal is None else JournaledTools(toolset, journal)
+
+
+def _guard(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
+    """Turn the error of a tool into an answer for the model, and bound its result."""
+
+    @functools.wraps(tool)
+    async def guarded(*arguments: Any, **named: Any) -> str:
+        try:
+            result = await tool(*arguments, **named)
+        except ToolError as exc:
+            raise exceptions.ToolFailed(str(exc)) from exc
+        if len(result) > TOOL_RESULT_CHARACTERS:
+            return f"{result[:TOOL_RESULT_CHARACTERS]}\n[cut]"
+        return result
+
+    guarded.__signature__ = inspect.signature(tool)  # type: ignore[attr-defined] # as inspect reads it
+    return guarded
+
+
+def _run_failure(error: exceptions.AgentRunError, progress: Progress) -> AgentError:
+    text = call_failures.short(str(error))
+    if isinstance(error, exceptions.ContentFilterError):
+        return AgentError(FailureClass.MODEL_REFUSED, f"the model refused to answer: {text}")
+    if progress.is_calling_tools:
+        return AgentError(
+            FailureClass.TOOL_FAILED, f"the model could not use a tool correctly: {text}"
+        )
+    return AgentError(FailureClass.BAD_ANSWER, f"the model gave no usable answer: {text}")

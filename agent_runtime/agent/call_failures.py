@@ -1,0 +1,119 @@
+"""What a failed call of the model means: its class, whether it costs, and whether to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic_ai import exceptions
+
+from agent_runtime.errors import AgentError, find_cause
+from agent_runtime.mind import MindConfig
+from kais.agent_results import FailureClass
+
+_ERROR_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A failed call; `is_charged` if the provider may charge for it."""
+
+    error: AgentError
+    is_charged: bool
+    may_retry: bool = False
+    retry_after_s: float | None = None
+
+
+_TRANSIENT = (
+    exceptions.ModelRateLimitError,
+    exceptions.ModelUnavailableError,
+    exceptions.ModelServerError,
+    exceptions.ModelConnectionError,
+)
+_PERMANENT: Final[tuple[tuple[type[Exception], FailureClass, str], ...]] = (
+    (
+        exceptions.ModelAuthenticationError,
+        FailureClass.MODEL_UNAUTHORIZED,
+        "does not accept the key",
+    ),
+    (
+        exceptions.ModelNotFoundError,
+        FailureClass.MODEL_REFUSED,
+        "does not exist, or its address is wrong",
+    ),
+    (exceptions.ModelQuotaExceededError, FailureClass.MODEL_REFUSED, "has no quota left"),
+    (
+        exceptions.ModelContextWindowExceededError,
+        FailureClass.CONTEXT_EXCEEDED,
+        "cannot read this much text",
+    ),
+    (exceptions.ModelRequestRejectedError, FailureClass.MODEL_REFUSED, "refuses the request"),
+    (exceptions.ContentFilterError, FailureClass.MODEL_REFUSED, "refuses to answer"),
+    (exceptions.ModelHTTPError, FailureClass.MODEL_REFUSED, "refuses the request"),
+)
+
+
+def classify(error: Exception, mind: MindConfig) -> FailedCall:
+    """Return what a failed call means; `error` is what the library raised."""
+    own = find_cause(error)
+    if own is not None:
+        is_transient = own.failure.reason is FailureClass.MODEL_UNAVAILABLE
+        return FailedCall(own, own.is_charged, may_retry=is_transient)
+    place = f"model {mind.model} at {mind.base_url or f'the endpoint of {mind.provider.value}'}"
+    if isinstance(error, TimeoutError):
+        message = f"{place} did not finish its answer in time"
+        return _unavailable(message, is_charged=True)
+    if isinstance(error, _TRANSIENT):
+        message = f"{place} cannot answer: {_detail(error)}"
+        return _unavailable(message, is_charged=_is_charged(error), retry_after_s=error.retry_after)
+    reason, text = _permanent(error)
+    if reason is FailureClass.MODEL_UNAUTHORIZED and mind.secret:
+        text = f"{text} of the Secret {mind.secret}"
+    message = f"{place} {text}: {_detail(error)}"
+    return FailedCall(AgentError(reason, message), is_charged=_is_charged(error))
+
+
+def _permanent(error: Exception) -> tuple[FailureClass, str]:
+    for kinds, reason, text in _PERMANENT:
+        if isinstance(error, kinds):
+            return reason, text
+    return FailureClass.BAD_ANSWER, "sends an answer that cannot be read"
+
+
+def _unavailable(
+    message: str, *, is_charged: bool, retry_after_s: float | None = None
+) -> FailedCall:
+    error = AgentError(FailureClass.MODEL_UNAVAILABLE, message)
+    return FailedCall(error, is_charged, may_retry=True, retry_after_s=retry_after_s)
+
+
+def _is_charged(error: Exception) -> bool:
+    """Whether the provider may have worked: not if it refused, or was never reached."""
+    if isinstance(error, exceptions.ModelHTTPError):
+        return error.in_stream
+    if isinstance(error, exceptions.ModelConnectionError):
+        return error.phase not in ("pool", "connect")
+    return True
+
+
+def _detail(error: Exception) -> str:
+    """Return what the provider says, bounded and on one line."""
+    if isinstance(error, exceptions.ModelHTTPError):
+        return short(f"HTTP {error.status_code} {_body_message(error.body)}")
+    cause = error.__cause__
+    text = str(error) or type(error).__name__
+    return short(f"{text} ({cause.__cause__})" if cause and cause.__cause__ else text)
+
+
+def _body_message(body: object) -> str:
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        body = inner.get("message", inner) if isinstance(inner, Mapping) else inner
+    return str(body)
+
+
+def short(text: str) -> str:
+    """Return a text of a stranger on one line, bounded, without control characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _ERROR_CHARACTERS else f"{line[:_ERROR_CHARACTERS]}…"

@@ -1,0 +1,28 @@
+"""Frames around data, written by the library, which escapes its own tags and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic_ai import framing
+
+from agent_runtime import prompt
+
+
+class PydanticFraming:
+    """Writes frames by the library, which escapes its own tags and ours."""
+
+    def __init__(self) -> None:
+        self._tags = {tag: framing.register_tag(tag) for tag in prompt.TAGS}
+
+    def open_tag(self, tag: str, attributes: Mapping[str, str | None]) -> str:
+        """Return the opening tag."""
+        return framing.open_tag(self._tags[tag], **attributes)
+
+    def close_tag(self, tag: str) -> str:
+        """Return the closing tag."""
+        return framing.close_tag(self._tags[tag])
+
+    def wrap(self, tag: str, body: str, attributes: Mapping[str, str | None]) -> str:
+        """Return the body in its frame."""
+        return framing.wrap(self._tags[tag], body, **attributes)

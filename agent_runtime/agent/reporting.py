@@ -1,0 +1,63 @@
+"""Turns the messages between runtime and model into events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pydantic_ai import messages
+
+from agent_runtime.events import AgentEvent, EventSink
+
+
+def masked(response: messages.ModelResponse, mask: Callable[[str], str]) -> messages.ModelResponse:
+    """Return an answer without the key, so that neither facts nor files can contain it."""
+    parts: list[messages.ModelResponsePart] = []
+    for part in response.parts:
+        match part:
+            case messages.TextPart() | messages.ThinkingPart():
+                parts.append(replace(part, content=mask(_encodable(part.content))))
+            case messages.ToolCallPart():
+                parts.append(_masked_call(part, mask))
+            case _:
+                parts.append(part)
+    return replace(response, parts=parts)
+
+
+def _masked_call(call: messages.ToolCallPart, mask: Callable[[str], str]) -> messages.ToolCallPart:
+    if isinstance(call.args, str):
+        call = replace(call, args=_encodable(call.args))
+    name, args = _encodable(call.tool_name), mask(call.args_as_json_str())
+    return replace(call, tool_name=name, args=args)
+
+
+def _encodable(text: str) -> str:
+    """Replace what JSON may contain and UTF-8 may not: halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def report_request(request: messages.ModelMessage, sink: EventSink) -> None:
+    """Report what the model is told: the results of its tool calls, and what was wrong."""
+    for part in request.parts:
+        match part:
+            case messages.ToolReturnPart(outcome="success"):
+                sink(AgentEvent("tool_result", f"{part.tool_name}: {part.model_response_str()}"))
+            case messages.ToolReturnPart():
+                text = f"{part.tool_name}: {part.model_response_str()}"
+                sink(AgentEvent("error", text, signature=f"tool:{part.tool_name}"))
+            case messages.RetryFeedbackPart():
+                sink(AgentEvent("error", part.model_response(), signature="answer"))
+            case _:
+                continue
+
+
+def report_response(response: messages.ModelResponse, sink: EventSink) -> list[str]:
+    """Report an answer, and return its tool calls as texts."""
+    calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
+    text = "".join(part.content for part in response.parts if isinstance(part, messages.TextPart))
+    if text.strip():
+        sink(AgentEvent("message" if calls else "decision", text))
+    described = [f"{call.tool_name} {call.args_as_json_str()}" for call in calls]
+    for call in described:
+        sink(AgentEvent("tool_call", call))
+    return described

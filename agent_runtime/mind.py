@@ -1,0 +1,125 @@
+"""The mind of a cell: what its spec declares, checked before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pydantic
+
+from agent_runtime.errors import AgentError
+from agent_runtime.settings import Settings
+from kais import agent_tools
+from kais.agent_results import FailureClass
+from kais.agent_tools import AgentTool
+from kais.resources.cell import CellSpec
+from kais.resources.cell_template import (
+    CellMode,
+    CellResources,
+    Mind,
+    Provider,
+    WorkingMemory,
+)
+
+_PROMPT_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, kw_only=True)
+class MindConfig:
+    """A mind as the runtime works with it.
+
+    Attributes:
+        base_url: endpoint of the model; None is the public one of the provider.
+        secret: the Secret with its key as `secret/key`, for messages.
+        max_tokens: maximum length of an answer in tokens; None leaves it to the provider.
+        max_tokens_per_turn: maximum of input and output tokens of one call of the model.
+        is_injected: whether recalled facts come with each message.
+        max_messages: messages of a conversation that are sent at most; above `summarize_after`
+            messages the older ones are replaced by a summary.
+        max_total_cost: US dollars that the cell may cost in all; `max_cost_per_hour` in an hour.
+    """
+
+    provider: Provider
+    model: str
+    prompt: str
+    mode: CellMode
+    base_url: str | None = None
+    secret: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    tools: tuple[AgentTool, ...] = ()
+    max_tokens_per_turn: int | None = None
+    max_total_cost: Decimal | None = None
+    max_cost_per_hour: Decimal | None = None
+    max_messages: int = 50
+    summarize_after: int = 40
+    is_injected: bool = True
+
+
+def load(settings: Settings) -> MindConfig:
+    """Read the mind from the spec of the cell.
+
+    Raises:
+        AgentError: The spec cannot be run; the message names the field.
+    """
+    try:
+        spec = CellSpec.model_validate_json(settings.spec)
+    except pydantic.ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise _invalid(f"spec.{place}: {first['msg']}".replace("spec.:", "spec:")) from exc
+    if spec.mind is None:
+        raise _invalid("spec.mind is missing; the agent runtime runs cells with a mind only")
+    problem = agent_tools.problem(tool.name for tool in spec.tools)
+    if problem is not None:
+        raise _invalid(problem)
+    problem = agent_tools.mode_problem((tool.name for tool in spec.tools), spec.effective_mode)
+    if problem is not None:
+        raise _invalid(problem)
+    approved = [tool.name for tool in spec.tools if tool.approval and tool.approval.required]
+    if approved:
+        raise _invalid(f"spec.tools: approval of {', '.join(approved)} is not yet supported")
+    limits = spec.resources or CellResources()
+    memory = spec.mind.working_memory or WorkingMemory()
+    return MindConfig(
+        provider=spec.mind.provider,
+        model=spec.mind.model,
+        prompt=_prompt(spec.mind, settings.instructions_file),
+        mode=spec.effective_mode,
+        base_url=spec.mind.base_url or settings.model_url,
+        secret=settings.secret,
+        temperature=spec.mind.temperature,
+        max_tokens=spec.mind.max_tokens,
+        tools=tuple(dict.fromkeys(AgentTool(tool.name) for tool in spec.tools)),
+        max_tokens_per_turn=limits.max_tokens_per_turn,
+        max_total_cost=_money(limits.max_total_cost),
+        max_cost_per_hour=_money(limits.max_cost_per_hour),
+        max_messages=memory.max_messages,
+        summarize_after=memory.summarize_after,
+        is_injected=spec.knowledge is None or spec.knowledge.inject is not False,
+    )
+
+
+def _prompt(mind: Mind, file: Path | None) -> str:
+    if mind.system_prompt:
+        return mind.system_prompt
+    if file is None:
+        raise _invalid("spec.mind: has neither systemPrompt nor instructionsFrom")
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_PROMPT_BYTES + 1)
+        text = content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise _invalid(f"spec.mind.instructionsFrom: cannot read {file}: {exc}") from exc
+    if len(content) > _PROMPT_BYTES:
+        raise _invalid(f"spec.mind.instructionsFrom: is longer than {_PROMPT_BYTES} bytes")
+    return text
+
+
+def _money(value: float | None) -> Decimal | None:
+    return None if value is None else Decimal(str(value))
+
+
+def _invalid(message: str) -> AgentError:
+    return AgentError(FailureClass.INVALID_CONFIGURATION, message)

@@ -1,0 +1,29 @@
+"""Writes the result of an attempt: the termination message, and the whole answer."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from kais import agent_results
+from kais.agent_results import AgentResult
+
+ANSWER_FILE: Final = "answer.txt"
+_log = logging.getLogger(__name__)
+
+
+def write_result(result: AgentResult, file: Path, *, limit_bytes: int) -> None:
+    """Write the termination message. The kubelet made the file, so it is not replaced."""
+    file.write_text(agent_results.serialize(result, limit_bytes=limit_bytes), encoding="utf-8")
+
+
+def write_answer(answer: str, folder: Path) -> None:
+    """Write the whole answer into the private folder of the cell, for the checks of the mission.
+
+    The result does not depend on it: a full disk is logged.
+    """
+    try:
+        (folder / ANSWER_FILE).write_text(answer, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        _log.warning("cannot write the answer to %s: %s", folder / ANSWER_FILE, exc)

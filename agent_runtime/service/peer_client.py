@@ -1,0 +1,328 @@
+"""Speaks A2A to a peer: its card is untrusted, its answers are bounded, no redirect is followed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import httpx
+from a2a.client import Client, ClientConfig, create_client
+from a2a.client.card_resolver import parse_agent_card
+from a2a.client.errors import A2AClientError
+from a2a.helpers.proto_helpers import get_artifact_text, get_message_text, new_text_part
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import MessageToDict, ParseError
+
+from agent_runtime.errors import AgentError, ToolError
+from agent_runtime.tools.peers import PeerAnswer, PeerUnavailable, Tickets, UsageReport
+from kais import a2a, agent_results
+from kais.agent_results import AgentFailure, AgentUsage, FailureClass
+from knowledge_client.responses import retry_after_s
+
+RESPONSE_BYTES: Final = 2 * 1024 * 1024
+PEER_S: Final = 840.0
+"""How long an answer may take; the tool has a little more time."""
+POLL_S: Final = 1.0
+RETRY_S: Final = 30.0
+"""The longest wait between two tries, also if the peer asks for more."""
+REACH_S: Final = 60.0
+"""How long a peer may be unreachable before it has the question; it may be restarting.
+
+Afterwards the time of the answer is the limit, because the peer works on it.
+"""
+TICKET_S: Final = 40.0
+"""Age from which a ticket is replaced; it lives for 60 s."""
+_SERVER_ERROR: Final = 500
+_BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+_FINAL: Final = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_REJECTED,
+        TaskState.TASK_STATE_INPUT_REQUIRED,
+        TaskState.TASK_STATE_AUTH_REQUIRED,
+    }
+)
+
+
+class A2APeers:
+    """Sends questions to the cells of a team; `url_of` returns the address of a cell.
+
+    A question that gets no answer is canceled at the peer, unless this server stops: then it is
+    asked again after the restart, and gets the answer of the same task.
+    """
+
+    def __init__(
+        self,
+        url_of: Callable[[str], str],
+        *,
+        context: str,
+        transport: httpx.AsyncBaseTransport | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._url_of = url_of
+        self._is_stopping = is_stopping
+        self._context = context
+        self._transport = transport
+
+    async def ask(
+        self, cell: str, question: str, *, message: str, tickets: Tickets, report: UsageReport
+    ) -> PeerAnswer:
+        """Send a question, and wait for the answer.
+
+        Raises:
+            PeerUnavailable: The peer cannot be reached, or does not speak A2A 1.0.
+        """
+        sent = Message(
+            message_id=message,
+            context_id=self._context,
+            role=Role.ROLE_USER,
+            parts=[new_text_part(question)],
+        )
+        inner = self._transport or httpx.AsyncHTTPTransport(trust_env=False)
+        http = httpx.AsyncClient(
+            transport=_BoundedTransport(inner),
+            timeout=httpx.Timeout(30, connect=5),
+            follow_redirects=False,
+            trust_env=False,
+        )
+        try:
+            async with http, asyncio.timeout(PEER_S):
+                call = _Call(http, self._url_of(cell), tickets, report, self._is_stopping)
+                return await call.run(sent, cell)
+        except TimeoutError as exc:
+            raise PeerUnavailable(f"gave no answer within {PEER_S:.0f} s") from exc
+
+
+class _Call:
+    """One question to one peer."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        tickets: Tickets,
+        report: UsageReport,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._http = http
+        self._url = url
+        self._tickets = tickets
+        self._report = report
+        self._is_stopping = is_stopping
+        self._reported: dict[str, AgentUsage] = {}
+        self._reach_s: float | None = REACH_S
+        self._ticket_at = -TICKET_S
+
+    async def run(self, sent: Message, cell: str) -> PeerAnswer:
+        await self._renew()
+        card = await self._retry(lambda: _fetch_card(self._http, self._url))
+        config = ClientConfig(
+            streaming=False,
+            httpx_client=self._http,
+            supported_protocol_bindings=list(_BINDINGS),
+        )
+        client = await create_client(card, config)
+        request = SendMessageRequest(
+            message=sent, configuration=SendMessageConfiguration(return_immediately=True)
+        )
+        is_repeatable = any(
+            extension.uri == a2a.IDEMPOTENCY_EXTENSION for extension in card.capabilities.extensions
+        )
+        task = await self._retry(lambda: _send(client, request), is_repeatable=is_repeatable)
+        if isinstance(task, PeerAnswer):
+            return task
+        self._reach_s = None
+        try:
+            self._count(task, cell)
+            while task.status.state not in _FINAL:
+                await asyncio.sleep(POLL_S)
+                await self._renew()
+                get = functools.partial(client.get_task, GetTaskRequest(id=task.id))
+                task = await self._retry(get)
+                self._count(task, cell)
+        except asyncio.CancelledError:
+            if not self._is_stopping():
+                await self._cancel(client, task.id, cell)
+            raise
+        except Exception:
+            await self._cancel(client, task.id, cell)
+            raise
+        return _answer(task)
+
+    def _count(self, task: Task, cell: str) -> None:
+        usages = _usages(task, cell)
+        if usages != self._reported:
+            self._report(usages)
+            self._reported = usages
+
+    async def _cancel(self, client: Client, task: str, cell: str) -> None:
+        with contextlib.suppress(
+            TimeoutError, PeerUnavailable, A2AError, httpx.HTTPError, AgentError
+        ):
+            async with asyncio.timeout(5):
+                with contextlib.suppress(ToolError):  # the ticket of before may still serve
+                    await self._renew()
+                canceled = await client.cancel_task(CancelTaskRequest(id=task))
+                self._count(canceled, cell)
+
+    async def _renew(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._ticket_at >= TICKET_S:
+            self._http.headers[a2a.TICKET_HEADER] = await self._tickets()
+            self._ticket_at = now
+
+    async def _retry(self, call: Callable[[], Any], *, is_repeatable: bool = True) -> Any:
+        now_s = asyncio.get_running_loop().time
+        started_s, wait_s = now_s(), POLL_S
+        while True:
+            try:
+                return await call()
+            except (A2AError, httpx.HTTPError) as exc:
+                delay_s = min(RETRY_S, max(wait_s, _requested_s(exc)))
+                is_late = (
+                    self._reach_s is not None and now_s() + delay_s - started_s > self._reach_s
+                )
+                if _is_refusal(exc) or is_late or not is_repeatable:
+                    raise PeerUnavailable(_problem(exc)) from exc
+            await asyncio.sleep(delay_s)
+            await self._renew()
+            wait_s *= 2
+
+
+async def _send(client: Client, request: SendMessageRequest) -> Task | PeerAnswer:
+    async for event in client.send_message(request):
+        if event.HasField("task"):
+            return event.task
+        if event.HasField("message"):
+            return PeerAnswer(text=get_message_text(event.message))
+    raise PeerUnavailable("answered with neither a task nor a message")
+
+
+async def _fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
+    response = await http.get(f"{url}{a2a.CARD_PATH}")
+    if response.is_redirect:
+        raise PeerUnavailable("answers with a redirect, which is not followed")
+    response.raise_for_status()
+    try:
+        card = parse_agent_card(json.loads(response.content))
+        for interface in card.supported_interfaces:
+            interface.url = f"{url}{a2a.interface_path(interface.url)}"
+    except (ValueError, ParseError, KeyError, TypeError, AttributeError) as exc:
+        raise PeerUnavailable(f"has no valid agent card: {exc}") from exc
+    return card
+
+
+def _answer(task: Task) -> PeerAnswer:
+    if task.status.state == TaskState.TASK_STATE_COMPLETED:
+        text = "\n".join(get_artifact_text(artifact) for artifact in task.artifacts)
+        return PeerAnswer(text=text or get_message_text(task.status.message))
+    return PeerAnswer(failure=_failure(task))
+
+
+def _failure(task: Task) -> AgentFailure:
+    value = MessageToDict(task.metadata).get(a2a.FAILURE_KEY)
+    text = get_message_text(task.status.message) or TaskState.Name(task.status.state)
+    try:
+        return AgentFailure(FailureClass(value["class"]), str(value["message"]))
+    except (TypeError, KeyError, ValueError):
+        return AgentFailure(FailureClass.TOOL_FAILED, text)
+
+
+def _usages(task: Task, cell: str) -> dict[str, AgentUsage]:
+    metadata = a2a.whole_numbers(MessageToDict(task.metadata))
+    reported = {cell: metadata.get(a2a.USAGE_KEY)}
+    peers = metadata.get(a2a.PEER_USAGE_KEY)
+    if isinstance(peers, dict):
+        reported = {**peers, **reported}
+    usages = {}
+    for name, value in reported.items():
+        with contextlib.suppress(ValueError, ArithmeticError, TypeError, AttributeError):
+            if value is not None:
+                usages[name] = agent_results.parse_usage(value)
+    return usages
+
+
+def _response(error: Exception) -> httpx.Response | None:
+    for candidate in (error, error.__cause__):
+        if isinstance(candidate, httpx.HTTPStatusError):
+            return candidate.response
+    return None
+
+
+def _http_status(error: Exception) -> int | None:
+    response = _response(error)
+    return None if response is None else response.status_code
+
+
+def _requested_s(error: Exception) -> float:
+    """Return the wait that the peer asks for, 0 without one."""
+    response = _response(error)
+    return (response is not None and retry_after_s(response.headers)) or 0.0
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the peer has answered, and would answer the same again."""
+    status = _http_status(error)
+    if status is not None:
+        return status < _SERVER_ERROR
+    return isinstance(error, A2AError) and not isinstance(error, A2AClientError)
+
+
+def _problem(error: Exception) -> str:
+    status = _http_status(error)
+    text = f"HTTP {status}" if status is not None else " ".join(str(error).split())[:300]
+    verb = "refuses the call" if _is_refusal(error) else "does not answer"
+    return f"{verb}: {text or type(error).__name__}"
+
+
+class _BoundedTransport(httpx.AsyncBaseTransport):
+    """Ends a response that is too large, or that is encoded and could become so."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise PeerUnavailable("compresses its answer unasked")
+        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of this transport
+        response.stream = _BoundedStream(response.stream)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            if size > RESPONSE_BYTES:
+                raise PeerUnavailable(f"answers with more than {RESPONSE_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

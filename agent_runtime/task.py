@@ -1,0 +1,154 @@
+"""Task mode: one attempt of a mission, from its inputs to its result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from agent_runtime import assembly, mind, prompt, result_files
+from agent_runtime.agent import agent_run, connection
+from agent_runtime.agent.agent_run import Answer
+from agent_runtime.agent.frames import PydanticFraming
+from agent_runtime.agent.metered_model import Supervision
+from agent_runtime.agent_progress import Progress
+from agent_runtime.assembly import Connections, RunContext
+from agent_runtime.errors import AgentError
+from agent_runtime.events import AgentEvent, EventSink
+from agent_runtime.mind import MindConfig
+from agent_runtime.model_http import ModelKey
+from agent_runtime.money.ledger import Ledger
+from agent_runtime.money.meter import Meter
+from agent_runtime.settings import Settings
+from agent_runtime.tools.workspace import Workspace
+from kais.agent_results import AgentFailure, AgentResult, Artifact
+from knowledge_client.settings import Settings as RunSettings
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """One attempt of a cell with a mind."""
+
+    def __init__(
+        self, settings: Settings, run: RunSettings, key: ModelKey, connections: Connections
+    ) -> None:
+        self._settings = settings
+        self._run_settings = run
+        self._run = RunContext(run_id=run.run_id, attempt=run.attempt, mission_id=run.mission_id)
+        self._key = key
+        self._connections = connections
+        self._progress = Progress()
+        self._framing = PydanticFraming()
+        self._workspace = Workspace(
+            shared=settings.workspace / "shared",
+            private=self._private_folder(),
+            framing=self._framing,
+        )
+        self._ledger: Ledger | None = None
+        self._meter: Meter | None = None
+
+    def close(self) -> None:
+        """Close the ledger; the result needs it open."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+    async def run(self) -> AgentResult:
+        """Work, and return the result; a failure is a result too."""
+        try:
+            async with AsyncExitStack() as stack:
+                answer = await self._work(stack)
+        except AgentError as exc:
+            return self.result(failure=exc.failure)
+        result_files.write_answer(answer.text, self._private_folder())
+        return self.result(answer=answer.text, is_truncated=answer.is_truncated)
+
+    def result(
+        self, *, answer: str = "", is_truncated: bool = False, failure: AgentFailure | None = None
+    ) -> AgentResult:
+        """Return a result with the usage so far, and without the key."""
+        usage = AgentResult().usage
+        if self._meter is not None:
+            try:
+                usage = self._meter.usage(tool_calls=self._progress.tool_calls)
+            except AgentError as exc:
+                failure = failure or exc.failure
+        if failure is not None:
+            failure = AgentFailure(failure.reason, self._key.mask(failure.message))
+        return AgentResult(
+            answer=self._key.mask(answer),
+            is_truncated=is_truncated,
+            usage=usage,
+            failure=failure,
+            artifacts=tuple(Artifact(path, size) for path, size in self._workspace.written.items()),
+        )
+
+    async def _work(self, stack: AsyncExitStack) -> Answer:
+        settings, config = self._settings, mind.load(self._settings)
+        self._ledger = Ledger(settings.state / "ledger.db")
+        self._meter = assembly.open_meter(
+            settings, config, self._ledger, clock=self._connections.clock
+        )
+        self._meter.check_price(config.model)
+        assembly.require_key(config, self._key)
+        client = assembly.model_client(config, self._key, self._connections)
+        await stack.enter_async_context(client)
+        model = connection.connect(config, client)
+        framing = self._framing
+        work = prompt.Work(
+            objective=settings.objective,
+            message=settings.message,
+            feedback=settings.feedback,
+            knowledge=prompt.read_knowledge(settings.knowledge_file),
+        )
+        tools, sink = await self._connect_knowledge(config, framing, stack)
+        supervision = Supervision(
+            mind=config,
+            meter=self._meter,
+            sink=sink,
+            framing=framing,
+            mask=self._key.mask,
+            policy=self._connections.policy,
+        )
+        _log.info(
+            "attempt %s with model %s, %d facts, %d tools",
+            self._run_settings.attempt or 1,
+            config.model,
+            len(work.knowledge.facts),
+            len(tools),
+        )
+        try:
+            return await agent_run.run(
+                model,
+                supervision,
+                progress=self._progress,
+                message=prompt.first_message(work, framing),
+                tools=tools,
+            )
+        except AgentError as exc:
+            reason = exc.failure.reason
+            sink(AgentEvent("error", f"{reason}: {exc.failure.message}", signature=reason.value))
+            raise
+
+    async def _connect_knowledge(
+        self, config: MindConfig, framing: PydanticFraming, stack: AsyncExitStack
+    ) -> tuple[list[Callable[..., Any]], EventSink]:
+        """Return the tools of the mind, and where its events go."""
+        settings, run = self._settings, self._run
+        available = self._workspace.tools()
+        sink: EventSink = assembly.ignore_event
+        if settings.knowledge_url is not None:
+            client = assembly.knowledge_client(
+                settings.knowledge_url,
+                token_file=self._run_settings.token_file,
+                connections=self._connections,
+            )
+            await stack.enter_async_context(client)
+            available |= assembly.knowledge_tools(settings, client, framing, run)
+            sink = assembly.open_recorder(settings, client, self._key, run, stack)
+        return list(assembly.select_tools(config, available).values()), sink
+
+    def _private_folder(self) -> Path:
+        return self._settings.workspace / "private" / self._settings.cell

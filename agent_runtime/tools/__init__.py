@@ -1,0 +1,1 @@
+"""The tools of minds: plain functions, whose docstrings the model reads."""

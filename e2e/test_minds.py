@@ -1,0 +1,211 @@
+"""A cell with a mind on real pods: a scripted model, tools, facts, usage and cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.support.installed import OPERATOR, Body, Installed, conditions
+from e2e.support.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+EXAMPLE = Path(__file__).parent.parent / "examples/log-explainer"
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Installed) -> Iterator[str]:
+    yield from cluster.fresh_namespace("minds")
+
+
+@pytest.fixture(scope="module")
+def model(cluster: Installed, namespace: str) -> str:
+    """The scripted model of the example, and its Blueprint."""
+    manifests = ("-f", str(EXAMPLE / "blueprint.yaml"), "-f", str(EXAMPLE / "scripted-model.yaml"))
+    cluster.kubectl("apply", "-n", namespace, *manifests)
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "--timeout=90s", "pod/models")
+    return "models"
+
+
+def use(cluster: Installed, namespace: str, *arguments: str) -> Body:
+    """Use the Blueprint by the command, and return its settled Mission."""
+    completed = cluster.kais(
+        "blueprint", "use", "log-explainer", "-n", namespace, "-o", "json", *arguments
+    )
+    assert completed.stdout, completed.stderr
+    return cluster.finished_mission(json.loads(completed.stdout)["name"], namespace)
+
+
+def calls(cluster: Installed, namespace: str) -> list[Any]:
+    """The journal of the scripted model, read by the API server's proxy."""
+    path = f"/api/v1/namespaces/{namespace}/services/models:8080/proxy/journal"
+    return list(json.loads(cluster.kubectl("get", "--raw", path)))
+
+
+def test_a_mind_works_and_the_second_run_starts_from_what_the_first_learned(
+    cluster: Installed, namespace: str, model: str
+) -> None:
+    refused = use(cluster, namespace)
+    assert refused["status"]["outcome"] == "Failed"
+    assert refused["status"]["attempt"] == 1, "a wrong key is not tried again"
+    assert "model-unauthorized" in conditions(refused)["Succeeded"]["message"]
+    assert "kais-openai/apiKey" in conditions(refused)["Succeeded"]["message"]
+
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "kais-openai", key, "-n", namespace)
+    calls_before = len(calls(cluster, namespace))
+    first = use(cluster, namespace)["status"]
+    middle = len(calls(cluster, namespace))
+    mission = use(cluster, namespace)
+    second_run, second = mission["metadata"]["name"], mission["status"]
+    journal = calls(cluster, namespace)
+
+    assert (first["outcome"], second["outcome"]) == ("Succeeded", "Succeeded")
+    assert first["result"] == "The disk /data was full; delete old segments of the index."
+    assert first["checks"] == [{"name": "explanation", "status": "Passed"}]
+    assert (first["turns"], first["toolCalls"]) == (4, 3)
+    assert first["tokens"] == {"input": 2900, "output": 180}
+    assert (first["cost"], first["display"]["cost"]) == (0.00362, "$0.0036")
+    assert second["knowledge"]["injected"] >= 1
+    assert (second["turns"], second["toolCalls"]) == (2, 1)
+    assert second["tokens"] == {"input": 1500, "output": 80}
+    assert second["cost"] == 0.00182
+    assert [call["rule"] for call in journal[calls_before:middle]] == [
+        "recalls",
+        "writes",
+        "remembers",
+        "answers",
+    ]
+    assert [call["rule"] for call in journal[middle:]] == [
+        "knows the cause and writes",
+        "knows the cause and answers",
+    ]
+    for call in journal[middle:]:
+        system = "".join(
+            message["content"]
+            for message in call["request"]["messages"]
+            if message["role"] in ("system", "developer")
+        )
+        assert "/data was full" not in system, "knowledge never enters the instructions"
+
+    (artifact,) = second["artifacts"]
+    assert artifact["path"] == "/workspace/shared/explanation.md"
+    cell = cluster.get("cell", f"{second_run}-explainer-0", namespace)
+    assert cell is not None
+    assert (cell["status"]["totalCost"], cell["status"]["totalTokens"]) == (0.00182, 1580)
+    wait_until(
+        lambda: (cluster.get("formation", second_run, namespace) or {})["status"]["display"],
+        lambda display: display["cost"] == "$0.0018",
+        description="the cost of the team",
+    )
+    with cluster.store(namespace) as store:
+        run = store.get_run(second["runId"])
+    assert (run.cost, run.tokens) == (0.00182, 1580)
+    assert run.counters["turns"] == 2
+
+
+def test_a_pod_of_a_mind_keeps_to_the_restricted_standard_and_shows_no_key(
+    cluster: Installed, namespace: str, model: str
+) -> None:
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
+    completed = use(cluster, namespace, "--set", "budget=0")
+
+    assert completed["status"]["outcome"] == "BudgetExceeded"
+    assert completed["status"]["attempt"] == 1
+    pod_manifest = cluster.kubectl(
+        "get", "pods,missions,cells,configmaps", "-n", namespace, "-o", "yaml",
+        "-l", "kais.io/cell",
+    )  # fmt: skip
+    assert "scripted-key" not in pod_manifest
+    pods = cluster.list("pod", namespace, "kais.io/cell")
+    assert pods
+    assert {pod["spec"]["securityContext"]["runAsNonRoot"] for pod in pods} == {True}
+    cell = wait_until(
+        lambda: conditions(cluster.list("cell", namespace)[0]),
+        lambda cell_conditions: cell_conditions.get("Ready", {}).get("status") == "True",
+        description="a ready cell",
+    )
+    assert cell["Ready"]["reason"] == "Standby"
+
+
+STEADY = """
+apiVersion: kais.io/v1
+kind: Cell
+metadata: {name: steady}
+spec:
+  mind:
+    provider: openai
+    model: scripted-1
+    baseUrl: http://slow:8080/v1
+    credentialsRef: {name: steady, key: apiKey}
+    systemPrompt: You explain errors in logs.
+"""
+WORK = """
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: steady-work}
+spec:
+  cellRef: steady
+  objective: Why is the indexer down?
+  completion:
+    timeout: 5m
+    checks: [{name: cause, type: response, successPattern: disk}]
+"""
+SLOW = """
+    rules:
+      - name: thinks for a while
+        when: {turn: 1}
+        reply:
+          text: The disk /data was full.
+          delay_s: 15
+          usage: {input: 700, output: 60}
+"""
+
+
+def slow_model(cluster: Installed, namespace: str) -> None:
+    """The model server of the example with another script, as `slow`."""
+    manifest = (EXAMPLE / "scripted-model.yaml").read_text()
+    head, rest = manifest.split("    rules:\n", 1)
+    script = head + SLOW.lstrip("\n") + "---\n" + rest.split("\n---\n", 1)[1]
+    for name in ("name: models", "app: models"):
+        script = script.replace(name, name.replace("models", "slow"))
+    script = script.replace("- name: slow\n      image", "- name: models\n      image")
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=script)
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "--timeout=90s", "pod/slow")
+
+
+def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(
+    cluster: Installed, namespace: str, model: str
+) -> None:
+    slow_model(cluster, namespace)
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "steady", key, "-n", namespace)
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=STEADY + "---" + WORK)
+
+    def asked() -> list[Any]:
+        path = f"/api/v1/namespaces/{namespace}/services/slow:8080/proxy/journal"
+        return list(json.loads(cluster.kubectl("get", "--raw", path)))
+
+    wait_until(
+        lambda: (cluster.get("mission", "steady-work", namespace) or {}).get("status", {}),
+        lambda status: status.get("attempt") == 1,
+        description="the first attempt",
+        timeout_s=120,
+    )
+    cluster.kill(OPERATOR)
+    settled = cluster.finished_mission("steady-work", namespace)["status"]
+
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 1), settled
+    assert settled["result"] == "The disk /data was full."
+    assert (settled["turns"], settled["tokens"]) == (1, {"input": 700, "output": 60})
+    assert [call["rule"] for call in asked()] == ["thinks for a while"]
+    cell = wait_until(
+        lambda: (cluster.get("cell", "steady", namespace) or {})["status"],
+        lambda status: "totalTokens" in status,
+        description="what the cell used",
+    )
+    assert cell["totalTokens"] == 760

@@ -1,0 +1,169 @@
+"""Calls of one API server over HTTP.
+
+kr8s would bring the same calls, but loads for 0.3 s and reads kubeconfigs in its own way; only
+port-forwards use it, over the client of this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from kais_cli.cluster.kubeconfig_login import Login
+
+_UNAUTHORIZED = 401
+_TIMEOUT_S = 30.0
+
+
+class ResponseError(Exception):
+    """The API server answered with an error.
+
+    Attributes:
+        status_code: The status of the response.
+        body: The `Status` object of the response; None if it has another form.
+    """
+
+    def __init__(self, message: str, status_code: int, body: dict[str, Any] | None) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.body = body
+
+
+class ApiServer:
+    """One API server, reached with a login that is read again when the server rejects it."""
+
+    def __init__(self, log_in: Callable[[], Login]) -> None:
+        self._log_in = log_in
+        self.login = log_in()
+        self._client: httpx.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def call_api(
+        self,
+        method: str,
+        *,
+        version: str,
+        url: str,
+        namespace: str | None = None,
+        stream: bool = False,
+        **options: Any,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request; with `stream`, the body of the response is not read yet.
+
+        Raises:
+            ResponseError: The server answered with an error.
+            httpx.HTTPError: It did not answer.
+        """
+        path = _path(version, namespace, url)
+        response = await self._send(method, path, options, stream=stream)
+        try:
+            if response.is_error:
+                await response.aread()
+                raise _error(response)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def version(self) -> str:
+        """Return the version of the server, such as `v1.36.3`."""
+        response = await self._send("GET", "/version", {}, stream=False)
+        if response.is_error:
+            raise _error(response)
+        return str(read_object(response).get("gitVersion", "unknown"))
+
+    def open_client(self) -> httpx.AsyncClient:
+        """Return a new client with the address, the headers and the TLS context of the login."""
+        login = self.login
+        return httpx.AsyncClient(
+            base_url=login.server,
+            headers=httpx.Headers(
+                [
+                    ("User-Agent", "kais-cli"),
+                    ("Content-Type", "application/json"),
+                    *login.headers,
+                ],
+                encoding="utf-8",
+            ),
+            verify=login.verification,
+            proxy=login.proxy,
+            timeout=_TIMEOUT_S,
+            follow_redirects=True,
+        )
+
+    @property
+    def extensions(self) -> dict[str, str]:
+        """The extensions of every request: the name that the server's certificate must have."""
+        name = self.login.tls_server_name
+        return {"sni_hostname": name} if name else {}
+
+    def renew_login(self) -> None:
+        """Read the login again, because a short-lived one may have expired."""
+        self.login = self._log_in()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _send(
+        self, method: str, path: str, options: dict[str, Any], *, stream: bool
+    ) -> httpx.Response:
+        """Send a request; send it again with a new login if the server rejects the login."""
+        response = await self._send_once(method, path, options, stream=stream)
+        if response.status_code != _UNAUTHORIZED:
+            return response
+        await response.aclose()
+        await self.close()
+        self.renew_login()
+        return await self._send_once(method, path, options, stream=stream)
+
+    async def _send_once(
+        self, method: str, path: str, options: dict[str, Any], *, stream: bool
+    ) -> httpx.Response:
+        if self._client is None:
+            self._client = self.open_client()
+        request_options = {"timeout": httpx.USE_CLIENT_DEFAULT} | options
+        request = self._client.build_request(
+            method, path, extensions=self.extensions, **request_options
+        )
+        return await self._client.send(request, stream=stream)
+
+
+def read_object(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a response.
+
+    Raises:
+        ResponseError: The response has another body: probably no API server sent it.
+    """
+    try:
+        body = response.json()
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        body = None
+    if isinstance(body, dict):
+        return body
+    raise ResponseError(
+        f"{response.url.copy_with(userinfo=b'', query=None)} answers no JSON object;"
+        " check that the kubeconfig names an API server",
+        response.status_code,
+        None,
+    )
+
+
+def _path(version: str, namespace: str | None, url: str) -> str:
+    base = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    return f"{base}/namespaces/{namespace}/{url}" if namespace else f"{base}/{url}"
+
+
+def _error(response: httpx.Response) -> ResponseError:
+    try:
+        body = response.json()
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        body = None
+    if not isinstance(body, dict):
+        return ResponseError(response.text.strip(), response.status_code, None)
+    return ResponseError(str(body.get("message", "")), response.status_code, body)

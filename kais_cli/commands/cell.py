@@ -1,0 +1,69 @@
+"""`kais cell`: the cells of a namespace and the logs of their pods."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kais.resources.cell import Cell
+from kais_cli.cluster import resource_access
+from kais_cli.commands.options import (
+    AllNamespaces,
+    Follow,
+    Output,
+    Selector,
+    Tail,
+    Watch,
+    object_name,
+)
+from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import logs as runs_logs
+from kais_cli.session import Session, command, group
+from kais_cli.views import blueprint, formation, tables
+from kais_cli.views.output import Format
+
+app = group("cell", "Inspect cells and read their logs.")
+
+Name = Annotated[str, typer.Argument(help="Name of the Cell.", callback=object_name("Cell"))]
+
+
+@command(app, "list")
+def list_cells(
+    session: Session,
+    output_: Output = Format.TABLE,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    watch: Watch = False,
+) -> ExitStatus:
+    """List the cells of a namespace."""
+    now = session.environment.now()
+    table = resource_access.Table(
+        formation.CELL_LIST_HEADERS,
+        lambda body: formation.cell_list_row(Cell.from_dict(body), now=now),
+    )
+    selection = resource_access.Selection(all_namespaces, selector, watch)
+    return resource_access.write_list(session, "Cell", output_, selection, table=table)
+
+
+@command(app, "show")
+def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """Show a cell: its state and conditions."""
+    body = resource_access.get(session, "Cell", name)
+    if output_ is Format.TABLE:
+        cell = Cell.from_dict(body)
+        session.write(
+            f"{name} in {session.namespace}: {cell.spec.mode}, {cell.status.phase or 'Pending'}\n"
+            f"\nConditions:\n{blueprint.format_conditions(cell)}"
+        )
+    else:
+        session.write(tables.dump_object(body, output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "logs")
+def logs(session: Session, name: Name, tail: Tail = 1000, follow: Follow = False) -> ExitStatus:
+    """Print the logs of a cell's pods: the replicas of a service, or the latest attempt."""
+    resource_access.get(session, "Cell", name)
+    runs_logs.write_cell(session, name, tail=tail, follow=follow)
+    return ExitStatus.SUCCEEDED

@@ -1,0 +1,110 @@
+"""`kais instance`: the uses of blueprints: list, show, follow and delete them, read their logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kais.resources.blueprint_instance import BlueprintInstance
+from kais_cli import errors
+from kais_cli.cluster import resource_access
+from kais_cli.commands.options import (
+    AllNamespaces,
+    Follow,
+    Output,
+    Selector,
+    Tail,
+    Timeout,
+    Watch,
+    object_name,
+)
+from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import logs as runs_logs
+from kais_cli.runs import report
+from kais_cli.session import Session, command, group
+from kais_cli.views import instance, output, tables
+from kais_cli.views.output import Format
+
+app = group("instance", "Inspect, follow and delete instances of blueprints.")
+
+KIND = "BlueprintInstance"
+Name = Annotated[
+    str, typer.Argument(help="Name of the BlueprintInstance.", callback=object_name(KIND))
+]
+
+
+@command(app, "list")
+def list_instances(
+    session: Session,
+    output_: Output = Format.TABLE,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    watch: Watch = False,
+) -> ExitStatus:
+    """List the instances of a namespace."""
+    now = session.environment.now()
+    table = resource_access.Table(
+        instance.HEADERS, lambda body: instance.row(BlueprintInstance.from_dict(body), now=now)
+    )
+    selection = resource_access.Selection(all_namespaces, selector, watch)
+    return resource_access.write_list(session, KIND, output_, selection, table=table)
+
+
+@command(app, "show")
+def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """Show an instance: its parameters, what it created, its outcome and conditions."""
+    body = resource_access.get(session, KIND, name)
+    if output_ is Format.TABLE:
+        session.write(instance.format_instance(BlueprintInstance.from_dict(body)))
+    else:
+        session.write(tables.dump_object(body, output_))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "wait")
+def wait(
+    session: Session, name: Name, timeout: Timeout = "30m", output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Wait for the end of an instance's run; the exit status reflects its outcome."""
+    body = resource_access.get(session, KIND, name)
+    return report.follow_existing_instance(
+        session, body, form=output_, timeout=report.parse_timeout(timeout)
+    )
+
+
+@command(app, "logs")
+def logs(
+    session: Session,
+    name: Name,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
+    ] = None,
+    tail: Tail = 1000,
+    follow: Follow = False,
+) -> ExitStatus:
+    """Print the logs of an attempt of an instance's mission: its work and its checks."""
+    parsed = BlueprintInstance.from_dict(resource_access.get(session, KIND, name))
+    if parsed.status.mission is None:
+        raise errors.Refused(
+            f"{parsed.ref} has no mission, so it has no attempts; the logs of its cells are in"
+            " `kais cell logs`"
+        )
+    runs_logs.write(session, parsed.status.mission, attempt=attempt, tail=tail, follow=follow)
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "delete")
+def delete(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+    """Delete an instance with its formation and mission; its facts stay.
+
+    A running mission ends as Cancelled, which does not affect success rates.
+    """
+    body = resource_access.get(session, KIND, name)
+    session.cluster.delete(KIND, session.namespace, name)
+    if output_ is Format.TABLE:
+        session.note(f"{KIND}/{session.namespace}/{name} is being deleted")
+        session.write(output.format_names([body], kind=KIND))
+    else:
+        session.write(tables.dump_object(body, output_))
+    return ExitStatus.SUCCEEDED

@@ -1,0 +1,57 @@
+"""The programs `kais`, `kubectl-kais` and `kubectl_complete-kais`.
+
+Completion is answered here, before anything loads that it does not need.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kais_cli.completion.candidates import Candidate
+
+_COMPLETE = "__complete"  # `kais __complete SHELL LINE`, which the scripts of the shells call
+
+_NO_SPACE, _NO_FILES = 2, 4  # the directives of cobra, which kubectl understands
+
+
+def main() -> int:
+    """Run `kais`."""
+    arguments = sys.argv[1:]
+    if len(arguments) == 3 and arguments[0] == _COMPLETE:  # noqa: PLR2004 (its two arguments)
+        from kais_cli.completion import shells  # noqa: PLC0415 (only to complete)
+
+        words, incomplete = shells.split(arguments[2])
+        sys.stdout.write(
+            shells.format_candidates(arguments[1], _candidates(words, incomplete), incomplete)
+        )
+        return 0
+    from kais_cli import app  # noqa: PLC0415 (not to complete)
+
+    return app.main()
+
+
+def complete_for_kubectl() -> int:
+    """Complete `kubectl kais`: kubectl calls this with the words, the last one incomplete."""
+    from kais_cli.completion import shells  # noqa: PLC0415 (only to complete)
+
+    *words, incomplete = sys.argv[1:] or [""]
+    candidates = _candidates(words, incomplete)
+    sys.stdout.write(shells.format_candidates("kubectl", candidates, incomplete))
+    is_open = any(candidate.value.endswith("=") for candidate in candidates)
+    sys.stdout.write(f":{_NO_FILES | _NO_SPACE if is_open else _NO_FILES}\n")
+    return 0
+
+
+def _candidates(words: list[str], incomplete: str) -> list[Candidate]:
+    from kais_cli import settings  # noqa: PLC0415 (only to complete)
+    from kais_cli.completion import candidates  # noqa: PLC0415 (only to complete)
+    from kais_cli.completion.cluster_sources import ClusterSources  # noqa: PLC0415 (as above)
+    from kais_cli.completion.command_line import parse  # noqa: PLC0415 (as above)
+
+    line = parse(candidates.command_tree(), words)
+    kubeconfig = line.value("--kubeconfig") or settings.kubeconfig()
+    return candidates.complete(
+        words, incomplete, ClusterSources(kubeconfig, line.value("--context"))
+    )

@@ -1,0 +1,125 @@
+"""The lines of a memory file: one entity or relation in JSON on each.
+
+The format is that of server-memory and coaia-memory. An entity has a name, a type, observations and
+perhaps metadata; a relation has two names, a type, and perhaps metadata with its strength.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge_client.models import GraphEntity, GraphEntityIn, GraphRelation, GraphRelationIn
+
+MAX_OBSERVATIONS = 100
+"""The most observations that the service creates with an entity."""
+_ENTITY_FIELDS = frozenset({"type", "name", "entityType", "observations", "metadata"})
+_RELATION_FIELDS = frozenset({"type", "from", "to", "relationType", "metadata"})
+
+
+class NotARecord(Exception):
+    """A line is no entity and no relation; the message says what it is."""
+
+
+def parse_line(data: bytes) -> dict[str, Any] | None:
+    """Parse a line; None if it is blank or a comment.
+
+    Raises:
+        NotARecord: the line is not a JSON object with a type.
+    """
+    text = data.strip()
+    if not text or text.startswith(b"#"):
+        return None
+    try:
+        tree = json.loads(text)
+    except RecursionError:
+        raise NotARecord("is nested too deeply") from None
+    except ValueError as exc:
+        raise NotARecord(f"is not JSON ({exc})") from exc
+    if not isinstance(tree, dict):
+        raise NotARecord("is not a JSON object")
+    if tree.get("type") not in ("entity", "relation"):
+        raise NotARecord('has no "type" that is entity or relation')
+    return tree
+
+
+def to_entity(tree: Mapping[str, Any]) -> tuple[GraphEntityIn, tuple[str, ...]]:
+    """Return the entity of a line, and the observations that have to be added afterwards.
+
+    Fields that the format does not have are kept in the metadata.
+
+    Raises:
+        ValidationError: a field is missing or invalid.
+    """
+    observations = tree.get("observations") or ()
+    first, rest = observations, ()
+    if isinstance(observations, list):
+        first, rest = observations[:MAX_OBSERVATIONS], tuple(observations[MAX_OBSERVATIONS:])
+    fields = {
+        "name": tree.get("name"),
+        "entity_type": tree.get("entityType"),
+        "observations": first,
+        "metadata": _metadata(tree, _ENTITY_FIELDS),
+    }
+    return GraphEntityIn.model_validate(fields), rest
+
+
+def to_relation(tree: Mapping[str, Any]) -> GraphRelationIn:
+    """Return the relation of a line.
+
+    Raises:
+        ValidationError: a field is missing or invalid.
+    """
+    metadata = _metadata(tree, _RELATION_FIELDS)
+    strength = metadata.get("strength") if isinstance(metadata, dict) else None
+    is_number = isinstance(strength, int | float) and not isinstance(strength, bool)
+    fields = {
+        "from": tree.get("from"),
+        "to": tree.get("to"),
+        "relation_type": tree.get("relationType"),
+        "strength": strength if is_number else None,
+        "metadata": metadata,
+    }
+    return GraphRelationIn.model_validate(fields)
+
+
+def format_entity(entity: GraphEntity | GraphEntityIn, observations: tuple[str, ...]) -> str:
+    """Format an entity as a line."""
+    tree: dict[str, Any] = {
+        "type": "entity",
+        "name": entity.name,
+        "entityType": entity.entity_type,
+        "observations": list(observations),
+    }
+    if entity.metadata is not None:
+        tree["metadata"] = entity.metadata
+    return _dump(tree)
+
+
+def format_relation(relation: GraphRelation | GraphRelationIn) -> str:
+    """Format a relation as a line."""
+    tree: dict[str, Any] = {
+        "type": "relation",
+        "from": relation.from_,
+        "to": relation.to,
+        "relationType": relation.relation_type,
+    }
+    metadata = dict(relation.metadata or {})
+    if relation.strength is not None:
+        metadata.setdefault("strength", relation.strength)
+    if metadata:
+        tree["metadata"] = metadata
+    return _dump(tree)
+
+
+def _metadata(tree: Mapping[str, Any], fields: frozenset[str]) -> Any:
+    metadata = tree.get("metadata")
+    further = {name: value for name, value in tree.items() if name not in fields}
+    if not further:
+        return metadata
+    return {**further, **(metadata if isinstance(metadata, dict) else {})}
+
+
+def _dump(tree: Mapping[str, Any]) -> str:
+    return json.dumps(tree, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -1,0 +1,50 @@
+"""Formats the graph: entities with their observations, and the relations among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kais_cli.facts import tables
+from kais_cli.views import output
+
+if TYPE_CHECKING:
+    from knowledge_client.models import GraphEntity, GraphRelation
+
+_MAX_COLUMNS = 60  # of the first observation, so that a row stays readable
+
+
+def format_entities(entities: Sequence[GraphEntity]) -> str:
+    """Format entities as a table with the first observation of each."""
+    rows = [
+        (
+            each.name,
+            each.entity_type,
+            each.scope,
+            len(each.observations),
+            tables.truncate_content(each.observations[0], _MAX_COLUMNS)
+            if each.observations
+            else None,
+        )
+        for each in entities
+    ]
+    headers = ("NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST")
+    return output.format_table(headers, rows) if rows else ""
+
+
+def format_relations(relations: Sequence[GraphRelation]) -> str:
+    """Format relations as a table."""
+    rows = [(each.from_, each.relation_type, each.to, each.strength) for each in relations]
+    return output.format_table(("FROM", "RELATION", "TO", "STRENGTH"), rows) if rows else ""
+
+
+def format_details(entity: GraphEntity) -> str:
+    """Format an entity with every observation and its metadata."""
+    lines = [f"{output.format_cell(entity.name)}  ({output.format_cell(entity.entity_type)})"]
+    lines += [f"  scope: {output.format_cell(entity.scope)}"]
+    if entity.metadata is not None:
+        metadata = json.dumps(entity.metadata, ensure_ascii=False, sort_keys=True)
+        lines.append(f"  metadata: {output.format_cell(metadata)}")
+    lines += [f"  - {output.format_cell(text)}" for text in entity.observations]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,238 @@
+"""The knowledge of one person, with a memory file that follows the graph.
+
+The file is imported before the first call about the graph. From then on the service has the truth:
+the file follows what this client saves, and is rewritten if something else has changed it. It has
+the entities of one scope, which is also that of imported and new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from kais_cli.errors import CliError, UsageError
+from kais_cli.graph import export, records
+from kais_cli.graph.importer import GraphImport
+from kais_cli.graph.mirror import Mirror, identify
+from kais_cli.mcp.person_knowledge import PersonKnowledge
+from knowledge_client.client import KnowledgeClient
+from knowledge_client.errors import KnowledgeError
+from knowledge_client.models import (
+    ActionStepIn,
+    Chart,
+    ChartChanges,
+    ChartIn,
+    ChartPage,
+    Graph,
+    GraphEntitiesIn,
+    GraphNames,
+    GraphNamesIn,
+    GraphObservations,
+    GraphObservationsIn,
+    GraphRelations,
+    GraphRelationsIn,
+    StepIn,
+    StepProgressIn,
+    TelescopeIn,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class MirroredKnowledge(PersonKnowledge):
+    """Saves each change of the graph in the service, and then in the memory file."""
+
+    mirror: Mirror
+    scope: str
+    _is_imported: bool = False
+    _is_behind: bool = False
+    _order: asyncio.Lock | None = None
+
+    async def read_graph(
+        self,
+        *,
+        contains: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> Graph:
+        """Return a page of entities, or those that contain a text."""
+        await self._import_once()
+        return await super().read_graph(contains=contains, cursor=cursor, limit=limit)
+
+    async def open_entities(self, body: GraphNamesIn, /) -> Graph:
+        """Return entities by their names."""
+        await self._import_once()
+        return await super().open_entities(body)
+
+    async def create_entities(self, body: GraphEntitiesIn, /) -> Graph:
+        """Create the entities that do not exist, and append them to the file."""
+        await self._import_once()
+        scoped_body = body.model_copy(update={"scope": body.scope or self.scope})
+        graph = await super().create_entities(scoped_body)
+        lines = [
+            records.format_entity(each, each.observations)
+            for each in graph.entities
+            if each.scope == self.scope
+        ]
+        await self._save(lines, is_addition=True)
+        return graph
+
+    async def create_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
+        """Create the relations that do not exist, and append them to the file."""
+        await self._import_once()
+        created = await super().create_relations(body)
+        if created.relations:
+            await self._save_file(lambda client: self._add_relations(client, created))
+        return created
+
+    async def add_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
+        """Add observations, and rewrite the file."""
+        await self._import_once()
+        added = await super().add_observations(body)
+        await self._save([text for each in added.observations for text in each.contents])
+        return added
+
+    async def delete_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
+        """Retract observations, and rewrite the file."""
+        await self._import_once()
+        deleted = await super().delete_observations(body)
+        await self._save([text for each in deleted.observations for text in each.contents])
+        return deleted
+
+    async def delete_entities(self, body: GraphNamesIn, /) -> GraphNames:
+        """Retract entities, and rewrite the file."""
+        await self._import_once()
+        deleted = await super().delete_entities(body)
+        await self._save(deleted.names)
+        return deleted
+
+    async def delete_relations(self, body: GraphRelationsIn, /) -> GraphRelations:
+        """Close relations, and rewrite the file."""
+        await self._import_once()
+        deleted = await super().delete_relations(body)
+        await self._save([each.relation_type for each in deleted.relations])
+        return deleted
+
+    async def create_chart(self, chart: ChartIn, /) -> Chart:
+        """Create a chart, and rewrite the file."""
+        await self._import_once()
+        scoped_chart = chart.model_copy(update={"scope": chart.scope or self.scope})
+        changed = await super().create_chart(scoped_chart)
+        await self._save([changed.id])
+        return changed
+
+    async def get_chart(self, chart_id: str, /) -> Chart:
+        """Return a chart with its progress."""
+        await self._import_once()
+        return await super().get_chart(chart_id)
+
+    async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart:
+        """Change a chart, and rewrite the file."""
+        await self._import_once()
+        changed = await super().change_chart(chart_id, changes)
+        await self._save([changed.id])
+        return changed
+
+    async def add_step(self, chart_id: str, step: ActionStepIn, /) -> Chart:
+        """Add an action step, and rewrite the file."""
+        await self._import_once()
+        changed = await super().add_step(chart_id, step)
+        await self._save([changed.id])
+        return changed
+
+    async def remove_step(self, chart_id: str, step: StepIn, /) -> Chart:
+        """Remove an action step, and rewrite the file."""
+        await self._import_once()
+        changed = await super().remove_step(chart_id, step)
+        await self._save([changed.id])
+        return changed
+
+    async def record_progress(self, progress: StepProgressIn, /) -> Chart:
+        """Record progress on a step, and rewrite the file."""
+        await self._import_once()
+        changed = await super().record_progress(progress)
+        await self._save([changed.id])
+        return changed
+
+    async def complete_step(self, step: StepIn, /) -> Chart:
+        """Complete an action step, and rewrite the file."""
+        await self._import_once()
+        changed = await super().complete_step(step)
+        await self._save([changed.id])
+        return changed
+
+    async def telescope_step(self, step: TelescopeIn, /) -> Chart:
+        """Make a chart of an action step, and rewrite the file."""
+        await self._import_once()
+        changed = await super().telescope_step(step)
+        await self._save([changed.id])
+        return changed
+
+    async def list_charts(
+        self,
+        *,
+        due_before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> ChartPage:
+        """Return a page of active charts, last changed first."""
+        await self._import_once()
+        return await super().list_charts(due_before=due_before, cursor=cursor, limit=limit)
+
+    async def _import_once(self) -> None:
+        await self._in_order(lambda client: None if self._is_imported else self._import(client))
+
+    async def _save(self, changes: Iterable[str], *, is_addition: bool = False) -> None:
+        """Save changes in the file; without `is_addition`, the file is rewritten."""
+        changed = list(changes)
+        if changed:
+            additions = changed if is_addition else None
+            await self._save_file(lambda client: self._write(client, additions))
+
+    async def _save_file(self, save: Callable[[KnowledgeClient], None]) -> None:
+        """The service has the change already, so a failure is reported and fails no call."""
+        try:
+            await self._in_order(save)
+        except (OSError, CliError, KnowledgeError) as exc:
+            self._is_behind = True
+            self.mirror.report(f"{self.mirror.path} does not have the last change: {exc}")
+
+    async def _in_order(self, call: Callable[[KnowledgeClient], T]) -> T:
+        self._order = self._order or asyncio.Lock()
+        async with self._order:
+            return await self._call(call)
+
+    def _import(self, client: KnowledgeClient) -> None:
+        mirror = self.mirror
+        try:
+            with mirror.open() as file:
+                identity = identify(file)
+                if not mirror.is_current(identity):
+                    graph_import = GraphImport(client, str(mirror.path), mirror.report, self.scope)
+                    graph_import.run(file)
+                    mirror.report(f"{mirror.path}: {graph_import.summary}")
+                    is_damaged = bool(graph_import.damaged or graph_import.has_torn_line)
+                    mirror.adopt(identity, is_damaged=is_damaged)
+        except FileNotFoundError:
+            pass  # the first save creates it
+        except OSError as exc:
+            raise UsageError(f"cannot read {mirror.path}: {exc.strerror}") from exc
+        self._is_imported = True
+
+    def _add_relations(self, client: KnowledgeClient, created: GraphRelations) -> None:
+        """Append the relations that lead from entities of the scope."""
+        names = tuple(dict.fromkeys(each.from_ for each in created.relations))
+        entities = client.open_entities(GraphNamesIn(names=names)).entities
+        own = {each.name for each in entities if each.scope == self.scope}
+        lines = [records.format_relation(each) for each in created.relations if each.from_ in own]
+        if lines:
+            self._write(client, lines)
+
+    def _write(self, client: KnowledgeClient, additions: list[str] | None) -> None:
+        if additions is None or self._is_behind or not self.mirror.append(additions):
+            self.mirror.rewrite(export.lines(client, scope=self.scope))
+            self._is_behind = False

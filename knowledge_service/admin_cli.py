@@ -1,0 +1,153 @@
+"""Admin commands of `kais-knowledge`: each does one thing to a database file and reports it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from knowledge_service import clock
+from knowledge_service.errors import StartupError
+from knowledge_service.event_log.log_export import ExportCounts
+from knowledge_service.settings import AdminCommand
+from knowledge_service.store.sqlite.maintenance import backup, exports, offline
+
+WriteLine = Callable[[str], None]
+_STDIO = Path("-")
+_BROKEN_PIPE_STATUS = 141  # the status of a program that SIGPIPE ended
+
+
+def run_command(command: AdminCommand, *, write_line: WriteLine) -> int:
+    """Run one command; return the exit status, 1 when `verify` found problems.
+
+    Raises:
+        StartupError: the command failed; the message says why and what to do.
+    """
+    return _HANDLERS[command.command](command, write_line)
+
+
+def _verify(command: AdminCommand, write_line: WriteLine) -> int:
+    report = offline.verify(_require_database(command.db))
+    for problem in report.problems:
+        write_line(problem)
+    erased = f", {report.erased} of them erased" if report.erased else ""
+    count = len(report.problems)
+    problem_count = "1 problem" if count == 1 else f"{count} problems"
+    write_line(
+        f"{command.db}: {report.events} events{erased}:"
+        f" {problem_count if count else 'no problems found'}"
+    )
+    if report.problems:
+        write_line(_INTACT_LOG_ADVICE if report.has_whole_log else _DAMAGED_LOG_ADVICE)
+    return 1 if report.problems else 0
+
+
+_INTACT_LOG_ADVICE = (
+    "the log itself is whole: `export` it and `import` that into a new file, or restore a copy"
+)
+_DAMAGED_LOG_ADVICE = "the log is not whole: restore a copy; intact data can be read with `export`"
+
+
+def _rebuild(command: AdminCommand, write_line: WriteLine) -> int:
+    result = offline.rebuild(_require_database(command.db))
+    changed = f"these tables differed from the log: {', '.join(result.changed)}"
+    write_line(
+        f"{command.db}: {result.events} events replayed;"
+        f" {changed if result.changed else 'no change'}"
+    )
+    return 0
+
+
+def _export(command: AdminCommand, write_line: WriteLine) -> int:
+    source = _require_database(command.db)
+    if command.file == _STDIO:
+        try:
+            counts = exports.export(source, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _BROKEN_PIPE_STATUS
+        except OSError as exc:
+            raise StartupError(f"cannot write the export ({exc.strerror})") from exc
+    else:
+        counts = _export_to(source, command.file)
+    write_line(f"exported {counts.events} events and {counts.rows} rows")
+    return 0
+
+
+def _export_to(source: Path, file: Path) -> ExportCounts:
+    """Write an export to a temporary file, and rename it when it is complete."""
+    if file.exists():
+        raise StartupError(f"{file} exists already; choose another name")
+    unfinished = file.with_name(file.name + ".unfinished")
+    try:
+        with unfinished.open("wb") as stream:
+            counts = exports.export(source, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.rename(file)
+        backup.sync(file.parent)
+    except OSError as exc:
+        raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return counts
+
+
+def _import(command: AdminCommand, write_line: WriteLine) -> int:
+    if command.file == _STDIO:
+        counts = exports.import_export(command.db, sys.stdin.buffer)
+    else:
+        with _open_existing(command.file) as lines:
+            counts = exports.import_export(command.db, lines)
+    backup.sync(command.db.parent)
+    write_line(f"imported {counts.events} events and {counts.rows} rows into {command.db}")
+    return 0
+
+
+def _backup(command: AdminCommand, write_line: WriteLine) -> int:
+    if not command.file.is_dir():
+        if command.keep is not None:
+            raise StartupError(f"{command.file} is no folder; --keep counts the copies of a folder")
+        events = backup.backup(command.db, command.file)
+        write_line(f"{command.file}: a verified copy of {command.db} with {events} events")
+        return 0
+    dated = backup.dated_path(command.file, clock.now())
+    events = backup.backup(command.db, dated)
+    write_line(f"{dated}: a verified copy of {command.db} with {events} events")
+    if command.keep is not None:
+        for deleted in backup.delete_old_copies(command.file, command.keep):
+            write_line(f"{deleted}: deleted; the folder keeps {command.keep}")
+    return 0
+
+
+def _restore(command: AdminCommand, write_line: WriteLine) -> int:
+    events, aside = backup.restore(command.file, command.db, now=clock.now())
+    displaced = f"; what was there is now {aside}" if aside else ""
+    write_line(f"{command.db}: restored from {command.file} with {events} events{displaced}")
+    return 0
+
+
+def _require_database(path: Path) -> Path:
+    if not path.exists():
+        raise StartupError(f"there is no database {path}; name one with --db")
+    return path
+
+
+def _open_existing(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as exc:
+        raise StartupError(f"cannot read {path} ({exc.strerror})") from exc
+
+
+_HANDLERS: Mapping[str, Callable[[AdminCommand, WriteLine], int]] = {
+    "verify": _verify,
+    "rebuild": _rebuild,
+    "export": _export,
+    "import": _import,
+    "backup": _backup,
+    "restore": _restore,
+}

@@ -1,0 +1,113 @@
+"""Screens texts before the write gates: most need neither secret masking nor an injection check.
+
+Every secret contains a suspicious word, and so does every instruction; no such word contains a
+space. So a text without suspicious words passes both gates unchanged. Words are cached. New words,
+and the words of several texts, are screened together first, and one by one only if some word is
+suspicious. The cache affects the time, never the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from knowledge_service.domain import prompt_injection, redaction
+
+# A few megabytes; a longer word is a blob that hardly ever repeats.
+_MAX_CACHED_WORDS, _MAX_WORD_LENGTH = 65_536, 64
+
+SECRET, INSTRUCTION = 1, 2
+"""The text may hold a secret (`redaction`), or an order (`prompt_injection`)."""
+_NO_SUSPECTS: Mapping[str, int] = MappingProxyType({})
+
+
+class _WordCache:
+    """A cache of screened words: the clean ones, and the gates that must check the others."""
+
+    def __init__(self) -> None:
+        self.clean_words: set[str] = set()
+        self.suspects_by_word: dict[str, int] = {}
+
+    def suspects_of(self, text: str) -> Mapping[str, int]:
+        """Return the suspicious words of a text, with the gates that must check them."""
+        unresolved = set(_words(text)) - self.clean_words
+        if not unresolved:
+            return _NO_SUSPECTS
+        suspects = {
+            word: self.suspects_by_word[word]
+            for word in unresolved
+            if word in self.suspects_by_word
+        }
+        uncached = unresolved - suspects.keys()
+        if len(uncached) > 1 and not _screen_words(" ".join(uncached)):
+            self.clean_words.update([word for word in uncached if len(word) <= _MAX_WORD_LENGTH])
+            return suspects
+        for word in uncached:
+            gates = _screen_words(word)
+            if gates:
+                suspects[word] = gates
+            if len(word) <= _MAX_WORD_LENGTH:
+                self._add(word, gates)
+        return suspects
+
+    def _add(self, word: str, gates: int) -> None:
+        if gates:
+            self.suspects_by_word[word] = gates
+        else:
+            self.clean_words.add(word)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the cache must be replaced."""
+        return len(self.clean_words) + len(self.suspects_by_word) > _MAX_CACHED_WORDS
+
+
+class _CacheHolder:
+    cache = _WordCache()
+
+
+_cache_holder = _CacheHolder()
+
+
+def screen(text: str) -> int:
+    """Return the gates that must check a text: 0, `SECRET`, `INSTRUCTION` or both."""
+    return _union(_suspects_of(text).values())
+
+
+def screen_all(texts: Sequence[str]) -> Sequence[int]:
+    """Screen each text like `screen`."""
+    suspects = _suspects_of("\n".join(texts))
+    if not suspects:
+        return [0] * len(texts)
+    is_clean = suspects.keys().isdisjoint
+    return [
+        0 if is_clean(words := _words(text)) else _union(suspects.get(word, 0) for word in words)
+        for text in texts
+    ]
+
+
+def _suspects_of(text: str) -> Mapping[str, int]:
+    suspects = _cache_holder.cache.suspects_of(text)
+    if _cache_holder.cache.is_full:
+        _cache_holder.cache = _WordCache()  # tracking the order of use would cost more
+    return suspects
+
+
+def _words(text: str) -> list[str]:
+    # Other white space does not end a word for the gates: it may hide one.
+    return text.replace("\n", " ").split(" ")
+
+
+def _union(gates: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, gates, 0)
+
+
+def _screen_words(words: str) -> int:
+    """Return the gates for words separated by spaces; may be more than they need."""
+    if not (words.isascii() and words.isprintable()):
+        return SECRET | INSTRUCTION
+    return SECRET * redaction.may_contain_secret(words) | INSTRUCTION * prompt_injection.may_match(
+        words
+    )

@@ -1,0 +1,73 @@
+"""Erases a fact and its promoted copies; the log keeps only the fact of the erasure."""
+
+from __future__ import annotations
+
+from knowledge_client.models import ErasureResult
+from knowledge_service.event_log import times
+from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
+from knowledge_service.ports import ActionContext
+
+_MADE_FROM = ("derived_from", "supersedes", "promoted_from")
+
+
+def erase_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> ErasureResult:
+    """Erase a fact in any lifecycle state, with its copies on every level.
+
+    Raises:
+        NotFound: no such fact.
+    """
+    uow.begin()
+    require_fact(uow, fact_id)
+    promoted = find_copies(uow, fact_id)
+    erased_ids = (fact_id, *promoted)
+    derived = _find_derived(uow, erased_ids)
+    links, events = uow.erase(erased_ids, actor=order.actor, reason=order.reason)
+    erased_at = times.from_us(uow.at_us)
+    return ErasureResult(
+        facts=erased_ids,
+        copies=promoted,
+        derived=derived,
+        links=links,
+        events=events,
+        erased_at=erased_at,
+        backups=(
+            f"copies and replicas of the database made before {erased_at.isoformat()} still hold"
+            " the text; let them expire, or erase again after restoring one"
+        ),
+    )
+
+
+def find_copies(uow: FactUnitOfWork, fact_id: str) -> tuple[str, ...]:
+    """Return the promoted copies of a fact on every level, including undone promotions.
+
+    An equal fact that existed above independently is not a copy; it is reported as derived.
+    """
+    copy_ids: list[str] = []
+    for copy_id in uow.copies(fact_id):
+        copy_ids += [copy_id, *find_copies(uow, copy_id)]
+    return tuple(dict.fromkeys(copy_ids))
+
+
+def _find_derived(uow: FactUnitOfWork, erased_ids: tuple[str, ...]) -> tuple[str, ...]:
+    derived_ids = [
+        link.from_id
+        for fact_id in erased_ids
+        for link in uow.links(fact_id)
+        if link.type in _MADE_FROM and link.to_id == fact_id
+    ]
+    versions = [version for fact_id in erased_ids for version in _find_versions(uow, fact_id)]
+    named = dict.fromkeys((*derived_ids, *versions))
+    return tuple(named_id for named_id in named if named_id not in erased_ids)
+
+
+def _find_versions(uow: FactUnitOfWork, fact_id: str) -> list[str]:
+    """Return the other versions of a revised fact; they may have the same text."""
+    root, found, queue = uow.root(fact_id), {fact_id}, [fact_id]
+    while queue:
+        for link in uow.links(queue.pop()):
+            for end_id in (link.from_id, link.to_id):
+                is_new = link.type == "supersedes" and end_id not in found
+                if is_new and uow.root(end_id) == root:
+                    found.add(end_id)
+                    queue.append(end_id)
+    return sorted(found - {fact_id})

@@ -1,0 +1,110 @@
+"""Approves and rejects facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_client.models import ApprovalResult, ApproveIn, Fact
+from knowledge_service.domain import closure_messages
+from knowledge_service.domain import facts as domain
+from knowledge_service.domain.access_control import UNREVIEWED
+from knowledge_service.errors import Conflict
+from knowledge_service.fact_transactions import close_with_copies, store_fact
+from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
+from knowledge_service.ports import ActionContext
+
+
+def approve_fact(
+    uow: FactUnitOfWork, fact_id: str, order: ActionContext, edits: ApproveIn
+) -> ApprovalResult:
+    """Approve a live fact; with an edited text, approve a successor instead.
+
+    A draft takes its key now: it supersedes the facts of the key, or one of them supersedes it. A
+    person's approval removes the flags; an approval by the service's own accounts does not.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: the fact is not live, is approved already, or the edited text says the same.
+    """
+    uow.begin()
+    fact = _require_reviewable(uow, fact_id, "approved")
+    if edits.content is None and edits.title is None and edits.tags is None:
+        _approve(uow, fact, order)
+        return ApprovalResult(fact=require_fact(uow, fact_id))
+    changes = edits.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
+    new = domain.edited_successor(fact, edits, order.actor.name)
+    if new.content_hash == domain.hash_of_fact(fact):
+        raise Conflict(f"the edited words of fact {fact_id} say the same; approve it as it is")
+    _record_review(uow, fact, order, "approved", {}, edits=changes)
+    close_with_copies.close_fact(
+        uow, fact, "superseded", order.reason, order.actor, valid_until_us=uow.at_us
+    )
+    withdrawal = close_with_copies.withdraw_copies(
+        uow, fact_id, order, cause="corrected", valid_until_us=uow.at_us
+    )
+    stored = store_fact.store_within_transaction(uow, new, order.actor)
+    store_fact.link_facts(
+        uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor
+    )
+    uow.transfer_aliases(fact_id, stored.fact_id, actor=order.actor)
+    successor = require_fact(uow, stored.fact_id)
+    _approve(uow, successor, order)
+    return ApprovalResult(
+        fact=require_fact(uow, stored.fact_id),
+        replaced=fact_id,
+        copies_retracted=withdrawal.retracted,
+        copies_flagged=withdrawal.flagged,
+    )
+
+
+def reject_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fact:
+    """Reject a live fact: archive it, so that it can be restored, and withdraw its copies.
+
+    Raises:
+        NotFound: no such fact.
+        Conflict: the fact is not live, or is rejected already.
+    """
+    uow.begin()
+    fact = _require_reviewable(uow, fact_id, "rejected")
+    changes = {
+        "review": "rejected", "lifecycle": "archived", "closed_at": uow.at_us,
+        "closed_reason": order.reason, "closed_by": order.actor.name,
+    }  # fmt: skip
+    _record_review(uow, fact, order, "rejected", changes)
+    close_with_copies.withdraw_copies(
+        uow, fact_id, order, cause="rejected", valid_until_us=uow.at_us
+    )
+    return require_fact(uow, fact_id)
+
+
+def _approve(uow: FactUnitOfWork, fact: Fact, order: ActionContext) -> None:
+    _record_review(uow, fact, order, "approved", _approval_changes(order))
+    if fact.review in UNREVIEWED:
+        store_fact.take_key(uow, fact, order.actor)
+
+
+def _approval_changes(order: ActionContext) -> dict[str, Any]:
+    changes: dict[str, Any] = {"review": "approved"}
+    return changes | {"flags": []} if order.actor.type == "human" else changes
+
+
+def _require_reviewable(uow: FactUnitOfWork, fact_id: str, decision: str) -> Fact:
+    fact = require_fact(uow, fact_id)
+    if fact.lifecycle != "live":
+        raise Conflict(f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')}")
+    if fact.review == decision and not fact.flags:
+        raise Conflict(f"fact {fact_id} is {decision} already")
+    return fact
+
+
+def _record_review(
+    uow: FactUnitOfWork, fact: Fact, order: ActionContext, decision: str, changes: dict[str, Any],
+    *, edits: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    part = {
+        "fact": fact.id, "decision": decision, "actor_type": order.actor.type,
+        "reason": order.reason, "set": changes,
+    }  # fmt: skip
+    if edits is not None:
+        part["edits"] = edits
+    uow.record("fact.reviewed", scope=fact.scope, actor=order.actor, parts=[part])

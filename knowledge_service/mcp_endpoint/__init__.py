@@ -1,0 +1,1 @@
+"""The Model Context Protocol at `/mcp`; imported only when it is switched on."""

@@ -1,0 +1,178 @@
+"""The process of the service: opens the store, assembles the app, and runs the HTTP server."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING
+
+from knowledge_service import logging_config, memory_allocator
+from knowledge_service.analysis_worker.client import AnalysisWorker
+from knowledge_service.asgi_app import create_app
+from knowledge_service.authentication import kubernetes, people
+from knowledge_service.authentication.disabled import NoAuthentication
+from knowledge_service.authentication.tokens import TokenAuthentication
+from knowledge_service.embeddings import settings as embeddings
+from knowledge_service.embeddings.client import EndpointEmbedder
+from knowledge_service.errors import StartupError
+from knowledge_service.extraction.worker import ExtractionWorker
+from knowledge_service.http_server import HttpServer
+from knowledge_service.metrics import Metrics
+from knowledge_service.search.pipeline import RankerConfig
+from knowledge_service.search.ranking import weights
+from knowledge_service.startup_app import StartupApp
+from knowledge_service.startup_progress import Progress
+from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.workers.background import BackgroundWorker, run_workers
+from knowledge_service.workers.embeddings import EmbeddingBackfill
+from knowledge_service.workers.retention import RetentionWorker
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from knowledge_service.mcp_endpoint.endpoint import McpEndpoint
+    from knowledge_service.ports import Authenticator, Store
+    from knowledge_service.settings import Settings
+
+_log = logging.getLogger(__name__)
+# New objects between garbage collections; Python's default of 700 costs 2 µs for each fact. The
+# service creates few reference cycles.
+_GC_THRESHOLD = 20_000
+
+
+def serve(settings: Settings) -> None:
+    """Serve until stopped, then finish queued writes and close the database.
+
+    Raises:
+        StartupError: the database cannot be opened.
+    """
+    logging_config.configure(settings.log_level)
+    memory_allocator.configure()
+    mcp = _mcp_endpoint(settings)
+    progress = Progress()
+    with ExitStack() as resources:
+
+        def open_service() -> FastAPI:
+            app, background = _open_service(settings, progress, mcp, resources)
+            server.subscriptions = app.state.services.subscription_limiter
+            # The objects of the startup stay: collecting them would pause all requests for 50 ms.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD)
+            for each in background:
+                resources.enter_context(each)
+            return app
+
+        app = StartupApp(open_service, progress)
+        server = HttpServer(app, settings)
+        try:
+            server.run_until_signal()
+        except SystemExit:  # uvicorn ends the process when the lifespan fails
+            if app.error is None:
+                raise
+        if app.error is not None:
+            raise app.error
+
+
+def _open_service(
+    settings: Settings, progress: Progress, mcp: McpEndpoint | None, resources: ExitStack
+) -> tuple[FastAPI, Sequence[AbstractContextManager[None]]]:
+    """Open the database; return the app, and what runs beside it. `resources` closes the rest."""
+    store = SqliteStore(
+        settings.db,
+        progress=progress,
+        reads_within=settings.reads_within,
+        undeclared_facts=settings.undeclared_facts,
+        ranker_config=_ranker_config(settings),
+    )
+    resources.callback(store.close)
+    metrics = _metrics_of(store)
+    workers = _workers(settings, store, metrics)
+    analysis_worker = AnalysisWorker()
+    resources.callback(analysis_worker.stop)
+    app = create_app(
+        store,
+        _authenticator(settings, store),
+        metrics=metrics,
+        extraction=workers[0],
+        analyse_texts=analysis_worker.analyse,
+        mcp=mcp,
+    )
+    store_identity = store.identity()
+    fields = {"host": settings.host, "port": settings.port, "auth": settings.auth}
+    fields |= {"db": str(settings.db), "store": store_identity.id, "epoch": store_identity.epoch}
+    _log.info("serving", extra={"fields": fields})
+    return app, (
+        run_workers(workers), metrics.serve(settings.metrics_host, settings.metrics_port),
+    )  # fmt: skip
+
+
+def _ranker_config(settings: Settings) -> RankerConfig:
+    """Choose what ranks; weights that cannot be used give way to those of the package."""
+    learned = weights.SHIPPED
+    if settings.recall_weights is not None:
+        try:
+            learned = weights.read(settings.recall_weights)
+        except weights.InvalidWeights as error:
+            _log.error(
+                "KAIS_RECALL_WEIGHTS: %s %s. The service ranks with the weights that it ships; "
+                "make the file with `python -m bench.recall weights` of this version, or unset "
+                "the variable",
+                settings.recall_weights,
+                error,
+            )
+    return RankerConfig(settings.recall_conversations, learned)
+
+
+def _mcp_endpoint(settings: Settings) -> McpEndpoint | None:
+    """Return the MCP endpoint if it is switched on; only then is the SDK loaded.
+
+    Raises:
+        StartupError: the SDK is not installed.
+    """
+    if settings.mcp is None:
+        return None
+    try:
+        from knowledge_service.mcp_endpoint.endpoint import McpEndpoint  # noqa: PLC0415 (30 MiB)
+    except ModuleNotFoundError as exc:
+        raise StartupError(
+            f"--mcp (KAIS_MCP) needs the package {exc.name}: install kais[service,mcp]"
+        ) from exc
+    return McpEndpoint(origins=settings.mcp.origins, public_url=settings.mcp.url)
+
+
+def _metrics_of(store: SqliteStore) -> Metrics:
+    metrics = Metrics()
+    metrics.erased_pending_s.set_function(store.erased_pending_s)
+    metrics.receipts_waiting_s.set_function(store.receipts_waiting_s)
+    metrics.facts_to_erase.set_function(store.deleted_facts)
+    metrics.watch_facts(store.facts_by_level)
+    return metrics
+
+
+def _workers(settings: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
+    """Return the background workers, the extraction worker first; embeddings need an endpoint."""
+    on_run = metrics.record_task_run
+    workers: list[BackgroundWorker] = [
+        ExtractionWorker(store, on_run=on_run, on_end=metrics.record_extraction),
+        RetentionWorker(store, on_run=on_run, receipts_for=settings.receipts_for),
+    ]
+    endpoint = embeddings.read()
+    if endpoint:
+        store.embedder = EndpointEmbedder(endpoint.url, endpoint.model, endpoint.key)
+        workers.append(EmbeddingBackfill(store, store.embedder, on_run=on_run))
+    return workers
+
+
+def _authenticator(settings: Settings, store: Store) -> Authenticator:
+    if settings.auth == "none":
+        return NoAuthentication()
+    if settings.auth == "token" and settings.token_file:
+        return TokenAuthentication(settings.token_file)
+    client = kubernetes.http_client(settings.kube_api, settings.kube_ca_file)
+    reviewer = kubernetes.TokenReviewer(client, settings.kube_token_file, settings.audience)
+    return kubernetes.KubernetesAuthentication(
+        reviewer, store, settings.admin_subjects, people=people.parse_rules(settings.people)
+    )

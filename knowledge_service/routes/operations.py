@@ -1,0 +1,33 @@
+"""Operations of several acts, and the revision of a fact."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from knowledge_client.models import OperationIn, OperationResult, Revised, ReviseIn
+from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
+from knowledge_service.routes.endpoint import Endpoint
+from knowledge_service.use_cases import idempotency
+from knowledge_service.use_cases import operations as operation_use_cases
+
+router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
+
+
+@router.post("/operations")
+def perform(
+    body: OperationIn, services: ServicesDep, principal: CallerDep, key: KeyHeader = None
+) -> OperationResult:
+    """Do several acts in order, all or none; `:undo` of one of their facts reverts all of them."""
+    operation_use_cases.charge(services, principal, body.acts)
+    repeat = idempotency.bind_key(key, principal, "operations", body)
+    return operation_use_cases.perform(services.store, principal, body, repeat)
+
+
+@router.post("/facts/{fact_id}:revise")
+def revise(
+    fact_id: str, body: ReviseIn, services: ServicesDep, principal: CallerDep,
+    key: KeyHeader = None,
+) -> Revised:  # fmt: skip
+    """Replace a fact by a successor with the values that are set; names and links move to it."""
+    repeat = idempotency.bind_key(key, principal, f"revise/{fact_id}", body)
+    return operation_use_cases.revise(services.store, principal, fact_id, body, repeat)

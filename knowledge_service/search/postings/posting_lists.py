@@ -1,0 +1,119 @@
+"""Posting lists: the postings of a term as arrays, and how they are decoded from packed rows."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge_service.search.postings import segment_codec
+from knowledge_service.search.postings.segment_codec import SHARD_SIZE
+
+_HEAD = struct.Struct("<III")
+_TERM = struct.Struct("<q")
+Numbers = NDArray[np.uint32]
+
+
+class Columns(NamedTuple):
+    """Postings: the documents ascending, how often the term is in each, how long each is."""
+
+    ordinals: NDArray[np.int32]
+    frequencies: NDArray[np.uint8]
+    lengths: NDArray[np.uint16]
+
+    def slice_(self, first: int, end: int) -> Columns:
+        """Return those from one up to another."""
+        ordinals, frequencies, lengths = self
+        return Columns(ordinals[first:end], frequencies[first:end], lengths[first:end])
+
+    def shifted(self, first: int) -> Columns:
+        """Return them with places that count from so many documents before."""
+        return Columns(self.ordinals + np.int32(first), self.frequencies, self.lengths)
+
+
+class TermPostings(NamedTuple):
+    """What some documents have of a term, which is named by its place among the asked.
+
+    The places of the postings count from document `first` of the scope.
+    """
+
+    term: int
+    first: int
+    postings: Columns
+
+
+@dataclass(frozen=True)
+class ScopePostings:
+    """The documents of a scope in their order, and what they have of the asked terms.
+
+    The numbers of their facts come in pieces. What is found of a document is ascending by term.
+    """
+
+    numbers: Sequence[Numbers]
+    count: int
+    live: int
+    """How many of them are no tombstones."""
+    total_length: int
+    postings: Sequence[TermPostings]
+
+
+_NO_POSTINGS = Columns(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint16))
+
+
+@functools.lru_cache(maxsize=4096)
+def _counts(number: int) -> struct.Struct:
+    return struct.Struct(f"<{number}H")
+
+
+def find_postings(
+    term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.uint16]
+) -> Columns:
+    """Find a term's postings in the rows of its bucket."""
+    firsts, sizes, ordinals, frequencies = [], [], [], []
+    needle = _TERM.pack(term)
+    for first, data in rows:
+        _, terms, postings = segment_codec.head(data)
+        counts = _HEAD.size + 8 * terms
+        offset = data.find(needle, _HEAD.size, counts)
+        while (
+            offset >= 0 and (offset - _HEAD.size) % 8
+        ):  # the end of one term and the start of the next
+            offset = data.find(needle, offset + 1, counts)
+        if offset < 0:
+            continue
+        counts_before = _counts((offset - _HEAD.size) // 8 + 1).unpack_from(data, counts)
+        size = counts_before[-1]
+        skipped = sum(counts_before) - size
+        if skipped + size > postings:
+            raise segment_codec.CorruptSegment(
+                "a row of the index has not the postings that it says"
+            )
+        start = counts + 2 * terms
+        ordinals.append(data[start + 2 * skipped : start + 2 * (skipped + size)])
+        start += 2 * postings + skipped
+        frequencies.append(data[start : start + size])
+        firsts.append(first)
+        sizes.append(size)
+    if not sizes:
+        return _NO_POSTINGS
+    document_ordinals = segment_codec.check_ordinals(
+        np.frombuffer(b"".join(ordinals), "<u2"), SHARD_SIZE
+    ).astype(np.int32)
+    document_ordinals += np.repeat(np.array(firsts, dtype=np.int32), sizes)
+    return Columns(
+        document_ordinals, np.frombuffer(b"".join(frequencies), "u1"), lengths[document_ordinals]
+    )
+
+
+def join_columns(parts: Sequence[Columns]) -> Columns:
+    """Join postings whose documents ascend from part to part; at least one part."""
+    filled = [part for part in parts if len(part.ordinals)]
+    if len(filled) < 2:  # noqa: PLR2004 - nothing to join
+        return filled[0] if filled else parts[0]
+    parts = filled
+    return Columns(*[np.concatenate(column) for column in zip(*parts, strict=True)])

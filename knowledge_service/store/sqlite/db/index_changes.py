@@ -1,0 +1,51 @@
+"""The changes of the full-text index in one commit, collected from all its jobs."""
+
+from __future__ import annotations
+
+import apsw
+
+from knowledge_service.search.postings.cache import ErasedDocuments
+from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db.transaction import Transaction
+
+
+class IndexChanges:
+    """Collects what the jobs of a commit add to the index and remove from it."""
+
+    def __init__(self) -> None:
+        self._texts_to_index: dict[int, list[tuple[int, postings.Text]]] = {}
+        self._documents_to_erase: list[postings.Erased] = []
+        self._scopes_to_clear: set[int] = set()
+        self.changes_scopes = False
+        self.is_begun = False
+        """Whether a job has written something that the rollback of a later one must not undo."""
+
+    def add(self, transaction: Transaction) -> None:
+        """Add the index changes of one job."""
+        for scope_no in transaction.scopes_to_clear:
+            self._scopes_to_clear.add(scope_no)
+            self._texts_to_index.pop(scope_no, None)
+        for scope_no, texts in transaction.texts_to_index.items():
+            self._texts_to_index.setdefault(scope_no, []).extend(texts)
+        self._documents_to_erase += transaction.documents_to_erase
+        self.is_begun = True
+        self.changes_scopes = self.changes_scopes or transaction.changes_scopes
+
+    @property
+    def has_erasures(self) -> bool:
+        """Return whether facts leave the index."""
+        return bool(self._documents_to_erase or self._scopes_to_clear)
+
+    def write(self, connection: apsw.Connection) -> ErasedDocuments:
+        """Index new facts, those of a scope together; return the documents that left the index."""
+        blanked: dict[int, list[int] | None] = dict.fromkeys(self._scopes_to_clear)
+        for scope_no in self._scopes_to_clear:
+            postings.clear_scope(connection, scope_no)
+        for scope_no, texts in self._texts_to_index.items():
+            postings.add(connection, scope_no, texts)
+        for erased_document in self._documents_to_erase:
+            document_index = postings.erase(connection, erased_document)
+            document_indexes = blanked.setdefault(erased_document.scope_no, [])
+            if document_index is not None and document_indexes is not None:
+                document_indexes.append(document_index)
+        return blanked

@@ -1,0 +1,1 @@
+"""Upgrades of a file of an older version: migrations, and what they copy into the log."""

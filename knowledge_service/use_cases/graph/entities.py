@@ -1,0 +1,91 @@
+"""Create and delete entities."""
+
+from __future__ import annotations
+
+from knowledge_client.models import (
+    AliasIn,
+    Fact,
+    FactIn,
+    Graph,
+    GraphEntitiesIn,
+    GraphEntityIn,
+    GraphNames,
+    GraphNamesIn,
+    RememberAct,
+    RetractAct,
+    ScopeRef,
+)
+from knowledge_service.domain.access_control import Principal
+from knowledge_service.use_cases import authorization
+from knowledge_service.use_cases.graph import lookup, observations, views
+from knowledge_service.use_cases.operations import Performer
+
+
+def create_entities(performer: Performer, body: GraphEntitiesIn) -> Graph:
+    """Create the entities that do not exist, all or none, and return them.
+
+    Raises:
+        Conflict: another request creates one of the entities at the same time.
+        What `operations.perform` raises.
+    """
+    results = performer.earlier_results()
+    if results is None:
+        results = performer.perform(_entity_acts(performer, body), "created in the graph")
+    store, view = performer.store, performer.principal.view
+    # Only entities have names.
+    ids = [result.fact_id for result in results if result.aliases]
+    entities = [fact for fact_id in ids if (fact := store.fact(fact_id, view))]
+    return views.graph_of(store, performer.principal, entities)
+
+
+def _entity_acts(performer: Performer, body: GraphEntitiesIn) -> list[RememberAct]:
+    store, principal = performer.store, performer.principal
+    by_name = {entity.name: entity for entity in reversed(body.entities)}
+    scope = authorization.canonical_path(body.scope, principal) if body.scope else principal.home
+    new = [
+        entity
+        for name, entity in reversed(by_name.items())
+        if not lookup.is_taken(store, principal, name, scope)
+    ]
+    facts = [_entity_fact(principal, entity, body.scope) for entity in new]
+    facts += [
+        observations.observation_fact(
+            principal, text, position, scope=body.scope, about=f"act:{number}"
+        )
+        for number, entity in enumerate(new)
+        for position, text in enumerate(dict.fromkeys(entity.observations))
+    ]
+    return [RememberAct(fact=fact) for fact in facts]
+
+
+def delete_entities(performer: Performer, body: GraphNamesIn) -> GraphNames:
+    """Retract entities and their observations, all or none; their relations end with them.
+
+    Raises:
+        Forbidden, ScopeReadOnly: the caller may not retract one of them.
+    """
+    store, principal = performer.store, performer.principal
+    results = performer.earlier_results()
+    if results is None:
+        retracted: list[Fact] = []
+        for entity in lookup.find_all(store, principal, body.names):
+            retracted += (*observations.all_observations_of(store, principal, entity), entity)
+        acts = [RetractAct(fact=fact.id) for fact in retracted]
+        results = performer.perform(acts, observations.DELETED)
+    facts = (store.fact(result.fact_id, principal.view) for result in results)
+    names = {fact.content for fact in facts if fact and fact.kind == lookup.ENTITY}
+    return GraphNames(names=tuple(name for name in dict.fromkeys(body.names) if name in names))
+
+
+def _entity_fact(principal: Principal, entity: GraphEntityIn, scope: ScopeRef | None) -> FactIn:
+    return FactIn(
+        content=entity.name,
+        scope=scope,
+        kind=lookup.ENTITY,
+        subject=entity.entity_type,
+        data=entity.metadata,
+        schema_=lookup.SCHEMA,
+        aliases=(AliasIn(namespace=lookup.NAMESPACE, value=entity.name),),
+        source=observations.source_of(principal),
+        force=True,
+    )

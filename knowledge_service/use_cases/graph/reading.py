@@ -1,0 +1,110 @@
+"""Read the graph: in pages, by names, or by a part of a text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import Fact, Graph, GraphNamesIn
+from knowledge_service.domain.access_control import Principal
+from knowledge_service.ports import Listing
+from knowledge_service.use_cases import authorization, pagination
+from knowledge_service.use_cases.graph import lookup, views
+from knowledge_service.use_cases.graph.observations import OBSERVATION
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+# A search reads this many observations with its text, also of entities that it has already.
+_SEARCHED_OBSERVATIONS = 1000
+
+
+def read_graph(  # noqa: PLR0913 (one argument per filter)
+    store: Store,
+    principal: Principal,
+    *,
+    scope: str | None,
+    contains: str | None,
+    cursor: str | None,
+    limit: int,
+    outgoing: bool = False,
+) -> Graph:
+    """Return a page of entities, newest first, and the relations among them.
+
+    With `outgoing`, also the relations that lead from them to other entities, so that all pages
+    together have every relation once. With `contains`, the entities of which the name, the type or
+    an observation has that text; there is one page of these.
+
+    Raises:
+        InvalidBody: the cursor or the scope is malformed.
+        ScopeForbidden: the named scope is out of reach.
+    """
+    scopes = authorization.authorize_read([scope], principal) if scope else None
+    if contains:
+        found, has_more = _search(store, principal, contains, scopes, limit)
+        graph = views.graph_of(store, principal, found, outgoing=outgoing)
+        return graph.model_copy(update={"truncated": graph.truncated or has_more})
+    listing = Listing(
+        view=principal.view,
+        limit=limit + 1,
+        scopes=scopes,
+        kind=lookup.ENTITY,
+        lifecycle="live",
+        alias_namespace=lookup.NAMESPACE,
+        before_id=pagination.decode(cursor),
+    )
+    page, next_cursor = pagination.split_page(
+        store.list_facts(listing), limit, lambda fact: fact.id
+    )
+    graph = views.graph_of(store, principal, page, outgoing=outgoing)
+    is_truncated = graph.truncated or next_cursor is not None
+    return graph.model_copy(update={"cursor": next_cursor, "truncated": is_truncated})
+
+
+def open_entities(store: Store, principal: Principal, body: GraphNamesIn) -> Graph:
+    """Return entities by their names, and the relations among them; missing ones are left out."""
+    return views.graph_of(store, principal, list(lookup.find_all(store, principal, body.names)))
+
+
+def _search(
+    store: Store,
+    principal: Principal,
+    text: str,
+    scopes: tuple[str, ...] | None,
+    limit: int,
+) -> tuple[list[Fact], bool]:
+    """Return entities by their names and types, then by their observations.
+
+    The second value says whether there can be more.
+    """
+    named = Listing(
+        view=principal.view,
+        limit=limit + 1,
+        scopes=scopes,
+        kind=lookup.ENTITY,
+        lifecycle="live",
+        schema=lookup.SCHEMA,
+        contains=text,
+    )
+    found = {fact.id: fact for fact in store.list_facts(named)}
+    observations: tuple[Fact, ...] = ()
+    if len(found) <= limit:
+        observed = replace(named, kind=OBSERVATION, schema=None, limit=_SEARCHED_OBSERVATIONS)
+        observations = store.list_facts(observed)
+    for observation in observations:
+        entity = _entity_of(store, principal, observation, found)
+        if entity and entity.schema_ == lookup.SCHEMA:
+            found.setdefault(entity.id, entity)
+        if len(found) > limit:
+            break
+    is_truncated = len(found) > limit or len(observations) == _SEARCHED_OBSERVATIONS
+    return list(found.values())[:limit], is_truncated
+
+
+def _entity_of(
+    store: Store, principal: Principal, observation: Fact, found: dict[str, Fact]
+) -> Fact | None:
+    about = observation.about or ""
+    entity = found.get(about) or store.current_version(about, principal.view)
+    is_live = entity is not None and (entity.kind, entity.lifecycle) == (lookup.ENTITY, "live")
+    return entity if is_live else None

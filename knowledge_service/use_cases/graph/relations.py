@@ -1,0 +1,146 @@
+"""Create, read and delete the relations between entities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from knowledge_client.models import (
+    ActResult,
+    Fact,
+    GraphRelation,
+    GraphRelationIn,
+    GraphRelations,
+    GraphRelationsIn,
+    Link,
+    LinkAct,
+    LinkIn,
+    UnlinkAct,
+)
+from knowledge_client.models.links import LINK_TYPE
+from knowledge_service.use_cases.graph import lookup, observations
+from knowledge_service.use_cases.operations import Performer
+
+_TYPE_KEY = "relationType"
+# The links of a fact that are searched for one that a repeated request removed.
+_MAX_LINKS = 1000
+_NOT_OF_TYPE = re.compile(r"[^a-z0-9_.-]+")
+
+
+def create_relations(performer: Performer, body: GraphRelationsIn) -> GraphRelations:
+    """Create the relations that do not exist, all or none, and return them.
+
+    Raises:
+        NotFound: an entity does not exist or is not visible.
+        Forbidden, ScopeReadOnly: the caller may not write in the scope of the first entity.
+        InvalidBody: the type is one of the service's own.
+    """
+    results = performer.earlier_results()
+    if results is None:
+        store, principal = performer.store, performer.principal
+        acts = [
+            LinkAct(
+                link=_link_of(
+                    each,
+                    lookup.require(store, principal, each.from_),
+                    lookup.require(store, principal, each.to),
+                )
+            )
+            for each in body.relations
+        ]
+        results = performer.perform(acts, "related in the graph")
+    created = [
+        _stated(relation)
+        for relation, result in zip(body.relations, results, strict=True)
+        if result.status == "linked"
+    ]
+    return GraphRelations(relations=tuple(created))
+
+
+def delete_relations(performer: Performer, body: GraphRelationsIn) -> GraphRelations:
+    """Close relations, all or none.
+
+    Raises:
+        Forbidden, ScopeReadOnly: the caller may not write in the scope of the first entity.
+    """
+    results = performer.earlier_results()
+    if results is None:
+        acts = _unlink_acts(performer, body)
+        performer.perform([act for _, act in acts], observations.DELETED)
+        return GraphRelations(relations=tuple(_stated(relation) for relation, _ in acts))
+    removed = set(_names_of_links(performer, results))
+    return GraphRelations(
+        relations=tuple(
+            _stated(relation)
+            for relation in body.relations
+            if (relation.from_, relation.to, _link_type(relation.relation_type)) in removed
+        )
+    )
+
+
+def _unlink_acts(
+    performer: Performer, body: GraphRelationsIn
+) -> list[tuple[GraphRelationIn, UnlinkAct]]:
+    """Return the relations that exist, each once, with the act that removes it."""
+    store, principal = performer.store, performer.principal
+    acts: dict[tuple[str, str, str], tuple[GraphRelationIn, UnlinkAct]] = {}
+    for relation in body.relations:
+        start = lookup.find(store, principal, relation.from_)
+        end = lookup.find(store, principal, relation.to)
+        if start is None or end is None:
+            continue
+        key = (start.id, end.id, _link_type(relation.relation_type))
+        live = store.links_among((start.id, end.id), principal.view)
+        if any((link.from_, link.to, link.type) == key for link in live):
+            act = UnlinkAct(from_=start.id, to=end.id, type=key[2])
+            acts.setdefault(key, (relation, act))
+    return list(acts.values())
+
+
+def _names_of_links(
+    performer: Performer, results: Sequence[ActResult]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the names of both ends, and the type, of the links that an operation removed."""
+    store, view = performer.store, performer.principal.view
+    for result in results:
+        page = store.links(result.fact_id, view, types=(), before_id=None, limit=_MAX_LINKS)
+        for link in page.links:
+            start, end = store.fact(link.from_, view), store.fact(link.to, view)
+            if link.id == result.link_id and start and end:
+                yield start.content, end.content, link.type
+
+
+def _link_of(relation: GraphRelationIn, start: Fact, end: Fact) -> LinkIn:
+    link_type = _link_type(relation.relation_type)
+    data = dict(relation.metadata or {})
+    if link_type != relation.relation_type:
+        data[_TYPE_KEY] = relation.relation_type
+    return LinkIn(
+        from_=start.id, to=end.id, type=link_type, weight=relation.strength, data=data or None
+    )
+
+
+def relation_of(link: Link, names: dict[str, str]) -> GraphRelation:
+    """Return the relation that a link between named entities is."""
+    data: dict[str, Any] = dict(link.data) if isinstance(link.data, dict) else {}
+    relation_type = data.pop(_TYPE_KEY, link.type)
+    return GraphRelation(
+        from_=names[link.from_],
+        to=names[link.to],
+        relation_type=relation_type,
+        strength=link.weight,
+        metadata=data or None,
+    )
+
+
+def _stated(relation: GraphRelationIn) -> GraphRelation:
+    return GraphRelation.model_validate(relation.model_dump())
+
+
+def _link_type(relation_type: str) -> str:
+    """Return the type of the link for a relation; types with other characters are simplified."""
+    if re.fullmatch(LINK_TYPE, relation_type):
+        return relation_type
+    simplified = _NOT_OF_TYPE.sub("_", relation_type.lower()).strip("_.-")
+    return f"is_{simplified}"[:64] if not simplified[:1].isalpha() else simplified[:64]

@@ -1,0 +1,330 @@
+"""The Agents port: messages to cells, their tasks, and the tickets that they ask for.
+
+Messages are sent in the background, because a server that is not ours may answer only when its work
+is done. What this process knows of them is lost with it; the tasks of our own runtime are then read
+by their ids, which follow from the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import httpx
+import pydantic
+from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, create_client
+from a2a.client.errors import A2AClientError, AgentCardResolutionError
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    Task,
+)
+from a2a.utils import errors as a2a_errors
+from google.protobuf import json_format
+
+from kais import a2a
+from kais_operator.agents import task_reader
+from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask
+from kais_operator.planning.plan import AgentCall, SendMessage
+from kais_operator.ports import Clock, Knowledge
+from knowledge_client import errors as knowledge_errors
+from knowledge_client import models
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+_ASK_S, _SEND_S = 5.0, 3600.0
+"""Timeouts: a server that is not ours may answer a message only when its work is done."""
+_TICKET_RESERVE = timedelta(seconds=15)
+_CARD_AGE = timedelta(seconds=60)
+_MAX_KEPT = 2000
+"""Messages, cards and tickets that are remembered, each; an arbitrary bound of memory."""
+_FAILURES = (
+    A2AClientError,
+    a2a_errors.A2AError,
+    httpx.HTTPError,
+    json_format.Error,
+    knowledge_errors.KnowledgeError,
+    ValueError,
+    TimeoutError,
+)
+_REFUSALS = (
+    a2a_errors.InvalidParamsError,
+    a2a_errors.InvalidRequestError,
+    a2a_errors.UnsupportedOperationError,
+    a2a_errors.ContentTypeNotSupportedError,
+    a2a_errors.ExtensionSupportRequiredError,
+    a2a_errors.MethodNotFoundError,
+    a2a_errors.VersionNotSupportedError,
+)
+"""Errors that the same message would get again, as would one whose ticket is invalid."""
+
+
+@dataclass
+class _Sent:
+    """A message that this process sent.
+
+    Attributes:
+        sending: runs until the server has answered.
+        server_task: the id of the task, if the server chose it.
+        answer: the answer of a server that opened no task, or the task that was cancelled.
+        refusal: why the server refused the message.
+        is_cancel_sent: whether the server was asked to cancel the task.
+    """
+
+    sending: asyncio.Task[None] | None = None
+    server_task: str | None = None
+    answer: AgentTask | None = None
+    refusal: str | None = None
+    is_cancel_sent: bool = False
+
+    @property
+    def is_sending(self) -> bool:
+        return self.sending is not None and not self.sending.done()
+
+
+@dataclass(frozen=True)
+class _Card:
+    card: AgentCard
+    read_at: datetime
+
+
+class A2aAgents:
+    """Speaks to the A2A servers of cells; `close` it."""
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport,
+        knowledge: Knowledge,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._http = httpx.AsyncClient(transport=transport, follow_redirects=False, timeout=_ASK_S)
+        self._knowledge = knowledge
+        self._is_leader = is_leader
+        self._clock = clock
+        self._sent: dict[str, _Sent] = {}
+        self._cards: dict[str, _Card] = {}
+        self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
+
+    async def reply_to(self, call: AgentCall) -> AgentReply:
+        """Return what the cell knows of a message; a problem instead of an error."""
+        sent = self._sent.get(call.message_id) or _Sent()
+        try:
+            async with asyncio.timeout(_ASK_S):
+                card = await self._card(call, is_fresh=False)
+                task = sent.answer or await self._task(call, card, sent)
+                if task is None:  # whether it may be sent again must not depend on an old card
+                    card = await self._card(call, is_fresh=True)
+        except _FAILURES as exc:
+            return AgentReply(
+                is_sending=sent.is_sending,
+                is_cancel_sent=sent.is_cancel_sent,
+                problem=_describe(exc),
+            )
+        if task is not None and task.state in ENDED:
+            self._forget(call)
+        return AgentReply(
+            is_idempotent=task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION),
+            has_heartbeat=task_reader.names_extension(card, a2a.HEARTBEAT_EXTENSION),
+            task=task,
+            is_sending=sent.is_sending,
+            refusal=sent.refusal,
+            is_cancel_sent=sent.is_cancel_sent,
+        )
+
+    def send(self, message: SendMessage) -> None:
+        """Send a message in the background, unless this process is sending it."""
+        known = self._sent.get(message.call.message_id)
+        if not self._is_leader() or (known is not None and known.is_sending):
+            return
+        _bound(self._sent)
+        sent = self._sent[message.call.message_id] = _Sent()
+        sent.sending = asyncio.get_running_loop().create_task(self._send(message, sent))
+
+    async def cancel(self, call: AgentCall) -> None:
+        """Cancel the task of a message, and remember how it ended for the next `reply_to`.
+
+        A cell that does not answer within 5 s is left alone.
+        """
+        if call.message_id not in self._sent:
+            _bound(self._sent)
+        sent = self._sent.setdefault(call.message_id, _Sent())
+        sent.is_cancel_sent = True
+        if sent.sending is not None:
+            sent.sending.cancel()
+        try:
+            async with asyncio.timeout(_ASK_S):
+                card = await self._card(call, is_fresh=False)
+                async with self._client(call, card) as (client, context):
+                    identity = await self._server_task(call, card, sent, client, context)
+                    if identity is not None:
+                        request = CancelTaskRequest(id=identity)
+                        task = await client.cancel_task(request, context=context)
+                        read = task_reader.read_task(task)
+                        sent.answer = read if read.state in ENDED else None
+        except (a2a_errors.TaskNotFoundError, a2a_errors.TaskNotCancelableError):
+            logger.debug("the task of message %s has ended", call.message_id)
+        except _FAILURES as exc:
+            logger.warning("%s: its task was not cancelled: %s", call.address.cell, _describe(exc))
+
+    def end_all(self) -> None:
+        """End all sending, because this process no longer leads."""
+        for sent in self._sent.values():
+            if sent.sending is not None:
+                sent.sending.cancel()
+        self._sent.clear()
+
+    async def close(self) -> None:
+        """End all sending and close the connections."""
+        running = [sent.sending for sent in self._sent.values() if sent.sending is not None]
+        self.end_all()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _send(self, message: SendMessage, sent: _Sent) -> None:
+        call = message.call
+        try:
+            card = await self._card(call, is_fresh=False)
+            async with self._client(call, card, timeout_s=_SEND_S) as (client, context):
+                request = SendMessageRequest(
+                    message=_wire_message(message),
+                    configuration=SendMessageConfiguration(return_immediately=True),
+                )
+                async for event in client.send_message(request, context=context):
+                    if event.HasField("task"):
+                        sent.server_task = event.task.id
+                    elif event.HasField("message"):
+                        sent.answer = task_reader.read_answer(event.message)
+        except (*_REFUSALS, pydantic.ValidationError) as exc:
+            sent.refusal = _describe(exc)
+            logger.warning("%s: message refused: %s", call.address.cell, _describe(exc))
+        except _FAILURES as exc:
+            logger.warning("%s: message not sent: %s", call.address.cell, _describe(exc))
+
+    async def _task(self, call: AgentCall, card: AgentCard, sent: _Sent) -> AgentTask | None:
+        async with self._client(call, card) as (client, context):
+            identity = await self._server_task(call, card, sent, client, context)
+            if identity is None:
+                return None
+            try:
+                task = await client.get_task(GetTaskRequest(id=identity), context=context)
+            except a2a_errors.TaskNotFoundError:
+                return None
+            return task_reader.read_task(task)
+
+    async def _server_task(
+        self,
+        call: AgentCall,
+        card: AgentCard,
+        sent: _Sent,
+        client: Client,
+        context: ClientCallContext,
+    ) -> str | None:
+        """Return the id of a message's task: derived, told by the server, or found by context."""
+        if task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION):
+            return a2a.task_id(a2a.OPERATOR, call.message_id)
+        if sent.server_task is not None or sent.is_sending:
+            return sent.server_task
+        try:
+            listed = await client.list_tasks(
+                ListTasksRequest(context_id=call.run_id, history_length=1000), context=context
+            )
+        except a2a_errors.A2AError:
+            return None
+        return next((task.id for task in listed.tasks if _has_message(task, call)), None)
+
+    async def _card(self, call: AgentCall, *, is_fresh: bool) -> AgentCard:
+        base = _base(call)
+        known, now = self._cards.get(base + call.address.path), self._clock.now()
+        if known is not None and not is_fresh and now - known.read_at < _CARD_AGE:
+            return known.card
+        resolver = A2ACardResolver(
+            self._http, base, f"{call.address.path}{a2a.CARD_PATH.removeprefix('/')}"
+        )
+        card = task_reader.with_address(await resolver.get_agent_card(), base)
+        if not card.supported_interfaces:
+            raise AgentCardResolutionError("its agent card has no JSON-RPC or REST interface")
+        _bound(self._cards)
+        self._cards[base + call.address.path] = _Card(card, now)
+        return card
+
+    @contextlib.asynccontextmanager
+    async def _client(
+        self, call: AgentCall, card: AgentCard, *, timeout_s: float = _ASK_S
+    ) -> AsyncIterator[tuple[Client, ClientCallContext]]:
+        context = ClientCallContext(
+            service_parameters={a2a.TICKET_HEADER: await self._ticket(call)}, timeout=timeout_s
+        )
+        settings = ClientConfig(
+            streaming=False,
+            polling=True,
+            httpx_client=self._http,
+            supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
+        )
+        yield await create_client(card, settings), context
+
+    async def _ticket(self, call: AgentCall) -> str:
+        key = (call.address.account, call.run_id, call.attempt, call.budget_left)
+        known = self._tickets.get(key)
+        if known is None or known.expires_at - self._clock.now() < _TICKET_RESERVE:
+            _bound(self._tickets)
+            known = self._tickets[key] = await self._knowledge.issue_ticket(
+                models.TicketIn(
+                    to=call.address.account,
+                    run_id=call.run_id,
+                    attempt=call.attempt,
+                    arm=call.arm,
+                    budget_left=call.budget_left,
+                )
+            )
+        return known.ticket
+
+    def _forget(self, call: AgentCall) -> None:
+        self._sent.pop(call.message_id, None)
+
+
+def _wire_message(message: SendMessage) -> Message:
+    wire = Message(
+        message_id=message.call.message_id,
+        context_id=message.call.run_id,
+        role=Role.ROLE_USER,
+        parts=[Part(text=message.text)],
+    )
+    json_format.ParseDict({a2a.WORK_KEY: dict(message.metadata)}, wire.metadata)
+    return wire
+
+
+def _has_message(task: Task, call: AgentCall) -> bool:
+    return any(message.message_id == call.message_id for message in task.history)
+
+
+def _base(call: AgentCall) -> str:
+    address = call.address
+    return f"http://{address.service}.{address.cell.namespace}.svc:{address.port}"
+
+
+def _describe(exc: Exception) -> str:
+    if isinstance(exc, TimeoutError):
+        return f"no answer within {_ASK_S:g} s"
+    return (str(exc) or type(exc).__name__)[:500]
+
+
+def _bound(kept: dict[K, V]) -> None:
+    """Drop the oldest entry of a full dictionary."""
+    if len(kept) >= _MAX_KEPT:
+        kept.pop(next(iter(kept)))

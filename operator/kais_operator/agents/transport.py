@@ -1,0 +1,94 @@
+"""Transports to the Services of cells: from inside the cluster, or through the API server.
+
+Both take addresses such as `http://team-lead-0.demo.svc:8080/rpc`. A cell is untrusted: an answer
+is read up to a bound, and compressed ones are refused, because they may be a thousand times larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import httpx
+
+from kais_operator import errors
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Bytes of an answer: an arbitrary bound, far above the longest answer of the agent runtime."""
+_DROPPED = frozenset({"host", "content-length", "connection", "accept-encoding", "authorization"})
+
+
+class ApiProxy(Protocol):
+    """Sends requests to Services through the API server."""
+
+    async def proxy(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes, max_bytes: int
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request below `/api/v1/namespaces/…/proxy`, and return the bounded answer.
+
+        Raises:
+            ClusterError: The API server did not answer, or the answer is too large.
+        """
+        ...
+
+
+class DirectTransport(httpx.AsyncBaseTransport):
+    """Connects to the Services themselves, as a pod of the cluster can."""
+
+    def __init__(self) -> None:
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request and read the bounded answer."""
+        request.headers["Accept-Encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        content = bytearray()
+        try:
+            if "content-encoding" in response.headers:
+                raise httpx.RemoteProtocolError("the answer is compressed", request=request)
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > MAX_BYTES:
+                    message = f"the answer has more than {MAX_BYTES} bytes"
+                    raise httpx.RemoteProtocolError(message, request=request)
+        finally:
+            await response.aclose()
+        return httpx.Response(
+            response.status_code, headers=_content_type(response.headers), content=bytes(content)
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+class ProxiedTransport(httpx.AsyncBaseTransport):
+    """Connects through the API server, which takes an operator outside the cluster to the cells."""
+
+    def __init__(self, api: ApiProxy) -> None:
+        self._api = api
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request through the proxy of the Service."""
+        service, _, namespace = request.url.host.removesuffix(".svc").rpartition(".")
+        path = (
+            f"/api/v1/namespaces/{namespace}/services/{service}:{request.url.port or 80}/proxy"
+            f"{request.url.raw_path.decode()}"
+        )
+        sent = {k: v for k, v in request.headers.items() if k.lower() not in _DROPPED}
+        try:
+            status, headers, content = await self._api.proxy(
+                request.method,
+                path,
+                headers=sent,
+                body=await request.aread(),
+                max_bytes=MAX_BYTES,
+            )
+        except errors.ClusterError as exc:
+            raise httpx.ConnectError(str(exc), request=request) from exc
+        return httpx.Response(status, headers=_content_type(headers), content=content)
+
+
+def _content_type(headers: Mapping[str, str]) -> dict[str, str]:
+    found = next((v for k, v in headers.items() if k.lower() == "content-type"), None)
+    return {"Content-Type": found} if found is not None else {}

@@ -1,0 +1,362 @@
+"""Read the state of an attempt from its Job, the Job's Events and its pods.
+
+The times and conditions of the Job show when and how it ended; the pods show why, as the kubelet
+reports it. The status of the Mission is never read here. `check_evaluation` applies the results of
+the checks and of a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kais import agent_results, labels
+from kais.agent_results import AgentResult, AgentUsage, Artifact, FailureClass
+from kais.reasons import Reason
+from kais_operator.controllers.cell.decide import pods
+from kais_operator.controllers.mission.decide import agent_report, attempt_pods, termination_message
+from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.planning import annotation_values, children, pod_diagnosis
+from kais_operator.planning.plan import Body
+
+_NEVER_SEEN = "ContainerStatusUnknown"
+"""Reason that the kubelet reports for a container it never started, or lost, when a pod ends."""
+
+
+class State(StrEnum):
+    """The state of an attempt. In Checking and Reviewing its task has succeeded."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    CHECKING = "Checking"
+    REVIEWING = "Reviewing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+    LOST = "Lost"
+
+
+OPEN = frozenset({State.WAITING, State.RUNNING, State.CHECKING, State.REVIEWING})
+"""States that are not final."""
+_PHASES = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
+"""The phase of the pod whose end decides for this state."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at the work.
+
+    Attributes:
+        number: counts from 1.
+        job: the Job as read; None when it is gone, or the attempt has no Job (see `is_exec`).
+        state: the state; Lost means that the cluster failed, and not the work.
+        started_at: when its Job was created.
+        finished_at: when its Job ended; None until then.
+        trouble: why its pod does not start or work; None without a problem.
+        end_message: describes the trouble or the end, by the kubelet, the scheduler or kais.
+        exit_code: of the task; None while it has none or it is unknown. A running attempt with an
+            exit code waits for its Job to count it.
+        message: the task's termination message.
+        is_truncated: whether the message may have been longer than the kubelet keeps.
+        is_started: whether its container was seen running or ended.
+        work_ended_at: when its task ended; None while that is unknown.
+        checks: the results of its checks, in their order; empty without checks.
+        verdict: the reviewer's verdict; None before it, and without a review.
+        is_exec: whether it is a series of checks in a running container instead of a Job.
+        usage: what the models of a mind used; None if its pod reported nothing.
+        failure: why a mind gave no answer; None if it did, or for other tasks.
+        artifacts: the files that a mind wrote, with paths relative to the workspace.
+        receipt: of the facts that came with its message; None for other attempts.
+        message_id: the message that a cell which serves A2A got; None for other attempts.
+        pod_uid: the pod that was ready when the message was sent.
+    """
+
+    number: int
+    job: Body | None
+    state: State
+    started_at: datetime
+    finished_at: datetime | None = None
+    trouble: Reason | None = None
+    end_message: str = ""
+    exit_code: int | None = None
+    message: str = ""
+    is_truncated: bool = False
+    is_started: bool = False
+    work_ended_at: datetime | None = None
+    checks: tuple[Result, ...] = ()
+    verdict: Verdict | None = None
+    is_exec: bool = False
+    usage: AgentUsage | None = None
+    failure: FailureClass | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    receipt: str | None = None
+    message_id: str | None = None
+    pod_uid: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has reached a final state."""
+        return self.state not in OPEN
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all its containers have ended and only the status of its Job is missing."""
+        if self.state is State.CHECKING:
+            return not self.is_exec and all(result.is_final for result in self.checks)
+        return self.state is State.RUNNING and self.exit_code is not None
+
+    @property
+    def job_name(self) -> str | None:
+        """Name of its Job; None without one."""
+        return str(self.job["metadata"]["name"]) if self.job is not None else None
+
+
+def read_attempts(
+    jobs: Sequence[Body],
+    pods_seen: Sequence[Body],
+    *,
+    owner_uid: str,
+    run_id: str | None = None,
+    refused_pods: Mapping[str, str] | None = None,
+    now: datetime,
+) -> list[Attempt]:
+    """Read the attempts of one run, oldest first. Jobs of other owners or runs are ignored.
+
+    Args:
+        jobs: Jobs that may belong to the run.
+        pods_seen: pods of these Jobs.
+        owner_uid: UID of the Mission that must own the Jobs.
+        run_id: the run; Jobs without a run-id belong to it too.
+        refused_pods: why the API server refuses the pod of a Job, by the Job's name.
+        now: an aware time.
+    """
+    owned_jobs = [
+        job
+        for job in jobs
+        if children.controller_uid(job) == owner_uid and run_of(job) in (None, run_id)
+    ]
+    attempts = [
+        _with_usage(_read(job, attempt_pods.pods_of(job, pods_seen), now), pods_seen)
+        for job in owned_jobs
+    ]
+    attempts = [_with_refusal(attempt, pods_seen, refused_pods or {}) for attempt in attempts]
+    return sorted(attempts, key=lambda attempt: attempt.number)
+
+
+def _with_usage(attempt: Attempt, pods_seen: Sequence[Body]) -> Attempt:
+    """Add up what all pods of an attempt report: a disrupted pod is replaced, but was paid for."""
+    reports = [
+        agent_results.parse(
+            (attempt_pods.container_state(pod, pods.TASK).get("terminated") or {}).get(
+                "message", ""
+            )
+        )
+        for pod in attempt_pods.pods_of(attempt.job or {}, pods_seen)
+    ]
+    usages = [agent_report.bounded(report.usage) for report in reports if report is not None]
+    return replace(attempt, usage=agent_report.total(usages))
+
+
+def is_of_mind(attempt: Attempt) -> bool:
+    """Whether its task is the agent runtime, which reports its usage when it ends."""
+    spec = (((attempt.job or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return any(
+        variable["name"] == labels.ENV_RESULT_BYTES
+        for container in containers
+        for variable in container.get("env") or ()
+    )
+
+
+def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:
+    """Whether the attempt waits and its Job has no pod."""
+    is_waiting = attempt.state is State.WAITING and attempt.job is not None
+    return is_waiting and not attempt_pods.pods_of(attempt.job or {}, pods_seen)
+
+
+def _with_refusal(
+    attempt: Attempt, pods_seen: Sequence[Body], refused_pods: Mapping[str, str]
+) -> Attempt:
+    message = refused_pods.get(attempt.job_name or "")
+    if message is None or not is_without_pod(attempt, pods_seen):
+        return attempt
+    trouble_message = f"Job {attempt.job_name} has no pod: {message}"
+    return replace(attempt, trouble=Reason.POD_NOT_CREATED, end_message=trouble_message)
+
+
+def run_of(job: Body) -> str | None:
+    """Return the run-id of a Job, from its annotation or else from its containers' environment."""
+    annotation: str | None = (job["metadata"].get("annotations") or {}).get(labels.RUN_ID)
+    if annotation is not None:
+        return annotation
+    spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    variables = [
+        variable.get("value")
+        for container in spec.get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable["name"] == labels.ENV_RUN_ID
+    ]
+    return variables[0] if variables else None
+
+
+def number_of(job: Body) -> int:
+    """Return an attempt's number: from the Job's annotation, else from the Job's name, else 1."""
+    annotation = (job["metadata"].get("annotations") or {}).get(labels.ATTEMPT, "")
+    tail = job["metadata"]["name"].rpartition("-a")[2]
+    return annotation_values.parse_digits(annotation) or annotation_values.parse_digits(tail) or 1
+
+
+def has_ended(job: Body) -> bool:
+    """Whether the Job has a condition Complete or Failed that is True."""
+    return _job_condition(job) is not None
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Parse a time of the API server; None for no text."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def _read(job: Body, pods_seen: Sequence[Body], now: datetime) -> Attempt:
+    started = parse_time(job["metadata"].get("creationTimestamp")) or now
+    ended = _job_condition(job)
+    if ended is None:
+        return _read_open(job, pods_seen, started, now=now)
+    type_, condition = ended
+    status = job.get("status") or {}
+    finished = parse_time(status.get("completionTime") or condition.get("lastTransitionTime"))
+    if type_ == "Complete":
+        return _read_end(job, pods_seen, State.SUCCEEDED, started, finished=finished or now)
+    if condition.get("reason") == "DeadlineExceeded":
+        return _read_end(job, pods_seen, State.TIMED_OUT, started, finished=finished or now)
+    return _read_end(job, pods_seen, State.FAILED, started, finished=finished or now)
+
+
+def _job_condition(job: Body) -> tuple[str, Mapping[str, Any]] | None:
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return condition["type"], condition
+    return None
+
+
+def _read_open(
+    job: Body, pods_seen: Sequence[Body], started: datetime, *, now: datetime
+) -> Attempt:
+    number = number_of(job)
+    if not pods_seen:
+        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
+    pod = pods_seen[-1]
+    if pod_diagnosis.is_stuck(pod, now):
+        message = pod_diagnosis.stuck_message(pod)
+        return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, message)
+    state = attempt_pods.container_state(pod, pods.TASK)
+    if "running" in state or "terminated" in state:
+        running = Attempt(number, job, State.RUNNING, started, is_started=True)
+        ended = state.get("terminated")
+        return running if ended is None else _with_end(running, ended, pod)
+    trouble = pod_diagnosis.why_waiting(pod, state)
+    if trouble is None:
+        return Attempt(number, job, State.WAITING, started, end_message=_starting_message(number))
+    return Attempt(
+        number,
+        job,
+        State.WAITING,
+        started,
+        trouble=trouble[0],
+        end_message=f"{pod_diagnosis.name_of(pod)}: {trouble[1]}",
+    )
+
+
+def _starting_message(number: int) -> str:
+    """Return one message for attempts with and without a pod, because each change is a write."""
+    return f"attempt {number} is being started"
+
+
+def _with_end(attempt: Attempt, ended: Mapping[str, Any], pod: Body | None) -> Attempt:
+    message = ended.get("message") or ""
+    ended_attempt = replace(
+        attempt,
+        exit_code=ended.get("exitCode"),
+        message=termination_message.clean(message),
+        is_truncated=termination_message.is_truncated(message, pod or {}),
+        work_ended_at=parse_time(ended.get("finishedAt")),
+    )
+    report = agent_results.parse(message)
+    return ended_attempt if report is None else _with_report(ended_attempt, report)
+
+
+def _with_report(attempt: Attempt, report: AgentResult) -> Attempt:
+    """Replace the termination message of a mind by its answer, or by why it gave none."""
+    failure = report.failure if attempt.exit_code != 0 else None
+    message = failure.message if failure is not None else report.answer
+    end_message = attempt.end_message
+    if failure is not None:
+        end_message = f"the agent gave no answer ({failure.reason.value})"
+    return replace(
+        attempt,
+        message=termination_message.clean(message),
+        is_truncated=report.is_truncated,
+        end_message=end_message,
+        failure=failure.reason if failure is not None else None,
+        artifacts=agent_report.readable_artifacts(report.artifacts),
+    )
+
+
+def _read_end(
+    job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
+) -> Attempt:
+    pod = attempt_pods.deciding_pod(pods_seen, _PHASES.get(state))
+    task = attempt_pods.container_state(pod, pods.TASK) if pod is not None else {}
+    ended: Mapping[str, Any] = task.get("terminated") or {}
+    if ended.get("reason") == _NEVER_SEEN:
+        ended = {}
+    number, code = number_of(job), ended.get("exitCode")
+    if state is not State.SUCCEEDED and pod is not None and attempt_pods.exceeded_deadline(pod):
+        state = State.TIMED_OUT
+    is_started = bool(ended) or "running" in task
+    if (
+        state is State.TIMED_OUT
+        and not is_started
+        and (pod is not None or attempt_pods.has_pod_limit(job))
+    ):
+        message = attempt_pods.not_started_message(pod, task)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, message)
+    is_unknown = code is None or (code == 0 and attempt_pods.was_ended_by_node(pod))
+    if state is State.FAILED and is_unknown:
+        message = _lost_message(job, pod)
+        return Attempt(number, job, State.LOST, started, finished, Reason.POD_FAILED, message)
+    message = _end_message(state, ended)
+    attempt = Attempt(
+        number, job, state, started, finished, end_message=message, is_started=is_started
+    )
+    return _with_end(attempt, ended, pod)
+
+
+def _lost_message(job: Body, pod: Body | None) -> str:
+    status = (pod or {}).get("status") or {}
+    failed_init = pod_diagnosis.failed_init_container(pod or {}, excluding=pods.TASK)
+    if failed_init is not None:
+        return f"the task was not started: {failed_init}"
+    if status.get("reason") or status.get("message"):
+        return (
+            f"{status.get('reason', 'Failed')}: {status.get('message', 'no details are available')}"
+        )
+    condition = (_job_condition(job) or ("", {}))[1]
+    message = condition.get("message") or "its Job failed"
+    return f"{message}; its pod is gone, so it is unknown how the task ended"
+
+
+def _end_message(state: State, ended: Mapping[str, Any]) -> str:
+    if state is State.SUCCEEDED:
+        return "the task succeeded"
+    if state is State.TIMED_OUT:
+        return "the time for all attempts ran out"
+    if ended.get("reason") == "OOMKilled":
+        return "the task used more memory than its limit and was killed (OOMKilled)"
+    reason = ended.get("reason")
+    suffix = f" ({reason})" if reason not in (None, "Error") else ""
+    hint = pod_diagnosis.root_hint(ended.get("message") or "")
+    return f"the task ended with exit code {ended.get('exitCode')}{suffix}{hint}"

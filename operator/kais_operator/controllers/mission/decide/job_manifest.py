@@ -1,0 +1,181 @@
+"""Build the Job of one attempt of a Mission: the cell's pod with the attempt's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kais import labels, names
+from kais.resources.cell import Cell
+from kais.resources.cell_template import Mind
+from kais.resources.check import Check
+from kais_operator.controllers.cell.decide import (
+    environment,
+    minds,
+    pod_templates,
+    pods,
+    volumes,
+)
+from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
+from kais_operator.controllers.mission.decide import check_pods, termination_message
+from kais_operator.controllers.mission.decide.check_pods import CheckImages
+from kais_operator.controllers.mission.decide.spending import Spending
+from kais_operator.planning import children
+from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
+from kais_operator.planning.children import Parent
+from kais_operator.planning.plan import Body
+
+JOB_LATER_S = 90
+"""Seconds between the deadline of a pod and that of its Job; the pod has 30 s to end."""
+
+
+@dataclass(frozen=True)
+class AttemptInputs:
+    """The inputs of a task's attempt, besides the identity of its cell.
+
+    Attributes:
+        labelled: labels that the mission passes on to its Jobs and their pods.
+        checks: checks that run in further containers of the pod.
+        check_image: the image of the containers that check for files.
+        agents: settings of the installation for a cell with a mind.
+        spending: what is spent, and what budgets leave to this attempt.
+        pod_defaults: pod fields of the installation that the cell does not set itself.
+    """
+
+    mission: str
+    run_id: str
+    attempt: int
+    objective: str
+    message: str = ""
+    feedback: str = ""
+    labelled: Mapping[str, str] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
+    check_image: str = ""
+    agents: AgentSettings = NO_AGENTS
+    spending: Spending = field(default_factory=Spending)
+    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def attempt_job(
+    parent: Parent,
+    cell: Cell,
+    identity: CellIdentity,
+    *,
+    inputs: AttemptInputs,
+    knowledge_url: str,
+    seconds: int,
+) -> Body:
+    """Build the Job of one attempt, which may run for at most `seconds`.
+
+    The pod has this deadline too, and the deadline of the Job is a little later. The kubelet keeps
+    a pod that exceeds its deadline, so its status can still be read; the Job controller deletes it.
+
+    The pod waits for the ConfigMap with its knowledge, which is created after the Job because it
+    needs the Job's UID. A disruption does not count as a failure, so the pod may start twice.
+    """
+    job = names.job_name(parent.name, inputs.attempt)
+    carried = {**pods.cell_labels(cell), **inputs.labelled}
+    template_labels = {**carried, **parent.label()}
+    body = children.child_body(
+        parent,
+        api_version="batch/v1",
+        kind="Job",
+        name=job,
+        labelled=carried,
+        content={
+            "spec": {
+                "backoffLimit": 0,
+                "podReplacementPolicy": "Failed",
+                "podFailurePolicy": {
+                    "rules": [
+                        {
+                            "action": "Ignore",
+                            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                        }
+                    ]
+                },
+                "activeDeadlineSeconds": max(1, seconds) + JOB_LATER_S,
+                "template": {
+                    "metadata": pod_templates.template_metadata(
+                        pod_templates.with_defaults(cell, inputs.pod_defaults), template_labels
+                    ),
+                    "spec": {
+                        **_pod_spec(
+                            cell, identity, job=job, inputs=inputs, knowledge_url=knowledge_url
+                        ),
+                        "activeDeadlineSeconds": max(1, seconds),
+                    },
+                },
+            }
+        },
+    )
+    body["metadata"]["annotations"] = {
+        labels.ATTEMPT: str(inputs.attempt),
+        labels.RUN_ID: inputs.run_id,
+    }
+    return body
+
+
+def _pod_spec(
+    cell: Cell, identity: CellIdentity, *, job: str, inputs: AttemptInputs, knowledge_url: str
+) -> Body:
+    shaped = pod_templates.with_defaults(cell, inputs.pod_defaults)
+    mounted = volumes.volumes(cell, identity, knowledge_map=names.knowledge_map_name(job))
+    variables = environment.variables(
+        cell, identity, knowledge_url=knowledge_url, extra=_task_variables(inputs)
+    )
+    check_containers = check_pods.containers(
+        inputs.checks,
+        shaped,
+        variables=variables,
+        mounted=mounted,
+        images=CheckImages(inputs.check_image, inputs.agents.image),
+    )
+    if cell.spec.mind is not None:
+        # Only the runtime gets the key: checks run commands of the mission's author.
+        mounted = [*mounted, *minds.volumes(cell.spec.mind)]
+        count = 1 + len(check_containers) + len(pod_templates.init_containers(shaped))
+        mind_variables = _mind_variables(cell.spec.mind, inputs, count)
+        variables = environment.variables(
+            cell,
+            identity,
+            knowledge_url=knowledge_url,
+            extra={**_task_variables(inputs), **mind_variables},
+        )
+    task = pods.container(
+        shaped, pods.TASK, variables=variables, mounted=mounted, agent_image=inputs.agents.image
+    )
+    spec = pods.pod_spec(shaped, identity, containers=check_containers or [task], mounted=mounted)
+    if check_containers:
+        # An init container has neither probes nor hooks, unless it is a sidecar.
+        task = pod_templates.without_running_fields(task)
+        spec["initContainers"] = [*spec.get("initContainers", ()), task]
+    return {"restartPolicy": "Never", **spec}
+
+
+def _mind_variables(mind: Mind, inputs: AttemptInputs, containers: int) -> dict[str, str]:
+    """Return the variables of the agent runtime in a pod with this number of containers."""
+    limit = termination_message.limit_for(containers)
+    amounts = {
+        labels.ENV_MAX_COST: inputs.spending.left,
+        labels.ENV_COST_SPENT: inputs.spending.cell or None,
+        labels.ENV_COST_SPENT_HOUR: inputs.spending.cell_hour or None,
+    }
+    return {
+        **minds.variables(mind, inputs.agents),
+        **{name: format(amount, "f") for name, amount in amounts.items() if amount is not None},
+        labels.ENV_RESULT_BYTES: str(limit),
+    }
+
+
+def _task_variables(inputs: AttemptInputs) -> dict[str, str]:
+    return {
+        labels.ENV_MISSION: inputs.mission,
+        labels.ENV_RUN_ID: inputs.run_id,
+        labels.ENV_ATTEMPT: str(inputs.attempt),
+        labels.ENV_OBJECTIVE: inputs.objective,
+        labels.ENV_MESSAGE: inputs.message,
+        labels.ENV_FEEDBACK: inputs.feedback,
+        labels.ENV_KNOWLEDGE_FILE: f"{volumes.KNOWLEDGE_FOLDER}/{labels.KNOWLEDGE_KEY}",
+    }

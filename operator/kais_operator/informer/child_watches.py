@@ -1,0 +1,65 @@
+"""Watches the children of our objects in the main event loop, beside kopf's watches of our kinds.
+
+Most events are about children. For each, kopf would start a task and look for handlers and causes,
+in a thread that competes with this loop. What a broken watch missed is found by the relists; see
+`relist`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from kais_operator import errors
+from kais_operator.informer.list_client import WatchTarget
+from kais_operator.informer.watch_client import WatchClient
+from kais_operator.planning.plan import Body
+
+logger = logging.getLogger(__name__)
+
+_RETRY_RANGE_S = (0.5, 10.0)
+"""The first and the longest delay before a watch that failed is opened again."""
+EventCallback = Callable[[str, Body, bool], None]
+"""Takes kind, body, and whether the object was deleted."""
+
+
+class ChildWatches:
+    """Watches every target; `run` it in a task."""
+
+    def __init__(self, watch_client: WatchClient, on_event: EventCallback) -> None:
+        self._watch_client = watch_client
+        self._on_event = on_event
+        self._logged: dict[WatchTarget, str] = {}
+
+    async def run(self, targets: Sequence[WatchTarget]) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for target in targets:
+                group.create_task(self._watch_loop(target))
+
+    async def _watch_loop(self, target: WatchTarget) -> None:
+        """Watch again and again, from the version of the last event."""
+        shortest_s, longest_s = _RETRY_RANGE_S
+        version, retry_s = "", shortest_s
+        while True:
+            try:
+                version = version or await self._watch_client.current_version(target)
+                async for event in self._watch_client.events(target, version=version):
+                    version, retry_s = event.version, shortest_s
+                    self._logged.pop(target, None)
+                    if not event.is_bookmark:
+                        self._on_event(target.kind, event.body, event.is_deleted)
+                pause_s = shortest_s
+            except errors.Expired:
+                version, pause_s = "", shortest_s  # the relists find what changed meanwhile
+            except errors.ClusterError as exc:
+                self._log(target, exc)
+                pause_s, retry_s = retry_s, min(retry_s * 2, longest_s)
+            await asyncio.sleep(pause_s)
+
+    def _log(self, target: WatchTarget, exc: errors.ClusterError) -> None:
+        """Log why a watch ended; an error that repeats is logged once."""
+        if self._logged.get(target) != str(exc):
+            logger.log(errors.log_level(exc), "watch of %s: %s", target, exc)
+        self._logged[target] = str(exc)

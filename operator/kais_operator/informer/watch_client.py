@@ -1,0 +1,96 @@
+"""Watches objects of one target from a version on, as the API server streams the changes.
+
+The API server sends a bookmark about every minute, so a stream that is silent for longer than
+`IDLE_TIMEOUT_S` is broken, however the connection looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kais_operator import errors
+from kais_operator.informer.list_client import WatchTarget
+from kais_operator.kubernetes import api_errors, api_paths
+from kais_operator.kubernetes.api_client import ApiClient
+from kais_operator.planning.plan import Body
+
+IDLE_TIMEOUT_S = 75.0
+_SERVER_TIMEOUT_S = 300
+"""The API server ends a watch after this time; the next one resumes from the last version."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change of an object; a bookmark has only the version to resume from."""
+
+    body: Body
+    is_deleted: bool = False
+    is_bookmark: bool = False
+
+    @property
+    def version(self) -> str:
+        """The version from which a watch resumes after this event."""
+        return str(self.body["metadata"]["resourceVersion"])
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: dict[str, Any]
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+class WatchClient:
+    """Watches through an API client; every method raises ClusterError."""
+
+    def __init__(self, api_client: ApiClient) -> None:
+        self._api_client = api_client
+
+    async def current_version(self, target: WatchTarget) -> str:
+        """Return the version that a list of the target has now."""
+        path = api_paths.collection(target.kind, target.namespace)
+        page = await self._api_client.call("GET", path, query={"limit": "1"})
+        return str(page["metadata"]["resourceVersion"])
+
+    async def events(self, target: WatchTarget, *, version: str) -> AsyncIterator[WatchEvent]:
+        """Yield the changes after a version, until the API server ends the watch.
+
+        Raises:
+            Expired: The version is too old.
+            ClusterUnavailable: The stream broke, was silent for too long, or is no JSON.
+        """
+        path = api_paths.collection(target.kind, target.namespace)
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_SERVER_TIMEOUT_S),
+            "resourceVersion": version,
+            **({"labelSelector": target.selector} if target.selector else {}),
+        }
+        rest = b""
+        async with self._api_client.stream(
+            path, query=query, idle_timeout_s=IDLE_TIMEOUT_S
+        ) as chunks:
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield _parse(line, operation=f"WATCH {path}")
+
+
+def _parse(line: bytes, *, operation: str) -> WatchEvent:
+    try:
+        event = _DECODER.decode(line)
+    except msgspec.DecodeError as exc:
+        raise errors.ClusterUnavailable(f"{operation}: the answer is no event: {exc}") from exc
+    if event.type == "ERROR":
+        code = event.object.get("code", 0)
+        raise api_errors.from_status(code, msgspec.json.encode(event.object), operation=operation)
+    event.object.get("metadata", {}).pop("managedFields", None)
+    return WatchEvent(
+        event.object, is_deleted=event.type == "DELETED", is_bookmark=event.type == "BOOKMARK"
+    )

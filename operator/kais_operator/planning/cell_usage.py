@@ -1,0 +1,163 @@
+"""What a Cell with a mind has cost so far: an annotation that each ended run adds to once.
+
+The annotation has the ids of the latest runs, so that a repeated addition is recognised. A Mission
+records in an annotation of its own when its run is counted, so that only runs that have just ended
+are ever added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from kais import labels
+from kais.agent_results import AgentUsage
+from kais.resources.cell import Cell
+from kais.resources.field_types import rfc3339
+from kais_operator.planning import annotation_values
+
+MAX_RUNS = 50
+"""Number of runs that the annotation names; arbitrary, far more than end at the same time."""
+MAX_TOKENS = 2**53
+"""Largest sum of tokens; JSON in other languages has no larger whole numbers."""
+_MAX_COST = Decimal(10**15)
+HOUR = timedelta(hours=1)
+_INTERVAL = timedelta(minutes=5)
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_INTERVALS = HOUR // _INTERVAL + 2
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """A run that is part of the sum."""
+
+    run_id: str
+    ended_at: datetime
+    cost: Decimal
+
+
+@dataclass(frozen=True)
+class PastCost:
+    """The cost of the runs that ended in the five minutes before `until`."""
+
+    until: datetime
+    cost: Decimal
+
+
+@dataclass(frozen=True)
+class CellUsage:
+    """The sum over all counted runs, and the latest of them, oldest first.
+
+    `earlier` has the cost of runs before those, as far as it counts for the last hour.
+    """
+
+    cost: Decimal = Decimal(0)
+    tokens: int = 0
+    is_priced: bool = True
+    runs: tuple[CountedRun, ...] = ()
+    earlier: tuple[PastCost, ...] = ()
+
+    def has(self, run_id: str) -> bool:
+        """Whether a run is counted already."""
+        return any(run.run_id == run_id for run in self.runs)
+
+    def cost_within_hour(self, now: datetime) -> Decimal:
+        """Return the cost of the runs that ended within the last hour."""
+        latest = [run.cost for run in self.runs if now - run.ended_at < HOUR]
+        earlier = [past.cost for past in self.earlier if now - past.until < HOUR]
+        return sum((*latest, *earlier), Decimal(0))
+
+    def add(self, run_id: str, usage: AgentUsage, *, ended_at: datetime) -> CellUsage:
+        """Return the sum with one more run."""
+        runs = (*self.runs, CountedRun(run_id, ended_at, usage.cost))
+        return CellUsage(
+            cost=self.cost + usage.cost,
+            tokens=min(MAX_TOKENS, self.tokens + usage.input_tokens + usage.output_tokens),
+            is_priced=self.is_priced and usage.is_priced,
+            runs=runs[-MAX_RUNS:],
+            earlier=_with_runs(self.earlier, runs[:-MAX_RUNS], now=ended_at),
+        )
+
+
+def _with_runs(
+    earlier: tuple[PastCost, ...], runs: Iterable[CountedRun], *, now: datetime
+) -> tuple[PastCost, ...]:
+    """Add runs to the costs by interval, and drop those that no hour contains any more."""
+    costs = {past.until: past.cost for past in earlier if now - past.until < HOUR}
+    for run in runs:
+        until = run.ended_at + (_FIRST - run.ended_at) % _INTERVAL
+        if now - until < HOUR:
+            costs[until] = costs.get(until, Decimal(0)) + run.cost
+    return tuple(PastCost(until, costs[until]) for until in sorted(costs))
+
+
+def read(cell: Cell) -> CellUsage | None:
+    """Read what a cell has cost; None if no run is counted, or the annotation is not valid."""
+    try:
+        value = annotation_values.parse(cell.metadata.annotations.get(labels.CELL_USAGE))
+        return _parse(value) if value is not None else None
+    except (*annotation_values.BROKEN, InvalidOperation):
+        return None
+
+
+def total(usages: Iterable[CellUsage | None]) -> CellUsage | None:
+    """Sum up cells, without their runs; None if none of them has cost anything."""
+    counted = [usage for usage in usages if usage is not None]
+    if not counted:
+        return None
+    return CellUsage(
+        cost=sum((usage.cost for usage in counted), Decimal(0)),
+        tokens=sum(usage.tokens for usage in counted),
+        is_priced=all(usage.is_priced for usage in counted),
+    )
+
+
+def dump(usage: CellUsage) -> str:
+    """Serialise a sum for the annotation, with costs as text."""
+    value: dict[str, Any] = {
+        "cost": format(usage.cost, "f"),
+        "tokens": usage.tokens,
+        "priced": usage.is_priced,
+        "runs": [[run.run_id, rfc3339(run.ended_at), format(run.cost, "f")] for run in usage.runs],
+    }
+    if usage.earlier:
+        value["earlier"] = [[rfc3339(p.until), format(p.cost, "f")] for p in usage.earlier]
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _parse(value: Any) -> CellUsage:
+    tokens = value["tokens"]
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 <= tokens <= MAX_TOKENS:
+        raise ValueError(f"{tokens!r} is no number of tokens")
+    return CellUsage(
+        cost=_cost(value["cost"]),
+        tokens=tokens,
+        is_priced=bool(value["priced"]),
+        runs=tuple(_run(*entry) for entry in value["runs"][-MAX_RUNS:]),
+        earlier=tuple(
+            PastCost(_time(until), _cost(cost))
+            for until, cost in (value.get("earlier") or ())[-_MAX_INTERVALS:]
+        ),
+    )
+
+
+def _run(run_id: str, ended_at: str, cost: str) -> CountedRun:
+    return CountedRun(annotation_values.parse_text(run_id), _time(ended_at), _cost(cost))
+
+
+def _time(value: Any) -> datetime:
+    at = annotation_values.time(value)
+    if at is None:
+        raise ValueError("a counted run has an end")
+    return at
+
+
+def _cost(value: Any) -> Decimal:
+    cost = Decimal(annotation_values.parse_text(value))
+    if not cost.is_finite() or not 0 <= cost <= _MAX_COST:
+        raise ValueError(f"{value!r} is not a cost")
+    return cost

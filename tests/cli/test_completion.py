@@ -1,0 +1,171 @@
+"""What TAB completes: commands, options, names in the cluster, parameters and their values."""
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kais_cli.completion import candidates, shells
+from scripts import completion_commands
+
+BIN = Path(sys.executable).parent
+BLUEPRINT = {
+    "metadata": {"name": "notebook", "namespace": "tutorial"},
+    "spec": {
+        "description": "Writes notes.",
+        "parameters": [
+            {"name": "question", "type": "string", "description": "What to ask."},
+            {"name": "speed", "type": "enum", "values": ["fast", "slow"]},
+            {"name": "isDraft", "type": "boolean"},
+            {"name": "notes", "type": "integer", "default": 3},
+        ],
+    },
+    "status": {
+        "versions": [{"version": 1, "changes": "first"}, {"version": 2, "changes": "image"}]
+    },
+}
+
+
+class Sources:
+    """A cluster with one Blueprint."""
+
+    def objects(self, plural, namespace):
+        return [BLUEPRINT] if plural == "blueprints" and namespace in (None, "tutorial") else []
+
+    def namespaces(self):
+        return ["default", "tutorial"]
+
+    def contexts(self):
+        return ["demo", "prod"]
+
+
+def completed(line: str) -> list[str]:
+    message, incomplete = shells.split(line)
+    return [c.value for c in candidates.complete(message, incomplete, Sources())]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("kais mis", ["mission"]),
+        ("kais mission a", ["abort", "approve"]),
+        ("kais bp sh", ["show"]),
+        ("kais blueprint use ", ["notebook"]),
+        ("kais blueprint use no", ["notebook"]),
+        ("kais -n tutorial blueprint show ", ["notebook"]),
+        ("kais blueprint show -n default ", []),
+        ("kais blueprint list -n t", ["tutorial"]),
+        ("kais blueprint list --namespace=t", ["--namespace=tutorial"]),
+        ("kais blueprint list --context ", ["demo", "prod"]),
+        ("kais blueprint use notebook --set q", ["question="]),
+        ("kais blueprint use notebook --set speed=", ["speed=fast", "speed=slow"]),
+        ("kais blueprint use notebook --set isDraft=t", ["isDraft=true"]),
+        ("kais blueprint use notebook --set notes=", ["notes=3"]),
+        ("kais blueprint use notebook --set question=x --set s", ["speed="]),
+        ("kais blueprint rollback notebook --to ", ["1", "2"]),
+        ("kais blueprint list -o j", ["json"]),
+        ("kais blueprint list --sel", ["--selector"]),
+        ("kais knowledge list --scope n", ["notebook"]),
+        ("kais help mission wat", ["watch"]),
+        ('kais mission show "open quote', []),
+    ],
+)
+def test_a_line_is_completed(line, expected):
+    assert completed(line) == expected
+
+
+def test_parameters_are_offered_with_their_descriptions():
+    offered = candidates.complete(["blueprint", "use", "notebook", "--set"], "q", Sources())
+    assert [c.help for c in offered] == ["What to ask."]
+
+
+def test_the_tree_of_commands_is_current_make_reference_writes_it_anew():
+    assert completion_commands.PATH.read_text("utf-8") == completion_commands.text()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            items = [BLUEPRINT] if "/namespaces/tutorial/blueprints" in self.path else []
+            body = json.dumps({"items": items}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: x\n"
+        "contexts: [{name: x, context: {cluster: c, namespace: tutorial}}]\n"
+        f"clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{server.server_port}'}}}}]\n"
+    )
+    yield path
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def run(command: list[str], kubeconfig: Path) -> str:
+    environment = {
+        **os.environ,  # noqa: TID251 - a shell of its own
+        "PATH": f"{BIN}:{os.environ['PATH']}",  # noqa: TID251 - as above
+        "KUBECONFIG": str(kubeconfig),
+    }
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    return process.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("kais mission a", ["abort", "approve"]),
+        ("kais blueprint use no", ["notebook"]),
+        ("kais blueprint use notebook --set speed=f", ["fast"]),
+    ],
+)
+def test_bash_replaces_the_word_at_the_cursor(kubeconfig, line, expected):
+    script = (
+        "source <(kais completion bash);"
+        f' COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; _kais_completion;'
+        ' echo "${COMPREPLY[@]}"'
+    )
+    assert run(["bash", "-c", script], kubeconfig).split() == expected
+
+
+def test_kubectl_gets_names_and_a_directive_from_the_plugin(kubeconfig):
+    program = str(BIN / "kubectl_complete-kais")
+    assert run([program, "blueprint", "show", "no"], kubeconfig) == "notebook\tWrites notes.\n:4\n"
+    open_value = run([program, "blueprint", "use", "notebook", "--set", "q"], kubeconfig)
+    assert open_value == "question=\tWhat to ask.\n:6\n"
+
+
+def test_a_cluster_that_does_not_answer_offers_nothing(tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: x\n"
+        "contexts: [{name: x, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+    )
+    assert run(["kais", "__complete", "bash", "kais blueprint show "], path) == ""
+
+
+def test_completion_loads_neither_typer_nor_the_models(kubeconfig):
+    code = (
+        "import sys; sys.argv = ['kais', '__complete', 'bash', 'kais blueprint show no'];"
+        "from kais_cli import entry_points; entry_points.main();"
+        "print([m for m in ('typer', 'pydantic', 'kr8s', 'rich') if m in sys.modules])"
+    )
+    assert run([sys.executable, "-c", code], kubeconfig).splitlines() == ["notebook", "[]"]

@@ -1,0 +1,168 @@
+import json
+
+import pytest
+
+from kais import labels
+from kais_cli import errors
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+POD = "doctor-x2k4f-pod"
+
+
+@pytest.fixture(autouse=True)
+def instance(cluster):
+    body = objects.instance(
+        phase="Succeeded",
+        outcome="Succeeded",
+        revisionInUse=2,
+        mission="doctor-x2k4f",
+        formation="doctor-x2k4f",
+        runId="run-1",
+        conditions=[objects.condition("Ready", "True", "Succeeded", "the run succeeded")],
+    )
+    body["spec"]["parameters"] = {"who": "bob"}
+    cluster.put(body)
+    cluster.put(objects.ended())
+    metadata = {"name": POD, "namespace": "demo"}
+    metadata["labels"] = {labels.MISSION: "doctor-x2k4f", labels.CELL: "doctor-x2k4f-doctor-0"}
+    spec = {"containers": [{"name": "work"}]}
+    cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    cluster.written[(POD, "work")] = ["looked at pods\n"]
+    cluster.put(
+        objects.made(
+            "Cell",
+            "doctor-x2k4f-doctor-0",
+            {"mode": "Task", "formationRef": "doctor-x2k4f", "container": {"image": "doctor:1"}},
+            phase="Completed",
+            conditions=[objects.condition("Ready", "True", "Completed", "its work is done")],
+        )
+    )
+
+
+def test_list_has_blueprint_revision_and_outcome(terminal):
+    assert terminal.run("instance", "list") == 0
+    assert terminal.out.splitlines() == [
+        "NAME          BLUEPRINT  REVISION  STATUS     OUTCOME    READY  AGE",
+        "doctor-x2k4f  doctor     2         Succeeded  Succeeded  True   2m",
+    ]
+
+
+def test_show_has_parameters_objects_run_and_conditions(terminal):
+    assert terminal.run("instance", "show", "bpi/doctor-x2k4f") == 0
+    for text in (
+        "doctor-x2k4f in demo: Succeeded, outcome Succeeded\n",
+        "  of Blueprint/demo/doctor, revision 2\n",
+        '  who   "bob"\n',
+        "  Formation/demo/doctor-x2k4f, Mission/demo/doctor-x2k4f\n",
+        "Run: run-1\n",
+        "Ready  True    Succeeded  the run succeeded",
+    ):
+        assert text in terminal.out
+
+
+def test_an_instance_that_does_not_exist_is_refused_with_the_command_that_lists(terminal):
+    assert terminal.run("instance", "show", "other") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: BlueprintInstance/demo/other does not exist; see `kais instance list`\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("Succeeded", ExitStatus.SUCCEEDED), ("TimedOut", ExitStatus.TIMED_OUT)],
+)
+def test_wait_ends_with_the_status_of_the_outcome(terminal, cluster, outcome, status):
+    cluster.put(objects.instance(phase="Running"))
+    cluster.put(objects.mission(phase="Running", attempt=1))
+    cluster.script = [objects.ended(outcome)]
+    assert terminal.run("instance", "wait", "doctor-x2k4f") == status
+    assert f"doctor-x2k4f: {outcome}" in terminal.out
+
+
+def test_logs_are_those_of_the_mission(terminal):
+    assert terminal.run("instance", "logs", "doctor-x2k4f") == 0
+    assert terminal.out == "looked at pods\n"
+
+
+def test_logs_of_an_instance_without_a_mission_name_the_command_for_its_cells(terminal, cluster):
+    cluster.put(objects.instance(phase="Running"))
+    assert terminal.run("instance", "logs", "doctor-x2k4f") == ExitStatus.FAILED
+    assert "has no mission, so it has no attempts" in terminal.err
+    assert "`kais cell logs`" in terminal.err
+
+
+def test_delete_deletes_the_instance_and_prints_its_name(terminal, cluster):
+    assert terminal.run("instance", "delete", "doctor-x2k4f") == 0
+    assert cluster.deleted == [("BlueprintInstance", "demo", "doctor-x2k4f")]
+    assert terminal.out == "blueprintinstance.kais.io/doctor-x2k4f\n"
+    assert terminal.err == "BlueprintInstance/demo/doctor-x2k4f is being deleted\n"
+
+
+def test_cells_are_listed_with_their_formation(terminal):
+    assert terminal.run("cell", "list") == 0
+    assert terminal.out.splitlines() == [
+        "NAME                   FORMATION     MODE  STATUS     READY  AGE",
+        "doctor-x2k4f-doctor-0  doctor-x2k4f  Task  Completed  True   2m",
+    ]
+
+
+def test_a_cell_shows_its_state_and_conditions(terminal):
+    assert terminal.run("cell", "show", "cl/doctor-x2k4f-doctor-0") == 0
+    assert terminal.out.startswith("doctor-x2k4f-doctor-0 in demo: Task, Completed\n")
+    assert "Ready  True    Completed  its work is done" in terminal.out
+
+
+def test_logs_of_a_cell_are_those_of_its_pods(terminal):
+    assert terminal.run("cell", "logs", "doctor-x2k4f-doctor-0") == 0
+    assert terminal.out == "looked at pods\n"
+
+
+def test_a_cell_without_pods_says_so(terminal, cluster):
+    cluster.delete("Pod", "demo", POD)
+    assert terminal.run("cell", "logs", "doctor-x2k4f-doctor-0") == ExitStatus.FAILED
+    assert terminal.err.startswith("error: Cell/demo/doctor-x2k4f-doctor-0 has no pod:")
+
+
+def test_version_shows_all_components_and_which_differ(terminal, cluster):
+    cluster.put(objects.workload("Deployment", "operator"))
+    cluster.put(objects.workload("StatefulSet", "knowledge", version="0.0.9"))
+    assert terminal.run("version", "-o", "json") == 0
+    versions = json.loads(terminal.out)
+    assert versions == {
+        "client": objects.VERSION,
+        "kubernetes": "v1.36.3",
+        "kinds": "not installed",
+        "operator": objects.VERSION,
+        "service": "0.0.9",
+    }
+    assert terminal.err == (
+        f"warning: not of version {objects.VERSION}: kinds, service;"
+        " see `kais doctor` for what to upgrade\n"
+    )
+
+
+def test_kinds_of_others_do_not_count_as_kinds_of_an_older_version(terminal, cluster):
+    metadata = {"name": "gateways.example.com"}
+    cluster.put(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": metadata,
+        }
+    )
+    assert terminal.run("version", "-o", "json") == 0
+    assert json.loads(terminal.out)["kinds"] == "not installed"
+
+
+def test_version_of_the_client_needs_no_cluster(terminal):
+    assert terminal.run("version", "--client") == 0
+    assert terminal.out.splitlines() == ["COMPONENT  VERSION", f"client     {objects.VERSION}"]
+    assert terminal.asked == []
+
+
+def test_an_unreachable_cluster_does_not_hide_the_version_of_the_client(terminal, cluster):
+
+    cluster.failure = errors.Unreachable("the API server does not answer")
+    assert terminal.run("version") == ExitStatus.UNREACHABLE
+    assert f"client     {objects.VERSION}" in terminal.out

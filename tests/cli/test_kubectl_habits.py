@@ -1,0 +1,116 @@
+"""What users of kubectl type without thinking: options, their places, names with a type."""
+
+import pytest
+
+from kais_cli.exit_status import ExitStatus
+from scripts import cli_reference
+from tests.cli import objects
+
+
+@pytest.fixture(autouse=True)
+def missions(cluster):
+    elsewhere = objects.mission()
+    elsewhere["metadata"] |= {"namespace": "prod", "labels": {"team": "red"}}
+    cluster.put(objects.ended(display={"facts": "2 in, 3 out"}))
+    cluster.put(elsewhere)
+
+
+@pytest.mark.parametrize("command", dict(cli_reference.commands()))
+def test_the_short_option_shows_the_help_of_every_command(terminal, capsys, command):
+    assert terminal.run(*command.split()[1:], "-h") == 0
+    assert capsys.readouterr().out.startswith(f"Usage: {command}")
+
+
+def test_help_before_a_command_is_the_help_of_the_command(terminal, capsys):
+    assert terminal.run("help", "mission", "list") == 0
+    assert capsys.readouterr().out.startswith("Usage: kais mission list")
+    assert terminal.run("help") == 0
+    assert capsys.readouterr().out.startswith("Usage: kais [OPTIONS]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-n", "prod", "mission", "list"),
+        ("mission", "list", "-n", "prod"),
+        ("-n", "demo", "mission", "list", "-n", "prod"),
+    ],
+)
+def test_the_namespace_may_stand_before_or_after_the_command(terminal, arguments):
+    assert terminal.run(*arguments, "-o", "name") == 0
+    assert terminal.asked[-1].context is None
+    assert "doctor-x2k4f" in terminal.out
+    assert terminal.run(*arguments) == 0
+    assert "2 in, 3 out" not in terminal.out
+
+
+def test_a_context_before_the_command_selects_the_cluster(terminal):
+    terminal.run("--context", "staging", "mission", "list")
+    assert terminal.asked[-1].context == "staging"
+
+
+def test_a_kubeconfig_before_the_command_comes_before_the_variable(terminal, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/from/the/variable")
+    terminal.run("mission", "list")
+    assert terminal.asked[-1].kubeconfig == "/from/the/variable"
+    terminal.run("--kubeconfig", "/typed", "mission", "list")
+    assert terminal.asked[-1].kubeconfig == "/typed"
+
+
+def test_all_namespaces_are_listed_with_a_column_of_their_names(terminal):
+    assert terminal.run("mission", "list", "-A") == 0
+    assert terminal.out.splitlines() == [
+        "NAMESPACE  NAME          STATUS     OUTCOME    ATTEMPT  FACTS        AGE",
+        "demo       doctor-x2k4f  Succeeded  Succeeded  1/3      2 in, 3 out  2m",
+        "prod       doctor-x2k4f  -          -          -        -            2m",
+    ]
+
+
+def test_a_selector_lists_the_objects_with_its_labels(terminal):
+    assert terminal.run("mission", "list", "-A", "-l", "team=red") == 0
+    assert [line.split()[0] for line in terminal.out.splitlines()] == ["NAMESPACE", "prod"]
+
+
+def test_a_list_without_objects_says_what_was_looked_for(terminal):
+    terminal.run("formation", "list", "-A", "-l", "team=red")
+    assert terminal.err == "no formations with the labels team=red in any namespace\n"
+
+
+def test_a_watch_prints_the_list_and_then_each_object_that_changes(terminal, cluster):
+    cluster.script = [objects.mission(phase="Running", attempt=1), objects.ended()]
+    assert terminal.run("mission", "list", "-w") == 0
+    rows = [line.split()[:2] for line in terminal.out.splitlines()]
+    assert rows == [
+        ["NAME", "STATUS"],
+        ["doctor-x2k4f", "Succeeded"],
+        ["doctor-x2k4f", "Running"],
+        ["doctor-x2k4f", "Succeeded"],
+    ]
+
+
+def test_a_watch_prints_names_as_well(terminal):
+    assert terminal.run("mission", "list", "-w", "-o", "name") == 0
+    assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
+
+
+def test_a_watch_as_one_document_is_refused(terminal):
+    assert terminal.run("mission", "list", "-w", "-o", "json") == ExitStatus.USAGE
+    assert terminal.err == "error: --watch writes a table or names; leave out -o json\n"
+
+
+@pytest.mark.parametrize("type_", ["mission", "missions", "ms", "mission.kais.io", "Mission"])
+def test_a_name_may_carry_its_type(terminal, type_):
+    assert terminal.run("mission", "show", f"{type_}/doctor-x2k4f", "-o", "name") == 0
+    assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
+
+
+def test_what_a_list_prints_as_names_can_be_typed_back(terminal):
+    terminal.run("mission", "list", "-o", "name")
+    assert terminal.run("mission", "show", terminal.out.strip()) == 0
+
+
+def test_a_name_of_another_type_is_refused(terminal):
+    assert terminal.run("mission", "show", "formation/doctor-x2k4f") == ExitStatus.USAGE
+    assert terminal.err == (
+        "error: 'formation/doctor-x2k4f' is not a Mission; write NAME or mission/NAME\n"
+    )

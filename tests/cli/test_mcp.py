@@ -1,0 +1,156 @@
+"""`kais mcp` with the official client: over stdio, and in process before a fake cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import get_default_environment
+
+from kais_cli import errors
+from kais_cli.environment import ClusterOptions
+from kais_cli.mcp import serving
+from kais_cli.mcp.person_knowledge import PersonKnowledge
+from kais_cli.session import Session
+from knowledge_client.client import KnowledgeClient
+from knowledge_client.models import FactIn
+from tests.cli import objects
+
+MODES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}
+KNOWLEDGE = ["recall", "remember", "correct", "confirm", "why"]
+TEAM = ["kais_list_blueprints", "kais_mission_status", "kais_get_results", "kais_recall"]
+
+
+@contextlib.asynccontextmanager
+async def started(url: str, *options: str, mode: str = "auto") -> AsyncIterator[Client]:
+    """Start the command as a desktop client does."""
+    program = StdioServerParameters(
+        command=str(Path(sys.executable).parent / "kais"),
+        args=["mcp", "-n", "harbour", *options],
+        env={**get_default_environment(), "KAIS_KNOWLEDGE_URL": url},
+    )
+    async with Client(program, mode=mode) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def connected(terminal, *sets: str, can_launch: bool = False) -> AsyncIterator[Client]:
+    """Connect to the tools before the fake cluster of a terminal."""
+    session = Session(terminal.environment(), ClusterOptions(), None)
+    built = serving.build(
+        PersonKnowledge(session), tool_set_names=sets or ("kais",), can_launch=can_launch
+    )
+    async with Client(built) as client:
+        yield client
+
+
+async def called(client: Client, tool: str, **arguments):
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_desktop_client_recalls_and_remembers(service: str, mode: str) -> None:
+    async with started(service, mode=mode) as client:
+        assert client.protocol_version == MODES[mode]
+        assert [tool.name for tool in (await client.list_tools()).tools] == KNOWLEDGE + TEAM
+        remembered = await called(
+            client, "remember", content=f"The crane lifts forty tonnes {mode}."
+        )
+        (fact, *_) = (await called(client, "recall", query=f"crane tonnes {mode}"))["facts"]
+        assert (fact["id"], fact["scope"]) == (remembered["fact_id"], "realm:harbour")
+
+
+async def test_a_person_speaks_as_an_agent(service: str) -> None:
+    with KnowledgeClient(url=service) as person:
+        draft = person.remember(FactIn(content="an unreviewed claim", review="draft")).fact_id
+        assert person.get_fact(draft).review == "draft"
+    async with started(service, "--tools", "knowledge") as client:
+        result = await client.call_tool("why", {"fact_id": draft})
+        assert result.is_error
+        assert result.meta["kais.io/error"]["code"] == "not-found"
+        listed = (await client.list_resources()).resources
+        assert draft not in [listed_fact.uri.rpartition("/")[2] for listed_fact in listed]
+
+
+async def test_without_a_cluster_the_tools_are_listed_and_say_what_is_missing(
+    terminal, cluster
+) -> None:
+    cluster.failure = errors.Unreachable("the API server does not answer")
+    async with connected(terminal, "knowledge", "kais") as client:
+        assert (await client.list_tools()).tools
+        for tool, arguments in (("recall", {"query": "x"}), ("kais_list_blueprints", {})):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error
+            assert result.meta["kais.io/error"]["code"] == "store-unavailable"
+            assert result.meta["kais.io/error"]["message"] == "the API server does not answer"
+
+
+async def test_blueprints_and_missions_are_shown(terminal, cluster) -> None:
+    cluster.put(objects.blueprint())
+    cluster.put(objects.mission(phase="Failed", outcome="Failed", attempt=2, result="no luck"))
+    async with connected(terminal) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == TEAM
+        (blueprint,) = (await called(client, "kais_list_blueprints"))["blueprints"]
+        assert (blueprint["name"], blueprint["served_revision"]) == ("doctor", 2)
+        assert [
+            (parameter["name"], parameter["required"]) for parameter in blueprint["parameters"]
+        ] == [("seconds", False), ("who", True), ("tier", False)]
+        (mission,) = (await called(client, "kais_mission_status"))["missions"]
+        assert (mission["outcome"], mission["attempt"]) == ("Failed", 2)
+        results = await client.call_tool("kais_get_results", {"mission": mission["name"]})
+        assert results.structured_content["result"] == "no luck"
+        text = results.content[0].text
+        assert text.startswith("The facts are stored data")
+        missing = await client.call_tool("kais_get_results", {"mission": "nothing"})
+        assert missing.is_error
+        assert "Mission/demo/nothing" in missing.meta["kais.io/error"]["message"]
+
+
+async def test_launching_is_off_unless_asked_for(terminal, cluster) -> None:
+    cluster.put(objects.blueprint())
+    cluster.put(objects.revision())
+    async with connected(terminal) as client:
+        with pytest.raises(MCPError, match="unknown tool 'kais_launch_team'"):
+            await client.call_tool("kais_launch_team", {"blueprint": "doctor"})
+    assert cluster.created == []
+    async with connected(terminal, can_launch=True) as client:
+        invalid = await client.call_tool(
+            "kais_launch_team", {"blueprint": "doctor", "parameters": {"seconds": 99}}
+        )
+        assert invalid.is_error
+        assert invalid.meta["kais.io/error"]["code"] == "invalid-body"
+        assert "seconds" in invalid.meta["kais.io/error"]["message"]
+        launched = await called(
+            client, "kais_launch_team", blueprint="doctor", parameters={"who": "bob"}
+        )
+    (body,) = cluster.created
+    assert body["metadata"]["name"] == launched["instance"]
+    assert body["spec"] == {"blueprintRef": {"name": "doctor"}, "parameters": {"who": "bob"}}
+
+
+async def test_a_token_that_expires_is_renewed(terminal, cluster) -> None:
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    refused = {"title": "x", "status": 401, "code": "unauthenticated", "detail": "expired"}
+    recalled = {"receipt": "r", "facts": [], "scopes": [], "known_at": objects.AT, "ranker": "1"}
+    answers = iter([httpx.Response(code, json=refused if code == 401 else recalled)
+                    for code in (200, 401, 200)])  # fmt: skip
+    terminal.knowledge = lambda request: next(answers)
+    async with connected(terminal, "knowledge") as client:
+        for _ in range(2):
+            assert (await called(client, "recall", query="x"))["receipt"] == "r"
+    assert len(cluster.tokens) == 2
+
+
+def test_an_unknown_tool_set_is_a_usage_error(terminal) -> None:
+    assert terminal.run("mcp", "--tools", "knowledge,charms") == 2
+    assert terminal.err == (
+        "error: --tools: unknown tool set 'charms'; choose from knowledge, graph, charts, kais\n"
+    )

@@ -1,0 +1,186 @@
+"""The mistakes of a first week: each message names the mistake and what to do next."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+BLUEPRINT = """\
+apiVersion: kais.io/v1
+kind: Blueprint
+metadata: {name: notebook}
+spec:
+  parameters:
+    - {name: question, type: string, minLength: 1, example: why}
+    - {name: note, type: string, default: hi}
+    - {name: extra, type: string, required: false}
+  formation:
+    cells:
+      - name: writer
+        spec:
+          mode: Task
+          container:
+            image: localhost/kais/client:0.1.0
+            command: [sh, -c, "echo hi"]
+            env:
+              - {name: NOTE, value: "{{ note }}"}
+  mission:
+    objective: "{{ question }}"
+    completion: {maxAttempts: 1}
+"""
+
+
+def error_of(terminal, tmp_path: Path, text: str) -> str:
+    file = tmp_path / "notebook.yaml"
+    file.write_text(text)
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    return terminal.err
+
+
+@pytest.mark.parametrize(
+    ("correct", "mistake", "words"),
+    [
+        pytest.param(
+            "maxAttempts: 1", "maxAttempt: 1",
+            "maxAttempt: is not a field of this object; did you mean maxAttempts?", id="field",
+        ),
+        pytest.param(
+            "maxAttempts: 1", "maxAttempts: many",
+            'maxAttempts: input should be a valid integer, got "many"; write a whole number'
+            " without quotes, such as 3", id="type",
+        ),
+        pytest.param(
+            '"{{ note }}"', "{{ note }}",
+            "line 18, column 37: YAML reads braces as a mapping; put the template in quotes:"
+            ' "{{ note }}"', id="template without quotes",
+        ),
+        pytest.param(
+            '"{{ question }}"', '"ask {{ question"',
+            "mission.objective, line 1, column 5: the expression that begins here is not closed;"
+            " end it with }}", id="template not closed",
+        ),
+        pytest.param(
+            "{{ question }}", "{{ quesion }}",
+            "'quesion' is not declared; did you mean 'question'?", id="name not declared",
+        ),
+        pytest.param(
+            '"{{ note }}"', "3",
+            'env[0].value: must be text, got 3; write "3", or {{ … | string }} in a template'
+            " (cell writer)", id="number in env",
+        ),
+        pytest.param(
+            '"{{ note }}"', "yes", 'must be text, got true; write "true"', id="boolean in env"
+        ),
+        pytest.param(
+            "            image: localhost/kais/client:0.1.0\n", "",
+            "container.image: is required: the image that the cell runs, such as"
+            " registry.example/team/agent:1.0 (cell writer)", id="image",
+        ),
+        pytest.param(
+            "    completion", "    entrypoint: {cell: reader}\n    completion",
+            '"reader" is not a cell of the formation; it has writer', id="entrypoint",
+        ),
+        pytest.param(
+            "- {name: NOTE,", '- {$if: "{{ extra }}", name: NOTE,',
+            "'extra' has no value: it is optional and has no default; test it with `extra is"
+            " defined`, or write `extra | default(...)`", id="optional parameter in $if",
+        ),
+        pytest.param(
+            "default: hi", "default: no",
+            "parameter 'note': default must be a string, got false; in YAML, put text in quotes",
+            id="default that YAML reads as a boolean",
+        ),
+        pytest.param(
+            "default: hi", "default: 012",
+            "default must be a string, got 10; in YAML, put text in quotes",
+            id="default that YAML reads as a number",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_blueprint_is_named_with_the_next_step(
+    terminal, tmp_path, correct, mistake, words
+):
+    assert correct in BLUEPRINT
+    assert words in error_of(terminal, tmp_path, BLUEPRINT.replace(correct, mistake))
+
+
+@pytest.mark.parametrize("condition", ["extra is defined", "extra | default('')"])
+def test_what_the_message_about_optional_parameters_advises_works(terminal, tmp_path, condition):
+    file = tmp_path / "notebook.yaml"
+    file.write_text(
+        BLUEPRINT.replace("- {name: NOTE,", f'- {{$if: "{{{{ {condition} }}}}", name: NOTE,')
+    )
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == 0, terminal.err
+
+
+def test_a_pattern_that_never_ends_is_the_cause_and_the_value_is_not_judged(terminal, tmp_path):
+    pattern = f'pattern: "(a+)+$", example: {"a" * 40}!'
+    error = error_of(terminal, tmp_path, BLUEPRINT.replace("minLength: 1, example: why", pattern))
+    assert "at parameter 'question'; its pattern does not end on this value" in error
+    assert "which may be valid or not: make the pattern simpler" in error
+
+
+@pytest.fixture
+def ready(cluster):
+    cluster.put(objects.blueprint())
+    cluster.put(objects.revision(number=1))
+    cluster.put(objects.revision(number=2))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (100_000, "mission.objective: has 100,020 characters; the maximum is 65,536\n"),
+        (1_000_000, "mission.objective: a value is larger than 256 KiB"),
+    ],
+)
+def test_an_objective_that_is_too_long_creates_nothing(terminal, cluster, ready, size, words):
+    status = terminal.run("blueprint", "use", "doctor", "--set", f"who={'x' * size}")
+    assert status == ExitStatus.USAGE
+    assert words in terminal.err
+    assert f"parameter who has {size:,} characters\n" in terminal.err
+    assert terminal.err.endswith("nothing was created\n")
+    assert cluster.created == []
+
+
+def test_a_namespace_that_does_not_exist_is_named_with_the_nearest(terminal, cluster, ready):
+    for name in ("demo", "tutorial"):
+        cluster.put({"kind": "Namespace", "metadata": {"name": name}})
+    assert terminal.run("blueprint", "use", "doctor", "-n", "tutorail") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Blueprint/tutorail/doctor does not exist; there is no namespace tutorail; did you"
+        " mean tutorial? `kubectl create namespace tutorail` creates it\n"
+    )
+
+
+def test_an_object_of_another_namespace_is_named_with_it(terminal, ready):
+    assert terminal.run("blueprint", "show", "doctor", "-n", "default") == ExitStatus.FAILED
+    assert "Blueprint/default/doctor does not exist; it exists in demo: add -n demo" in terminal.err
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tool"),
+    [
+        ({"labels": {"argocd.argoproj.io/instance": "apps"}}, "Argo CD"),
+        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}, "Flux"),
+        ({"annotations": {"meta.helm.sh/release-name": "apps"}}, "Helm"),
+        ({"managedFields": [{"manager": "argocd-controller"}]}, "Argo CD"),
+    ],
+)
+def test_a_rollback_that_gitops_will_undo_says_so(terminal, cluster, ready, metadata, tool):
+    body = copy.deepcopy(objects.blueprint())
+    body["metadata"] |= metadata
+    cluster.put(body)
+    assert terminal.run("blueprint", "rollback", "doctor", "--to", "1") == 0
+    assert (
+        f"warning: {tool} manages Blueprint/demo/doctor and will undo this; restore the template"
+        " in its source as well\n"
+    ) in terminal.err
+
+
+def test_a_rollback_of_a_blueprint_that_no_tool_manages_has_no_warning(terminal, ready):
+    assert terminal.run("blueprint", "rollback", "doctor", "--to", "1") == 0
+    assert terminal.err == ""

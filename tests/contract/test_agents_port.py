@@ -1,0 +1,317 @@
+"""The Agents port against servers of the A2A SDK: one like ours, and one of somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+from a2a.helpers.proto_helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.server.agent_execution import (
+    AgentExecutor,
+    RequestContext,
+    SimpleRequestContextBuilder,
+)
+from a2a.server.events import EventQueue
+from a2a.server.id_generator import IDGenerator, IDGeneratorContext
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill
+from a2a.types import TaskState as WireState
+from starlette.applications import Starlette
+
+from kais import a2a
+from kais_operator.agents.client import A2aAgents
+from kais_operator.planning.agent_tasks import AgentReply, TaskState
+from kais_operator.planning.plan import AgentAddress, AgentCall, ObjectRef, SendMessage
+from tests.fakes.clock import FakeClock
+from tests.fakes.knowledge import FakeKnowledge
+
+CELL = ObjectRef("Cell", "demo", "lead")
+MISSION = ObjectRef("Mission", "demo", "work")
+USAGE = {"inputTokens": 900, "outputTokens": 60, "turns": 3, "toolCalls": 2, "cost": "0.00114"}
+
+
+class _Fixed(IDGenerator):
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def generate(self, context: IDGeneratorContext) -> str:
+        return self.value
+
+
+class _DerivedIds(SimpleRequestContextBuilder):
+    """Opens tasks under the ids that follow from messages, as the agent runtime does."""
+
+    async def build(self, context: Any, params: Any = None, **options: Any) -> RequestContext:
+        if params is not None:
+            self._task_id_generator = _Fixed(a2a.task_id(a2a.OPERATOR, params.message.message_id))
+        return await super().build(context, params, **options)
+
+
+@dataclass
+class Server(AgentExecutor):
+    """An A2A server whose tasks end when a test says so."""
+
+    is_ours: bool
+    url: str = "http://elsewhere.example:1/rpc"
+    texts: list[str] = field(default_factory=list)
+    metadata: list[Any] = field(default_factory=list)
+    tickets: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    cancelled: int = 0
+    usage: Any = field(default_factory=lambda: USAGE)
+    peer_usage: Any = field(default_factory=dict)
+    finish: asyncio.Event = field(default_factory=asyncio.Event)
+    status: int = 200
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.texts.append(context.get_user_input())
+        assert context.message is not None
+        assert context.task_id is not None
+        assert context.context_id is not None
+        self.metadata.append(context.message.metadata)
+        task = new_task_from_user_message(context.message)
+        task.id, task.context_id = context.task_id, context.context_id
+        await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        await updater.start_work()
+        await self.finish.wait()
+        await updater.add_artifact([new_text_part("notes")], name="notes")
+        await updater.add_artifact([new_text_part("The disk was full.")], name="answer")
+        metadata = (
+            {
+                a2a.USAGE_KEY: self.usage,
+                a2a.PEER_USAGE_KEY: self.peer_usage,
+                a2a.RECEIPTS_KEY: [7, "r\n", "r-9"],
+            }
+            if self.is_ours
+            else None
+        )
+        await updater.update_status(
+            WireState.TASK_STATE_COMPLETED, new_text_message("done"), metadata=metadata
+        )
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.cancelled += 1
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await updater.update_status(
+            WireState.TASK_STATE_CANCELED, metadata={a2a.USAGE_KEY: self.usage}
+        )
+
+    def app(self) -> Any:
+        """Return the ASGI app; its card names another host."""
+        uris = [a2a.IDEMPOTENCY_EXTENSION, a2a.HEARTBEAT_EXTENSION] if self.is_ours else []
+        card = AgentCard(
+            name="lead", description="explains", version="1",
+            supported_interfaces=[
+                AgentInterface(url=self.url, protocol_binding="JSONRPC", protocol_version="1.0")
+            ],
+            capabilities=AgentCapabilities(
+                extensions=[AgentExtension(uri=uri) for uri in uris]
+            ),
+            skills=[AgentSkill(id="e", name="explain", description="explains", tags=["logs"])],
+            default_input_modes=["text/plain"], default_output_modes=["text/plain"],
+        )  # fmt: skip
+        handler = DefaultRequestHandler(
+            self,
+            InMemoryTaskStore(),
+            card,
+            request_context_builder=_DerivedIds() if self.is_ours else None,
+        )
+        routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/rpc")]
+        app = Starlette(routes=routes)
+
+        async def recorded(scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope["headers"])
+            host = headers[b"host"].decode()
+            self.paths.append(f"{host}{scope['path']}")
+            if scope["path"] == "/rpc":
+                self.tickets.append(headers[a2a.TICKET_HEADER.lower().encode()].decode())
+            if self.status != 200:
+                response = {"type": "http.response.start", "status": self.status, "headers": []}
+                await send(response)
+                await send({"type": "http.response.body", "body": b"<html>"})
+                return
+            await app(scope, receive, send)
+
+        return recorded
+
+
+Connect = Callable[[Server], A2aAgents]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    opened: list[A2aAgents] = []
+
+    def make(server: Server) -> A2aAgents:
+        transport = httpx.ASGITransport(server.app())
+        clock = FakeClock()
+        agents = A2aAgents(
+            transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock
+        )
+        opened.append(agents)
+        return agents
+
+    yield make
+    for agents in opened:
+        await agents.close()
+
+
+def call(attempt: int = 1) -> AgentCall:
+    address = AgentAddress(CELL, "lead", 8080, "/", "system:serviceaccount:demo:lead")
+    return AgentCall(
+        MISSION, address, "run-1", attempt, a2a.message_id("run-1", attempt, "work"), "on", "1.5"
+    )
+
+
+async def until(agents: A2aAgents, is_reached: Callable[[AgentReply], bool]) -> AgentReply:
+    for _ in range(1000):
+        reply = await agents.reply_to(call())
+        await asyncio.sleep(0.01)
+        if is_reached(reply):
+            return reply
+    raise AssertionError(f"the last reply was {reply}")
+
+
+def is_working(reply: AgentReply) -> bool:
+    return reply.task is not None and reply.task.state is TaskState.WORKING
+
+
+def has_ended(reply: AgentReply) -> bool:
+    return reply.task is not None and reply.task.state is TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
+async def test_message_opens_one_task_whose_answer_is_read(connect: Connect, is_ours: bool) -> None:
+    server = Server(is_ours)
+    agents = connect(server)
+    unknown = await agents.reply_to(call())
+    assert (unknown.task, unknown.problem, unknown.is_idempotent) == (None, None, is_ours)
+    agents.send(SendMessage(call(), "why is it down?", {"feedback": "look again"}))
+    await until(agents, is_working)
+    server.finish.set()
+    reply = await until(agents, has_ended)
+    assert reply.task is not None
+    assert reply.task.answer == "The disk was full."
+    assert (reply.task.usage is not None) is is_ours
+    assert reply.task.receipt == ("r-9" if is_ours else None)
+    if reply.task.usage is not None:
+        assert (reply.task.usage.turns, str(reply.task.usage.cost)) == (3, "0.00114")
+    assert server.texts == ["why is it down?"]
+    assert server.metadata[0]["https://kais.io/a2a/work/v1"]["feedback"] == "look again"
+    assert set(server.tickets) == {"for system:serviceaccount:demo:lead"}
+
+
+async def test_only_the_path_of_a_card_is_used(connect: Connect) -> None:
+    server = Server(is_ours=True, url="https://evil.example:9/rpc")
+    agents = connect(server)
+    await agents.reply_to(call())
+    assert {path.partition("/")[0] for path in server.paths} == {"lead.demo.svc:8080"}
+
+
+async def test_operator_that_lost_its_memory_finds_the_task_of_our_runtime(
+    connect: Connect,
+) -> None:
+    server = Server(is_ours=True)
+    app = server.app()
+    clock = FakeClock()
+
+    def operator() -> A2aAgents:
+        return A2aAgents(
+            httpx.ASGITransport(app), FakeKnowledge(clock=clock), is_leader=lambda: True,
+            clock=clock,
+        )  # fmt: skip
+
+    first = operator()
+    first.send(SendMessage(call(), "why?"))
+    await until(first, is_working)
+    await first.close()
+    second = operator()
+    assert is_working(await second.reply_to(call()))
+    server.finish.set()
+    await until(second, has_ended)
+    await second.close()
+
+
+async def test_task_is_cancelled(connect: Connect) -> None:
+    server = Server(is_ours=True)
+    agents = connect(server)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    await agents.cancel(call())
+    assert server.cancelled == 1
+    server.status = 503
+    reply = await agents.reply_to(call())
+    assert reply.is_cancel_sent
+    assert reply.task is not None
+    assert (reply.task.state, reply.task.usage is not None) == (TaskState.CANCELED, True)
+    server.finish.set()
+
+
+async def test_server_that_does_not_cancel_is_known_to_have_been_asked(connect: Connect) -> None:
+    server = Server(is_ours=True)
+    agents = connect(server)
+    server.status = 503
+    await agents.cancel(call())
+    assert (await agents.reply_to(call())).is_cancel_sent
+
+
+@pytest.mark.parametrize("status", [302, 401, 500, 503])
+async def test_answer_that_is_no_a2a_is_a_problem_and_no_error(
+    connect: Connect, status: int
+) -> None:
+    server = Server(is_ours=True)
+    server.status = status
+    reply = await connect(server).reply_to(call())
+    assert reply.task is None
+    assert reply.problem is not None
+    assert str(status) in reply.problem
+
+
+async def test_process_that_does_not_lead_sends_nothing() -> None:
+    server, clock = Server(is_ours=True), FakeClock()
+    agents = A2aAgents(
+        httpx.ASGITransport(server.app()), FakeKnowledge(clock=clock), is_leader=lambda: False,
+        clock=clock,
+    )  # fmt: skip
+    agents.send(SendMessage(call(), "why?"))
+    assert not (await agents.reply_to(call())).is_sending
+    await agents.close()
+    assert server.texts == []
+
+
+@pytest.mark.parametrize(
+    ("cost", "expected"),
+    [
+        ("9e999999", None),
+        ("1e-999999", None),
+        ("9e8", Decimal(10**9 - 1)),
+        ("1e-18", Decimal("2e-12")),
+    ],
+)
+async def test_usage_of_an_untrusted_server_is_bounded(
+    connect: Connect, cost: str, expected: Decimal | None
+) -> None:
+    usage = {**USAGE, "cost": cost, "estimatedCost": cost}
+    server = Server(is_ours=True, usage=usage, peer_usage={"worker-0": usage})
+    agents = connect(server)
+    agents.send(SendMessage(call(), "why?"))
+    server.finish.set()
+    reply = await until(agents, has_ended)
+    assert reply.task is not None
+    assert (reply.task.usage and reply.task.usage.cost) == expected
+
+
+async def test_message_whose_ticket_is_invalid_is_refused(connect: Connect) -> None:
+    agents = connect(Server(is_ours=True))
+    budget = "0." + 28 * "3"
+    agents.send(SendMessage(replace(call(), budget_left=budget), "why?"))
+    reply = await until(agents, lambda reply: reply.refusal is not None)
+    assert "budget_left" in (reply.refusal or "")

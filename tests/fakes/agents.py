@@ -1,0 +1,65 @@
+"""Cells that serve A2A, in memory: tasks by message, and what each message said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from kais.agent_results import AgentUsage
+from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask, TaskState
+from kais_operator.planning.plan import AgentCall, SendMessage
+
+OURS = AgentReply(is_idempotent=True, has_heartbeat=True)
+FOREIGN = AgentReply()
+
+
+@dataclass
+class FakeAgents:
+    """The Agents port of one operator process.
+
+    Attributes:
+        tasks: the state of the cells, which outlives the operator, by message id.
+        deliveries: every message that a cell got, repeats included.
+        cancelled: the ids of the messages whose tasks were cancelled.
+        card: what cells answer besides the task.
+        loses_messages: a message is sent but does not arrive.
+        ignores_cancels: a task works on when it is cancelled.
+        usage_when_cancelled: the last report of a task that is cancelled.
+        asked: every question about a message.
+    """
+
+    tasks: dict[str, AgentTask] = field(default_factory=dict)
+    deliveries: list[SendMessage] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    card: AgentReply = OURS
+    loses_messages: bool = False
+    ignores_cancels: bool = False
+    usage_when_cancelled: AgentUsage | None = None
+    asked: list[AgentCall] = field(default_factory=list)
+
+    async def reply_to(self, call: AgentCall) -> AgentReply:
+        self.asked.append(call)
+        return replace(
+            self.card,
+            task=self.tasks.get(call.message_id),
+            is_cancel_sent=call.message_id in self.cancelled,
+        )
+
+    def send(self, message: SendMessage) -> None:
+        if self.loses_messages:
+            return
+        self.deliveries.append(message)
+        if self.card.is_idempotent:
+            self.tasks.setdefault(message.call.message_id, AgentTask(TaskState.WORKING))
+        else:
+            self.tasks[message.call.message_id] = AgentTask(TaskState.WORKING)
+
+    async def cancel(self, call: AgentCall) -> None:
+        self.cancelled.append(call.message_id)
+        task = self.tasks.get(call.message_id)
+        if self.ignores_cancels or task is None or task.state in ENDED:
+            return
+        usage = self.usage_when_cancelled or task.usage
+        self.tasks[call.message_id] = replace(task, state=TaskState.CANCELED, usage=usage)
+
+    def end_all(self) -> None:
+        """Nothing is sent in the background."""

@@ -1,0 +1,118 @@
+"""Each provider by its own SDK: the same attempt, the same result."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kais.agent_results import FailureClass
+from tests.agent_attempts import World, cell_spec, system_text, user_text
+from tests.model_server.journal import fingerprint
+
+TWO_TURNS = """
+keys: [the-right-key]
+rules:
+  - name: write
+    when: {turn: 1}
+    reply:
+      text: "I write the report."
+      tool_calls: [{name: write_file, arguments: {path: shared/report.md, content: "# Two"}}]
+      usage: {input: 100, output: 20}
+  - name: answer
+    reply: {text: "Two findings.", usage: {input: 150, output: 10}}
+"""
+PRICES = """{
+  "anthropic/*": {"input": "3", "output": "15"},
+  "openai/*": {"input": "3", "output": "15"},
+  "ollama/*": {"input": "3", "output": "15"}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("provider", "url", "api"),
+    [
+        ("openai", "http://model.example/v1", "openai"),
+        ("openai", None, "openai"),
+        ("ollama", "http://ollama.example:11434", "openai"),
+        ("ollama", "http://ollama.example:11434/v1", "openai"),
+        ("anthropic", "http://model.example", "anthropic"),
+        ("anthropic", "http://model.example/v1", "anthropic"),
+        ("anthropic", None, "anthropic"),
+    ],
+)
+async def test_every_provider_works_uses_tools_and_is_paid(tmp_path, provider, url, api):
+    key = tmp_path / "key"
+    key.write_text("the-right-key")
+    spec = cell_spec(
+        mind={"provider": provider, "baseUrl": url, "temperature": 0.5, "maxTokens": 500},
+        tools=[{"name": "write_file"}],
+        resources={"maxTotalCost": 1.0},
+    )
+    if url is None:
+        del spec["mind"]["baseUrl"]
+    environment = {"KAIS_MODEL_KEY_FILE": str(key), "KAIS_PRICES": PRICES}
+    world = World(tmp_path, TWO_TURNS, spec=spec, environment=environment)
+    result = await world.run()
+    assert result.failure is None, result.failure
+    assert result.answer == "Two findings."
+    assert (world.workspace / "shared/report.md").read_text() == "# Two"
+    assert [(artifact.path, artifact.size_bytes) for artifact in result.artifacts] == [
+        ("shared/report.md", 5)
+    ]
+    assert (result.usage.turns, result.usage.input_tokens, result.usage.output_tokens) == (
+        *(2, 250, 30),
+    )
+    assert str(result.usage.cost) == "0.0012"
+    assert [(call.api, call.key) for call in world.calls] == [
+        (api, fingerprint("the-right-key"))
+    ] * 2
+    first = world.calls[0]
+    assert first.is_streaming
+    assert first.request["temperature"] == 0.5
+    assert "<objective>Review the change.</objective>" in user_text(first)
+    assert "You review." in system_text(first)
+    assert 500 in (first.request.get("max_tokens"), first.request.get("max_completion_tokens"))
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_cut_stream_is_an_error_for_every_provider(tmp_path, provider):
+    rules = "rules:\n  - {name: cut, reply: {text: 'a long answer, cut off', cut_after: 3}}"
+    spec = cell_spec(mind={"provider": provider})
+    world = World(tmp_path, rules, spec=spec)
+    result = await world.run()
+    assert result.failure is not None
+    assert result.failure.reason is FailureClass.MODEL_UNAVAILABLE
+    assert result.failure.message == "the stream of the model ended before its answer did"
+    assert len(world.calls) == 3
+
+
+async def test_ollama_needs_an_address(tmp_path):
+    spec = cell_spec(mind={"provider": "ollama"})
+    del spec["mind"]["baseUrl"]
+    result = await World(tmp_path, "rules: []", spec=spec).run()
+    assert result.failure is not None
+    assert result.failure.reason is FailureClass.INVALID_CONFIGURATION
+    assert result.failure.message.startswith("spec.mind.baseUrl: is needed for Ollama")
+
+
+@pytest.mark.parametrize(
+    ("provider", "absent"), [("openai", ["anthropic"]), ("anthropic", ["openai"])]
+)
+def test_only_the_provider_of_the_cell_is_imported(provider, absent):
+    program = f"""
+import sys
+from agent_runtime import task
+from agent_runtime.agent import connection
+from agent_runtime.mind import MindConfig
+from agent_runtime.model_http import ModelKey, create_client
+from kais.resources.cell_template import CellMode, Provider
+mind = MindConfig(
+    provider=Provider("{provider}"), model="m", prompt="p", mode=CellMode.TASK, base_url="http://x"
+)
+connection.connect(mind, create_client(ModelKey(None), key_header="authorization"))
+print([name for name in ("anthropic", "openai", "mcp", "a2a", "tiktoken") if name in sys.modules])
+"""
+    completed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == str([provider]), absent

@@ -1,0 +1,34 @@
+"""YAML files mean what they mean to kubectl."""
+
+import pytest
+
+from kais_rendering import yaml_documents
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("n", False), ("y", True), ("yes", True), ("No", False), ("on", True), ("Off", False),
+        ("TRUE", True), ("tRue", "tRue"), ("nO", "nO"), ("012", 10), ("-012", -10), ("08", 8),
+        ("0777", 511), ("00", 0), ("0o14", 12), ("0x1F", 31), ("0b11", 3), ("1_000", 1000),
+        ("1e3", 1000), ("1e-3", 0.001), ("1.5", 1.5), (".5", 0.5), ("1.", 1), ("09.5", 9.5),
+        ("1:30", "1:30"), ("2024-01-01", "2024-01-01"), ("1.2.3", "1.2.3"), ("1-2", "1-2"),
+        ("1e", "1e"), ("3m", "3m"), ("=", "="), ("~", None), ("null", None), ("Null", None),
+        ("", None), ('"012"', "012"), ('"n"', "n"), ("-5", -5), ("+5", 5),
+        ("18446744073709551615", 18446744073709551616),
+    ],
+)  # fmt: skip
+def test_a_plain_scalar_is_what_kubectl_reads(text, value):
+    read = yaml_documents.read(f"v: {text}")[0]["v"]
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan"])
+def test_a_number_that_json_cannot_hold_is_refused(text):
+    with pytest.raises(yaml_documents.YamlRefused, match="JSON cannot hold what is in it"):
+        yaml_documents.read(f"v: {text}")
+
+
+def test_anchors_and_merge_keys_are_expanded():
+    text = "a: &x {b: 1}\nc: {<<: *x, d: 2}"
+    assert yaml_documents.read(text)[0]["c"] == {"b": 1, "d": 2}
