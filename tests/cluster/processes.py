@@ -124,12 +124,25 @@ class Operator(Process):
         ) > self.log.read_text().count("lost Lease")
 
     def wait_ready(self, *, within_s: float = PATIENCE_S) -> None:
-        """Wait until it leads and trusts its watches."""
-        wait_for(
-            lambda: self.leads() and self.ask("/readyz")[0] == 200,
-            subject=f"the operator is ready: {self.log.read_text()[-2000:]}",
-            within_s=within_s,
-        )
+        """Wait until it leads and trusts its watches; one that does not is killed.
+
+        Raises:
+            AssertionError: It ended or is not ready in time; says why, with the end of its log.
+        """
+
+        def ready_or_ended() -> bool:
+            return self._process.poll() is not None or (
+                self.leads() and self.ask("/readyz")[0] == 200
+            )
+
+        try:
+            wait_for(ready_or_ended, subject="the operator is ready", within_s=within_s)
+            assert self._process.poll() is None, "the operator ended"
+        except AssertionError as exc:
+            status, answer = self._process.poll(), self.ask("/readyz")
+            self.kill()
+            log = self.log.read_text()[-8000:]
+            raise AssertionError(f"{exc}; exit status {status}; /readyz {answer}:\n{log}") from exc
 
     def metric(self, name: str) -> float:
         """Sum the samples of a metric."""
