@@ -132,3 +132,61 @@ def test_files_with_tests_that_must_run_alone_are_found_by_their_mark(tmp_path, 
     assert [path.name for path in run_tests.find_test_files(tier, mark="alone")] == [
         "test_alone.py"
     ]
+
+
+FAILS_AT_FIRST = """
+from pathlib import Path
+
+def test_that_fails_at_first():
+    mark = Path(__file__).with_name("ran")
+    ran = mark.exists()
+    mark.touch()
+    assert ran
+
+def test_that_passes():
+    assert Path(__file__).with_name("passes").touch() is None
+"""
+ALWAYS_FAILS = "def test_that_always_fails():\n    raise AssertionError\n"
+
+
+@pytest.fixture
+def tier_of(tmp_path, monkeypatch):
+    """Return a function that makes a tier with one file of tests, outside of this project."""
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(run_tests, "REPORTS", tmp_path / "build")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    alone\n    last\n")
+    (tmp_path / "tests").mkdir()
+
+    def create(name: str, text: str) -> run_tests.Tier:
+        (tmp_path / "tests" / "test_it.py").write_text(text)
+        monkeypatch.setattr(run_tests, "build_binaries", lambda tier: True)
+        return run_tests.Tier(name, ("tests",), 1)
+
+    return create
+
+
+def test_failed_test_of_a_cluster_tier_that_passes_when_repeated_is_reported_as_such(tier_of):
+    result = run_tests.run_tier(tier_of("cluster", FAILS_AT_FIRST))
+    assert (result.passed, result.failed) == (2, 0)
+    assert [name.rpartition("::")[2] for name in result.repeated] == ["test_that_fails_at_first"]
+    assert result.line().endswith("s (1 passed only when repeated)")
+
+
+def test_test_that_fails_twice_fails_its_tier(tier_of):
+    result = run_tests.run_tier(tier_of("cluster", FAILS_AT_FIRST + ALWAYS_FAILS))
+    assert (result.passed, result.failed, len(result.repeated)) == (2, 1, 1)
+
+
+def test_unit_tests_are_never_repeated(tier_of):
+    result = run_tests.run_tier(tier_of("unit", FAILS_AT_FIRST))
+    assert (result.passed, result.failed, result.repeated) == (1, 1, ())
+
+
+def test_many_failures_are_not_repeated(tier_of):
+    many = "".join(
+        f"def test_{number}():\n    raise AssertionError\n"
+        for number in range(run_tests.MAX_REPEATS + 1)
+    )
+    result = run_tests.run_tier(tier_of("cluster", many))
+    assert (result.passed, result.failed) == (0, run_tests.MAX_REPEATS + 1)
+    assert not (run_tests.REPORTS / "cluster-repeat.xml").exists()
