@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kais_cluster.host import ports
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -23,8 +25,7 @@ class Served:
     """The service over one file, or the bare routes; counts its own processor time."""
 
     def __init__(self, db: Path | None) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as held:
-            self.port = held.getsockname()[1]
+        (self.port,) = ports.free_ports(1)
         if db is None:
             command = [sys.executable, "-m", "bench.bare", str(self.port)]
         else:

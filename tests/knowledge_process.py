@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import httpx
 
-from kais_cluster.host import control_plane
+from kais_cluster.host import ports
 
 _START_S = 60.0  # a second on a machine with nothing else to do
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ def serving(
     db: Path, script: str = "", *, arguments: Sequence[str] = ("--auth", "none")
 ) -> Iterator[Served]:
     """Run the service, after a script that may break it, until it answers or ends; then kill it."""
-    (port,) = control_plane.free_ports(1)
+    (port,) = ports.free_ports(1)
     argv = ["kais-knowledge", "serve", "--db", str(db), "--port", str(port), *arguments]
     program = f"import sys\n{script}\nsys.argv = {argv!r}\n"
     program += "from knowledge_service.main import main\nmain()\n"

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, settings, subprocesses
-from kais_cluster.host import component_builds, control_plane, network, node, node_cleanup, pki
+from kais_cluster.host import (
+    component_builds,
+    control_plane,
+    network,
+    node,
+    node_cleanup,
+    pki,
+    ports,
+)
 from kais_cluster.host.processes import Processes
 from kais_cluster.status import ProcessStatus, Status
 
@@ -243,7 +251,7 @@ class HostCluster:
         plane = self.plane
         has_node = mode == NODE
         address = f"{self.settings.network}.1" if has_node else "127.0.0.1"
-        port = node.API_PORT if has_node else control_plane.free_ports(1)[0]
+        port = node.API_PORT if has_node else ports.free_ports(1)[0]
         certificates = pki.ClusterPki(self.directory / "pki", f"https://{address}:{port}")
         pki.make_control_plane(
             certificates,

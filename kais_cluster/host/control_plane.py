@@ -4,13 +4,12 @@ The API server always writes an audit log of limited size, with the metadata of 
 request. End-to-end tests read it to find which client wrote what.
 """
 
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, settings, subprocesses
-from kais_cluster.host import files
+from kais_cluster.host import files, ports
 from kais_cluster.host.processes import Processes
 
 _AUDIT_SIZE_MB = "100"  # arbitrary: days of an idle cluster, an hour of a busy one
@@ -74,7 +73,7 @@ class ControlPlane:
         Raises:
             StartFailed: A process ended, or the API server was not ready before the deadline.
         """
-        etcd = free_ports(2)
+        etcd = ports.free_ports(2)
         self.start_program("etcd", _etcd_flags(self.host.directory / "etcd", etcd))
         (self.host.directory / "audit-policy.yaml").write_text(files.read("audit-policy.yaml"))
         self.start_program("kube-apiserver", [*self._api_flags(address, port, etcd[0]), *flags])
@@ -126,15 +125,6 @@ class ControlPlane:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
         ]
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that are free now."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in held]
-    for server in held:
-        server.close()
-    return ports
 
 
 def _etcd_flags(data: Path, ports: list[int]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kais_cluster import errors, subprocesses
-from kais_cluster.host import control_plane, files, network, pause
+from kais_cluster.host import control_plane, files, network, pause, ports
 from kais_cluster.host import pki as host_pki
 
 NODE_NAME = "kais-node"
@@ -94,7 +94,7 @@ class Node:
             (host.directory / name).mkdir(exist_ok=True)
         if not Path("/var/lib/kubelet").exists():  # a fixed path of device plugins
             (host.directory / "made-var-lib-kubelet").touch()
-        health, metrics = control_plane.free_ports(2)
+        health, metrics = ports.free_ports(2)
         values = {
             "directory": host.directory,
             "binaries": host.binaries,

@@ -1,20 +1,18 @@
 """The commands of the page on the service without a cluster, typed as they stand."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from e2e.support import documents
+from kais_cluster.host import ports
 
 PAGE = documents.ROOT / "docs/how-to/knowledge-without-a-cluster.md"
 
 
 def test_commands_of_the_page_work_as_they_stand(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    (port,) = ports.free_ports(1)
     script = "".join(block.text for block in documents.blocks(PAGE) if block.language == "sh")
     script = script.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
     environment = {

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kais_cluster.host import control_plane
+from kais_cluster.host import ports
 from tests.cluster.object_lister import ObjectLister
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ SCRIPTS = Path(sys.executable).parent
 
 
 def free_port() -> int:
-    return control_plane.free_ports(1)[0]
+    return ports.free_ports(1)[0]
 
 
 def wait_for(read: Callable[[], T], *, subject: str, within_s: float = PATIENCE_S) -> T:

@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from kais import a2a, agent_results
+from kais_cluster.host import ports
 from tests.agent_attempts import PRICES, cell_spec
 from tests.agent_services import (
     Running,
@@ -88,8 +89,7 @@ class Pod:
             (folder / name).mkdir(parents=True)
         (folder / "termination-log").touch()
         (folder / "token").write_text("token")
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        (self.port,) = ports.free_ports(1)
         self.environment = {
             "PYTHONPYCACHEPREFIX": sys.pycache_prefix or "",
             "OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false",

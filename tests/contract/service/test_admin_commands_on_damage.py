@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from kais_cluster.host import ports
 from knowledge_client import KnowledgeClient
 from knowledge_client.models import FactIn, FactsIn
 from tests.knowledge_builders import TEAM
@@ -183,19 +184,13 @@ def test_verify_of_a_damaged_log_says_how_far_it_can_be_read(db: Path) -> None:
     assert "restore a copy" in said(completed)
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def on_file(command: str, path: Path, folder: Path) -> subprocess.CompletedProcess[bytes]:
     """Run an errand on a file; what it makes of it is `x` or `new.db` in the folder."""
     arguments = {
         "export": ("--db", path, "--to", folder / "x"),
         "backup": ("--db", path, "--to", folder / "x"),
         "restore": ("--db", folder / "new.db", "--from", path),
-        "serve": ("--db", path, "--auth", "none", "--port", free_port()),
+        "serve": ("--db", path, "--auth", "none", "--port", ports.free_ports(1)[0]),
     }.get(command, ("--db", path))
     return errand(command, *arguments)
 
@@ -247,7 +242,8 @@ def test_port_that_is_taken_is_said_before_the_database_is_opened(tmp_path: Path
 
 def test_service_that_could_know_nobody_does_not_start(tmp_path: Path) -> None:
     db = tmp_path / "knowledge.db"
-    completed = errand("serve", "--db", db, "--auth", "kubernetes", "--port", free_port())
+    (port,) = ports.free_ports(1)
+    completed = errand("serve", "--db", db, "--auth", "kubernetes", "--port", port)
     assert completed.returncode == 1
     assert "Outside a cluster use --auth token, or --auth none on localhost" in said(completed)
     assert names(tmp_path) == set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kais_cluster.host import control_plane
+from kais_cluster.host import ports
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
@@ -88,7 +88,7 @@ def test_answer_is_a_second_old_at_most() -> None:
 def test_metrics_are_told_on_a_port_of_their_own_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (port,) = control_plane.free_ports(1)
+    (port,) = ports.free_ports(1)
     monkeypatch.setenv("KAIS_METRICS_PORT", str(port))
     with (
         serving(tmp_path / "knowledge.db") as served,

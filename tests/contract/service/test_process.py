@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kais_cluster.host import control_plane
+from kais_cluster.host import ports
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
 from knowledge_service.search import ranker_version
@@ -215,7 +215,7 @@ def test_service_that_could_know_nobody_makes_no_file(
 ) -> None:
     db, token = tmp_path / "knowledge.db", tmp_path / "token"
     monkeypatch.setenv("KAIS_KUBE_TOKEN_FILE", str(token))
-    (port,) = control_plane.free_ports(1)
+    (port,) = ports.free_ports(1)
     refused = errand("serve", "--db", db, "--auth", "kubernetes", "--port", port)
     assert refused.returncode == 1
     assert refused.stderr.decode() == (
