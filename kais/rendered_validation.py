@@ -7,7 +7,7 @@ not notice that it is pruned, and names of unknown cells are reported before the
 import difflib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
@@ -22,6 +22,7 @@ from kais.resources.mission import MissionSpec
 
 ModelT = TypeVar("ModelT", bound=Model)
 _CELL = re.compile(r"cells\[(\d+)\]\.")
+_MAX_OWNERS = 2  # more objects with a field of the same name are no hint
 _SET_BY_OPERATOR = ("formationRef", "cellRef")
 
 
@@ -155,9 +156,31 @@ def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation
             if below is not None:
                 yield from _unknown(below, child, _joined(path, key))
         elif model.model_config.get("extra") != "allow":
-            matches = difflib.get_close_matches(str(key), fields, n=1)
-            hint = f"; did you mean {matches[0]}?" if matches else ""
+            hint = _hint(str(key), fields)
             yield Violation(_joined(path, str(key)), f"is not a field of this object{hint}")
+
+
+def _hint(name: str, fields: Collection[str]) -> str:
+    """Return the field that may be meant, or the objects of a Blueprint that have the field."""
+    matches = difflib.get_close_matches(name, fields, n=1)
+    if matches:
+        return f"; did you mean {matches[0]}?"
+    owners = [
+        path
+        for spec, root in ((FormationSpec, "formation"), (MissionSpec, "mission"))
+        for path in _owners(spec, root, name)
+    ]
+    is_certain = 0 < len(owners) <= _MAX_OWNERS
+    return f"; it is a field of {' and '.join(owners)}" if is_certain else ""
+
+
+def _owners(model: type[BaseModel], path: str, name: str) -> Iterator[str]:
+    """Yield the paths of the objects that have a field of this name."""
+    for field, below in _fields(model).items():
+        if field == name:
+            yield path
+        if below is not None:
+            yield from _owners(below, f"{path}.{field}", name)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ Imports nothing heavy, so that `kais --help` answers before a cluster client cou
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -18,6 +19,8 @@ from kais_cli.commands.lazy_groups import LazyCommandGroups
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import text_layout
+
+_EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 
 def _show_version(is_requested: bool) -> None:
@@ -79,9 +82,14 @@ def main(
 
 def _usage_message(exc: TyperException) -> str:
     """Format a usage error. Without arguments, typer's message is the help text itself."""
-    message = exc.format_message().rstrip(".").replace("Value error, ", "")
+    message = exc.format_message()
     context = getattr(exc, "ctx", None)
-    if message.startswith("Usage:") or context is None:
+    if message.startswith("Usage:"):
+        return f"{message}\n"
+    message = message.rstrip(".").replace("Value error, ", "")
+    if extra := _EXTRA_ARGUMENTS.fullmatch(message):
+        message = f"unexpected argument: {extra[1]}; put a text with spaces in quotes"
+    if context is None:
         return f"{message}\n"
     return f"error: {message}; see `{context.command_path} --help`\n"
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from kais_cli.cluster import kubeconfig
 from kais_cli.environment import ClusterOptions, Environment
+from kais_cli.unknown_commands import HelpfulGroup
 from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Session:
 _NO_BRACES = str.maketrans("", "", "{}")
 
 
-class _CommandGroup(TyperGroup):
+class _CommandGroup(HelpfulGroup):
     """A group that lists its commands with their whole first sentences."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

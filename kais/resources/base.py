@@ -134,14 +134,14 @@ def _attributes(model: type[Model]) -> dict[str, str]:
 
 def _duplicates(model: Model) -> Iterator[str]:
     for field, wire in _list_maps(type(model)).items():
-        values: set[Any] = set()
-        for item in getattr(model, field):
+        positions: dict[Any, int] = {}
+        for index, item in enumerate(getattr(model, field)):
             kind: type[Model] = type(item)
             value = getattr(item, _attributes(kind)[wire])
-            if value in values:
+            first = positions.setdefault(value, index)
+            if first != index:
                 name = type(model).model_fields[field].alias or field
-                yield f'{name}: {wire} "{value}" is a duplicate'
-            values.add(value)
+                yield f'{name}[{index}]: {wire} "{value}" is a duplicate of {name}[{first}]'
 
 
 def violations(error: pydantic.ValidationError) -> list[Violation]:

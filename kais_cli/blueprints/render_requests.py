@@ -111,7 +111,9 @@ def read_text(file: Path, *, subject: str) -> str:
     """
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+    except OSError as exc:
+        raise errors.UsageError(f"cannot read {subject}: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
         raise errors.UsageError(f"cannot read {subject}: {exc}") from exc
 
 

@@ -7,13 +7,14 @@ help text.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
-from kais_cli.completion import command_line
+from kais_cli import unknown_commands
+from kais_cli.completion import candidates, command_line
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ COMMAND_GROUPS = {
 }
 
 
-class LazyCommandGroups(TyperGroup):
+class LazyCommandGroups(unknown_commands.HelpfulGroup):
     """The root command, which loads its groups on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -86,3 +87,9 @@ class LazyCommandGroups(TyperGroup):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, group.help) for name, group in COMMAND_GROUPS.items()])
+
+    def advice(self, ctx: Any, arguments: Sequence[str]) -> str | None:
+        """Name the command to use instead of one that begins with the verb."""
+        entries = candidates.command_tree()["commands"]
+        groups = {name: entry.get("commands", {}) for name, entry in entries.items()}
+        return unknown_commands.root_advice(ctx.command_path, arguments, groups)

@@ -114,3 +114,52 @@ def test_a_name_of_another_type_is_refused(terminal):
     assert terminal.err == (
         "error: 'formation/doctor-x2k4f' is not a Mission; write NAME or mission/NAME\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (("mission", "help"), "Usage: kais mission [OPTIONS]"),
+        (("mission", "help", "list"), "Usage: kais mission list"),
+        (("knowledge", "graph", "help"), "Usage: kais knowledge graph [OPTIONS]"),
+    ],
+)
+def test_help_behind_a_group_is_the_help_of_the_group(terminal, capsys, arguments, usage):
+    assert terminal.run(*arguments) == 0
+    assert capsys.readouterr().out.startswith(usage)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("get", "bp"), "'get'; use `kais blueprint list` or `kais blueprint show`; see `kais"),
+        (("describe", "ms/first"), "'describe'; use `kais mission show`; see `kais"),
+        (("mision", "list"), "'mision'; use `kais mission`; see `kais"),
+        (("blueprint", "get"), "'get'; use `kais blueprint list` or `kais blueprint show`; see"),
+        (("blueprint", "run"), "'run'; use `kais blueprint use`; see"),
+        (("mission", "stop"), "'stop'; use `kais mission abort`; see"),
+        (("instance", "rm"), "'rm'; use `kais instance delete`; see"),
+        (("use", "notebook"), "'notebook'; use `kais blueprint use notebook`; see"),
+        (("get", "pods"), "'get'; see `kais --help`"),
+    ],
+)
+def test_a_verb_of_another_tool_is_answered_with_the_command_of_kais(terminal, arguments, message):
+    assert terminal.run(*arguments) == ExitStatus.USAGE
+    assert terminal.err.startswith(f"error: No such command {message}")
+
+
+def test_the_help_without_a_command_keeps_its_last_period(terminal):
+    assert terminal.run() == ExitStatus.USAGE
+    assert terminal.err.endswith("Print the completion script of a shell.\n")
+
+
+def test_a_value_without_quotes_around_its_spaces_names_the_rest(terminal):
+    assert terminal.run("blueprint", "use", "notebook", "--set", "q=why", "so") == ExitStatus.USAGE
+    assert terminal.err.startswith(
+        "error: unexpected argument: so; put a text with spaces in quotes; see"
+    )
+
+
+def test_a_file_that_does_not_exist_is_named_in_plain_words(terminal):
+    assert terminal.run("blueprint", "validate", "-f", "nope.yaml") == ExitStatus.USAGE
+    assert terminal.err == "error: cannot read nope.yaml: No such file or directory\n"

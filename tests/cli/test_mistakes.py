@@ -84,6 +84,16 @@ def error_of(terminal, tmp_path: Path, text: str) -> str:
             '"reader" is not a cell of the formation; it has writer', id="entrypoint",
         ),
         pytest.param(
+            "  mission:\n", "  mission:\n    replicas: 3\n",
+            "mission.replicas: is not a field of this object; it is a field of formation.cells",
+            id="field of another object",
+        ),
+        pytest.param(
+            "  mission:\n",
+            '      - {name: writer, spec: {container: {image: "a:1"}}}\n  mission:\n',
+            'formation: cells[1]: name "writer" is a duplicate of cells[0]', id="cells of one name",
+        ),
+        pytest.param(
             "- {name: NOTE,", '- {$if: "{{ extra }}", name: NOTE,',
             "'extra' has no value: it is optional and has no default; test it with `extra is"
             " defined`, or write `extra | default(...)`", id="optional parameter in $if",

@@ -58,7 +58,7 @@ def test_snake_case_is_not_the_apis_spelling():
 def test_names_stand_once_in_a_list_map():
     twice = [{"name": "a", "spec": TASK}, {"name": "a", "spec": TASK}]
     text = refusal(Formation, {"spec": {"cells": twice}})
-    assert text == 'Formation//: spec: cells: name "a" is a duplicate'
+    assert text == 'Formation//: spec: cells[1]: name "a" is a duplicate of cells[0]'
 
 
 def test_unknown_kind_is_named():

@@ -1,0 +1,87 @@
+"""Answer words that are no command: `help` behind a group, and the verbs of other tools."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from kais_cli.completion import command_line
+
+_EQUIVALENTS = {
+    "apply": ("use", "add"),
+    "cancel": ("abort",),
+    "create": ("use", "add"),
+    "describe": ("show",),
+    "edit": ("revise",),
+    "follow": ("watch",),
+    "get": ("list", "show"),
+    "inspect": ("show",),
+    "log": ("logs",),
+    "ls": ("list",),
+    "ps": ("list",),
+    "remember": ("add",),
+    "rerun": ("retry",),
+    "rm": ("delete", "retract"),
+    "run": ("use",),
+    "search": ("recall",),
+    "start": ("use", "up"),
+    "status": ("show",),
+    "stop": ("abort", "down"),
+    "undo": ("rollback",),
+}
+"""The commands of kais for what users of kubectl, helm and docker type."""
+
+
+def advice(path: str, unknown: str, commands: Collection[str]) -> str | None:
+    """Name the commands of a group that do what an unknown one says; None without any."""
+    names = [name for name in _EQUIVALENTS.get(unknown, (unknown,)) if name in commands]
+    return " or ".join(f"`{path} {name}`" for name in names) or None
+
+
+def root_advice(
+    path: str, arguments: Sequence[str], groups: Mapping[str, Collection[str]]
+) -> str | None:
+    """Name the command for `get TYPE`, `describe TYPE/NAME` and a misspelt type, or None."""
+    verb, *rest = arguments
+    words = [word.partition("/")[0].partition(".")[0].lower() for word in rest]
+    types = [command_line.ALIASES.get(word, word) for word in words]
+    group = next((name for name in types if name in groups), None)
+    if group is not None:
+        return advice(f"{path} {group}", verb, groups[group])
+    names = difflib.get_close_matches(verb, [*groups, *command_line.ALIASES], n=1)
+    return f"`{path} {names[0]}`" if names else None
+
+
+class HelpfulGroup(TyperGroup):
+    """A group that answers `help`, and names what to type instead of an unknown command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the arguments, as click does.
+
+        Raises:
+            TyperException: There is none; the message says what to type.
+        """
+        name, *rest = args
+        if name == "help" and "help" not in self.list_commands(ctx):
+            if not rest:
+                typer.echo(ctx.get_help())
+                ctx.exit()
+            return super().resolve_command(ctx, [*rest, "--help"])
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as exc:
+            instead = self.advice(ctx, args)
+            if instead is not None:
+                exc.message = f"No such command {name!r}; use {instead}"
+            raise
+
+    def advice(self, ctx: Any, arguments: Sequence[str]) -> str | None:
+        """Name the commands to use instead of an unknown one; None if there are none."""
+        if ctx.info_name == "use":  # `kais use NAME`: the group of instances has this name too
+            return f"`kais blueprint use {arguments[0]}`"
+        return advice(ctx.command_path, arguments[0], self.list_commands(ctx))
