@@ -105,7 +105,7 @@ def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitS
             blueprints_stats.format_stats(blueprint_stats, name=name, namespace=session.namespace)
         )
     else:
-        session.write(output.dump(blueprint_stats.model_dump(mode="json"), output_))
+        session.write(output.dump(blueprint_stats, output_))
     return ExitStatus.SUCCEEDED
 
 

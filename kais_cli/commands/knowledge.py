@@ -149,7 +149,7 @@ def _format_answer(
     if form is Listing.NAME:
         return "".join(f"{fact.id}\n" for fact in answer.facts)
     if form in (Listing.JSON, Listing.YAML):
-        return output.dump(answer.model_dump(mode="json", by_alias=True), Format(form.value))
+        return output.dump(answer, Format(form.value))
     if not answer.facts:
         return ""
     if form is Listing.WIDE and question is None:
@@ -225,7 +225,7 @@ def add(  # noqa: PLR0913 (one argument per option)
         for note in detail_view.store_changes(stored, content) if stored else ():
             session.note(note)
     else:
-        session.write(output.dump(remembered.model_dump(mode="json", by_alias=True), output_))
+        session.write(output.dump(remembered, output_))
     return ExitStatus.SUCCEEDED
 
 

@@ -238,7 +238,7 @@ def _list(
     elif form is Format.TABLE:
         session.write(chart_view.format_charts(page.charts))
     else:
-        session.write(output.dump(page.model_dump(mode="json"), form))
+        session.write(output.dump(page, form))
     if page.cursor:
         session.note(f"there are more charts: use --cursor {page.cursor}")
     elif not page.charts:
@@ -252,7 +252,7 @@ def _write(session: Session, chart: Chart, form: Format) -> ExitStatus:
     elif form is Format.TABLE:
         session.write(chart_view.format_chart(chart))
     else:
-        session.write(output.dump(chart.model_dump(mode="json"), form))
+        session.write(output.dump(chart, form))
     for advice in chart.advice:
         session.note(f"advice: {advice}")
     return ExitStatus.SUCCEEDED

@@ -228,11 +228,17 @@ def require_reason(reason: str) -> str:
 
 def write_result(session: Session, answer: WireModel, form: Format, *, page: str) -> ExitStatus:
     """Write an answer in the requested form; for people it is a page of text."""
-    tree: dict[str, Any] = answer.model_dump(mode="json", by_alias=True)
     if form is Format.TABLE:
         session.write(page)
     elif form is Format.NAME:
-        session.write(f"{tree.get('id') or tree.get('fact_id') or tree.get('fact')}\n")
+        session.write(f"{_fact_id(answer)}\n")
     else:
-        session.write(output.dump(tree, form))
+        session.write(output.dump(answer, form))
     return ExitStatus.SUCCEEDED
+
+
+def _fact_id(answer: WireModel) -> str:
+    """Return the id of the fact that an answer is about."""
+    fields = ("id", "fact_id", "fact")
+    value = next(getattr(answer, name) for name in fields if hasattr(answer, name))
+    return str(getattr(value, "id", value))

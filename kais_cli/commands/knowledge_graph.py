@@ -247,7 +247,7 @@ def _write_graph(session: Session, graph: Graph, form: Format, *, hint: str) -> 
         session.write(tables.format_entities(graph.entities))
         _write_relations(session, graph)
     else:
-        session.write(output.dump(graph.model_dump(mode="json", by_alias=True), form))
+        session.write(output.dump(graph, form))
     _note_bounds(session, graph, f"{hint} {graph.cursor}" if graph.cursor else hint)
 
 

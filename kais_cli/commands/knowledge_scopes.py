@@ -58,11 +58,7 @@ def stats(session: Session, scope: StatsScope = None, output_: Output = Format.T
     elif output_ is Format.NAME:
         session.write("".join(f"{scope_entry.path}\n" for scope_entry in scope_stats))
     else:
-        session.write(
-            output.dump(
-                [scope_entry.model_dump(mode="json") for scope_entry in scope_stats], output_
-            )
-        )
+        session.write(output.dump(scope_stats, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -214,7 +210,7 @@ def adopt(
         )
         session.write(f"{path}: {joined} joined\n")
     else:
-        session.write(output.dump(adoption.model_dump(mode="json"), output_))
+        session.write(output.dump(adoption, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -239,8 +235,7 @@ def _adopt_from_cells(
             " kais knowledge undo COPY --reason WHY takes one back\n"
         )
     else:
-        copies = [copy.model_dump(mode="json") for copy in adoption.copies]
-        session.write(output.dump(copies, output_))
+        session.write(output.dump(adoption.copies, output_))
     for fact_id, reason in adoption.refused:
         session.note(f"not adopted: {fact_id}: {reason}")
     return ExitStatus.FAILED if adoption.refused else ExitStatus.SUCCEEDED
@@ -257,4 +252,4 @@ def _write_adoptable(session: Session, facts: Sequence[Fact], within: str, outpu
             " adopt them with --scope BLUEPRINT --yes"
         )
     else:
-        session.write(output.dump([fact.model_dump(mode="json") for fact in facts], output_))
+        session.write(output.dump(facts, output_))

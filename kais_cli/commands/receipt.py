@@ -69,7 +69,7 @@ def _write(session: Session, answer: Receipt | ReplayResult, form: Format) -> Ex
     if form is Format.NAME:
         session.write("".join(f"{fact_id}\n" for fact_id in answer.facts))
     else:
-        session.write(output.dump(answer.model_dump(mode="json", by_alias=True), form))
+        session.write(output.dump(answer, form))
     return ExitStatus.SUCCEEDED
 
 

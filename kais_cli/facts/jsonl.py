@@ -16,6 +16,7 @@ from typing import Any
 from kais import scopes
 from kais_cli.facts.detail_view import pluralise
 from knowledge_client import models
+from knowledge_client.base_model import to_snake_case
 
 _ALIAS = "alias:"
 # What a caller may state, but no line of a file: where, under which run, in whose name.
@@ -111,6 +112,7 @@ class Reader:
             InvalidScope: The scope of the line is invalid.
             ValidationError: The line is not a fact.
         """
+        tree = {to_snake_case(name): value for name, value in tree.items()}
         scope = self.scope_mapping.scope_of(tree)
         if tree.get("lifecycle", "live") != "live" or tree.get("review") == "rejected":
             raise Ineligible("that are not live left out")

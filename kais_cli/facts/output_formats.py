@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kais_cli.facts import tables
-from kais_cli.views import output
+from kais_cli.views import model_trees, output
 from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _Json:
     def page(self, facts: Sequence[Fact]) -> str:
         parts = []
         for fact in facts:
-            text = json.dumps(_tree(fact), indent=2, ensure_ascii=False)
+            text = json.dumps(model_trees.to_tree(fact), indent=2, ensure_ascii=False)
             # JSON strings contain no line breaks.
             parts.append((",\n  " if self._has_items else "[\n  ") + text.replace("\n", "\n  "))
             self._has_items = True
@@ -70,11 +70,7 @@ class _Yaml:
 
     def page(self, facts: Sequence[Fact]) -> str:
         self._has_items = self._has_items or bool(facts)
-        return output.dump([_tree(fact) for fact in facts], Format.YAML) if facts else ""
+        return output.dump(facts, Format.YAML) if facts else ""
 
     def end(self) -> str:
         return "" if self._has_items else output.dump([], Format.YAML)
-
-
-def _tree(fact: Fact) -> dict[str, Any]:
-    return fact.model_dump(mode="json", by_alias=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kais_cli.views import model_trees
 from knowledge_client import errors
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
     from knowledge_client.models import Fact
 
+_SUMMARY_FIELDS = ("id", "scope", "kind", "content", "confidence", "source")
 _RECENT_FACTS = 100  # newest remembered facts; they include those of a run that just ended
 
 
@@ -34,9 +36,8 @@ class RunKnowledge:
 
 
 def _fact_summary(fact: Fact) -> dict[str, Any]:
-    return fact.model_dump(
-        mode="json", include={"id", "scope", "kind", "content", "confidence", "source"}
-    )
+    tree: dict[str, Any] = model_trees.to_tree(fact)
+    return {name: tree[name] for name in _SUMMARY_FIELDS}
 
 
 def fetch_run_knowledge(client: KnowledgeClient, mission: Mission) -> RunKnowledge:

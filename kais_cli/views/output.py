@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kais_cli.views import text_layout, text_width
+from kais_cli.views import model_trees, text_layout, text_width
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -34,17 +34,21 @@ class Listing(StrEnum):
 
 
 def dump(value: Any, form: Format) -> str:
-    """Format a tree as JSON if `form` is JSON, otherwise as YAML; keeps the order of keys."""
+    """Format a tree as JSON if `form` is JSON, otherwise as YAML; keeps the order of keys.
+
+    Models in the tree are written with names of fields in camelCase, as Kubernetes does.
+    """
+    tree = model_trees.to_tree(value)
     if form is Format.JSON:
-        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
     import yaml  # noqa: PLC0415 (only this form needs it)
 
-    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
     if text_layout.is_printable(text):
         return text
     # Control characters would reach the terminal. YAML's own escapes keep the text the same for
     # parsers, which `text_layout.escape_control_characters` would not.
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=False, width=100)
 
 
 def without_managed_fields(body: Body) -> Body:

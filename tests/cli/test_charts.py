@@ -16,7 +16,7 @@ def test_a_chart_is_kept_at_the_command_line(shell):
         "--step", "Buy a guitar", "--step", "Practise", "--scope", shell.realm, "-o", "json",
     )  # fmt: skip
     chart = json.loads(out)
-    first, second = (step["name"] for step in chart["action_steps"])
+    first, second = (step["name"] for step in chart["actionSteps"])
     shell("charts", "progress", second, "I know two chords.", "--reality")
     shown = shell("charts", "complete", first)
     assert "current reality: Completed: Buy a guitar" in shown
@@ -24,7 +24,7 @@ def test_a_chart_is_kept_at_the_command_line(shell):
     below = json.loads(
         shell("charts", "telescope", second, "--reality", "No time.", "--step", "x", "-o", "json")
     )
-    assert (below["parent_chart"], below["level"]) == (chart["id"], 1)
+    assert (below["parentChart"], below["level"]) == (chart["id"], 1)
     assert below["id"] in shell("charts", "show", chart["id"])
     shell("charts", "update", chart["id"], "--outcome", "Fix the noise", "--phase", "germination")
     assert shell.terminal.err.startswith("advice: The desired outcome speaks of a problem (fix).")

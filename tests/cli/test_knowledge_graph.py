@@ -70,7 +70,7 @@ def test_a_search_reads_names_types_and_observations(graph, ship):
         "Ship",
         "now",
     ]
-    assert [graph_item["relation_type"] for graph_item in found_entities["relations"]] == [
+    assert [graph_item["relationType"] for graph_item in found_entities["relations"]] == [
         "creates_tension_with"
     ]
     assert graph("search", "current_", "-o", "name") == "now\n"
