@@ -18,7 +18,7 @@ def test_commands_of_the_page_work_as_they_stand(tmp_path):
     environment = {
         **os.environ,  # noqa: TID251 - a shell of its own
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 - as above
-        "KAIS_PORT": port,
+        "KAIS_PORT": str(port),
         "NO_COLOR": "1",
     }
     shell = "set -eumo pipefail; trap 'kill $(jobs -p) 2> trap.log || true' EXIT"
