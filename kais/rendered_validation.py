@@ -101,7 +101,7 @@ def _mission(tree: Any, instance: str) -> tuple[MissionSpec | None, list[Violati
 def _read(model: type[ModelT], tree: Any, path: str) -> tuple[ModelT | None, list[Violation]]:
     if not isinstance(tree, dict):
         return None, [Violation(path, f"must be an object, got {type(tree).__name__}")]
-    violations = list(_unknown(model, tree, path))
+    violations = list(unknown_fields(model, tree, path))
     try:
         return model.from_dict(tree), violations
     except InvalidResource as exc:
@@ -141,11 +141,11 @@ def _entrypoint(formation: FormationSpec, mission: MissionSpec) -> Iterator[Viol
         )
 
 
-def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation]:
+def unknown_fields(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation]:
     """Yield the fields that the models do not have, also inside lists and optional models."""
     if isinstance(tree, list):
         for i, item in enumerate(tree):
-            yield from _unknown(model, item, f"{path}[{i}]")
+            yield from unknown_fields(model, item, f"{path}[{i}]")
         return
     if not isinstance(tree, dict):
         return
@@ -154,7 +154,7 @@ def _unknown(model: type[BaseModel], tree: Any, path: str) -> Iterator[Violation
         if key in fields:
             below = fields[key]
             if below is not None:
-                yield from _unknown(below, child, _joined(path, key))
+                yield from unknown_fields(below, child, _joined(path, key))
         elif model.model_config.get("extra") != "allow":
             hint = _hint(str(key), fields)
             yield Violation(_joined(path, str(key)), f"is not a field of this object{hint}")

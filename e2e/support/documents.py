@@ -12,6 +12,7 @@ READER, MISSION = "reader", "count"
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*) *\n(?P<text>.*?)^ *```", re.M | re.S)
 _RUN_BY = re.compile(r"<!-- run by: (.+?) -->\s*$")
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*$")
+_FIELDS_OF = re.compile(r"<!-- fields of: (.+?) -->\s*$")
 _FILE = re.compile(r"^# file: (\S+)\n")
 _NAMESPACE = re.compile(r"kubectl create namespace (\S+)")
 
@@ -20,13 +21,15 @@ _NAMESPACE = re.compile(r"kubectl create namespace (\S+)")
 class Block:
     """One fenced block, and the comment before it.
 
-    `run_by` names the test that runs it instead, and `not_run` says why none does.
+    `run_by` names the test that runs it instead, and `not_run` says why none does. `fields_of`
+    names the object that a block with some fields belongs to.
     """
 
     language: str
     text: str
     run_by: str = ""
     not_run: str = ""
+    fields_of: str = ""
 
     @property
     def is_commands(self) -> bool:
@@ -58,13 +61,16 @@ def blocks(path: Path) -> list[Block]:
     parsed_blocks = []
     for fence in _FENCE.finditer(text):
         preceding_text = text[: fence.start()]
-        run_by, not_run = _RUN_BY.search(preceding_text), _NOT_RUN.search(preceding_text)
+        run_by, not_run, fields_of = (
+            pattern.search(preceding_text) for pattern in (_RUN_BY, _NOT_RUN, _FIELDS_OF)
+        )
         parsed_blocks.append(
             Block(
                 fence["language"],
                 fence["text"],
                 run_by=run_by[1] if run_by else "",
                 not_run=not_run[1] if not_run else "",
+                fields_of=fields_of[1] if fields_of else "",
             )
         )
     return parsed_blocks

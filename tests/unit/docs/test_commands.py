@@ -1,12 +1,21 @@
-"""No command of the documents is left untried, and each names commands that exist."""
+"""No command of the documents is left untried, and each one parses."""
 
+import contextlib
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.exceptions import TyperException
 
-from e2e.support import documents
+from e2e.support import documents, shell_commands
+from kais_cli import app
 from kais_cli.completion import command_line
+from kais_cli.errors import UsageError
+from knowledge_service import settings as service_settings
 from scripts import cli_reference
 
 ROOT = documents.ROOT
@@ -57,6 +66,115 @@ def test_every_kais_command_in_a_document_exists(path: Path) -> None:
         assert room in rooms, f"kais {room}"
         if verb and (room,) not in known_names:
             assert (room, verb) in known_names, f"kais {room} {verb}"
+
+
+FACT_ID = "01a20271-baae-74f2-a8ca-83ecb715fd90"
+"""What a reader puts in for one of the placeholders."""
+PLACEHOLDERS = ("ID", "$ID", "COPY")
+
+
+class Incomplete(Exception):
+    """The text names a command without all its arguments, as prose does."""
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse the arguments of `kais` as the command itself does; nothing runs."""
+    command: Any = typer.main.get_command(app.build())
+    rest = [FACT_ID if argument in PLACEHOLDERS else argument for argument in arguments]
+    name, context = "kais", None
+    while True:
+        try:
+            context = command.make_context(name, rest, parent=context)
+        except typer.Exit:  # --help, --version
+            return
+        except TyperException as exc:
+            if type(exc).__name__ in ("MissingParameter", "NoArgsIsHelpError"):
+                raise Incomplete from exc
+            raise
+        if not hasattr(command, "resolve_command"):
+            return
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            raise Incomplete
+        name, command, rest = command.resolve_command(context, rest)
+
+
+def typed_in_blocks(path: Path) -> Iterator[list[str]]:
+    """The commands of a page: those to type, those in transcripts, those that clients start."""
+    for block in documents.blocks(path):
+        if block.is_commands:
+            yield from shell_commands.commands(block.text)
+        else:
+            yield from shell_commands.transcript(block.text)
+        if block.language == "json" and "mcpServers" in block.text:
+            servers = json.loads(block.text)["mcpServers"].values()
+            yield from ([s["command"], *s["args"]] for s in servers if "command" in s)
+
+
+def of_program(commands: Iterator[list[str]], *names: str) -> list[list[str]]:
+    """The arguments of the programs, also of those that `kubectl exec` starts."""
+    typed = [
+        command[command.index("--") + 1 :] if "--" in command else command for command in commands
+    ]
+    return [command[1:] for command in typed if Path(command[0]).name in names]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_every_kais_command_of_a_block_parses(path: Path) -> None:
+    for arguments in of_program(typed_in_blocks(path), "kais", "kubectl-kais"):
+        parse(arguments)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_every_kais_command_in_a_sentence_parses_as_far_as_it_is_written(path: Path) -> None:
+    for typed in re.findall(r"`(kais [^`]+)`", path.read_text()):
+        if "…" in typed:
+            continue
+        for arguments in of_program(iter(shell_commands.commands(typed)), "kais"):
+            with contextlib.suppress(Incomplete):
+                parse(arguments)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_every_command_of_the_service_in_a_block_parses(path: Path) -> None:
+    for arguments in of_program(typed_in_blocks(path), "kais-knowledge"):
+        service_settings.parse(arguments, {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("blueprint uze notebook", "No such command"),
+        ("blueprint use notebook --sett a=b", "No such option"),
+        ("mission list extra", "unexpected extra argument"),
+    ],
+)
+def test_wrong_command_does_not_parse(typed: str, message: str) -> None:
+    with pytest.raises((TyperException, UsageError)) as caught:
+        parse(typed.split())
+    assert message.casefold() in str(caught.value).casefold()
+
+
+def test_commands_of_a_shell_text_are_read_as_a_shell_reads_them() -> None:
+    text = """
+ID=$(kais knowledge list -o name)
+kais doctor 2> errors.log && echo "a; b" | head -1 &  # in the background
+cat > file << 'END'
+kais is not typed here
+END
+LEVEL=x kais blueprint validate \\
+  -f a.yaml || test $? -eq 2
+"""
+    assert shell_commands.commands(text) == [
+        ["kais", "knowledge", "list", "-o", "name"],
+        ["kais", "doctor"],
+        ["echo", "a; b"],
+        ["head", "-1"],
+        ["cat"],
+        ["kais", "blueprint", "validate", "-f", "a.yaml"],
+        ["test", "$?", "-eq", "2"],
+    ]
+    assert shell_commands.transcript("$ kais doctor\nok\n") == [["kais", "doctor"]]
 
 
 def test_a_block_under_the_name_of_a_file_is_written_for_the_reader(tmp_path: Path) -> None:
