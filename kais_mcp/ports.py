@@ -50,8 +50,15 @@ class Knowledge(Protocol):
 
     async def get_fact(self, fact_id: str, /) -> Fact: ...
 
-    async def list_facts(self, *, cursor: str | None = None, limit: int | None = None) -> FactPage:
-        """Return a page of visible facts, newest first."""
+    async def list_facts(
+        self,
+        *,
+        kind: str | None = None,
+        alias_namespace: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> FactPage:
+        """Return a page of visible facts, newest first; each filter narrows."""
         ...
 
     async def read_graph(

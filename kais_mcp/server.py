@@ -1,6 +1,6 @@
 """Builds the MCP server; the only module that imports the SDK's server.
 
-It translates: a call of a tool to `Tool.run`, a resource to a fact, an exception to an error with a
+It translates: a call of a tool to `Tool.run`, a URI to a resource, an exception to an error with a
 code and a remedy. Who calls, and what that costs, is the business of the `Host`.
 """
 
@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
-from urllib.parse import quote, unquote
 
+import anyio
 import mcp_types as types
 import pydantic
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
 from mcp.shared.exceptions import MCPError
 
-from kais_mcp import framing, prompts
+from kais_mcp import framing, prompts, resources, subscriptions
 from kais_mcp.failures import ToolFailure, problem_of
+from kais_mcp.resources import Resource
+from kais_mcp.subscriptions import Changes, Follow, SubscribedUris
 from kais_mcp.tools import QuotaName, Tool, ToolAnswer, ToolArguments
 from knowledge_client.error_codes import ErrorCode
-from knowledge_client.models import Fact, ProblemViolation
+from knowledge_client.models import ProblemViolation
 
 T = TypeVar("T")
 McpServer = Server[Any]
@@ -33,8 +42,7 @@ INSTRUCTIONS = (
 )
 ERROR_KEY = "kais.io/error"
 """The key of an error's code, message and remedy in the metadata of an answer."""
-_FACT_URI = "kais://facts/"
-_PAGE = 50
+_MAX_VIOLATIONS = 50
 _MAX_NAME = 80
 _RECALL: Mapping[QuotaName, int] = {"recalls": 1}
 _log = logging.getLogger(__name__)
@@ -61,8 +69,13 @@ class Host(Protocol):
         ...
 
 
-def build(host: Host, tools: Iterable[Tool], version: str) -> Server[Any]:
-    """Build the server of a host; `tools` are all that any of its connections may have."""
+def build(
+    host: Host, tools: Iterable[Tool], version: str, *, follow: Follow | None = None
+) -> Server[Any]:
+    """Build the server of a host; `tools` are all that any of its connections may have.
+
+    Without `follow`, resources cannot be subscribed to, and the server says so.
+    """
     descriptions = {tool.name: _to_description(tool) for tool in tools}
     handlers = _Handlers(host, descriptions)
     return Server(
@@ -77,6 +90,7 @@ def build(host: Host, tools: Iterable[Tool], version: str) -> Server[Any]:
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_resource_templates,
         on_read_resource=handlers.read_resource,
+        on_subscriptions_listen=_Listener(follow).listen if follow else None,
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
     )
@@ -123,36 +137,36 @@ class _Handlers:
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
-        page = await self._read(ctx, lambda backend: backend.list_facts(cursor=cursor, limit=_PAGE))
-        resources = [_to_resource(fact) for fact in page.facts]
-        return types.ListResourcesResult(resources=resources, next_cursor=page.cursor)
+        page = await self._read(ctx, lambda backend: resources.list_page(backend, cursor))
+        listed = [_to_resource(each) for each in page.resources]
+        return types.ListResourcesResult(resources=listed, next_cursor=page.cursor)
 
     async def list_resource_templates(
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         del ctx, params
-        template = types.ResourceTemplate(
-            name="fact",
-            title="Fact",
-            uri_template=_FACT_URI + "{id}",
-            description="One fact with all its fields, by its id or alias:NAMESPACE:VALUE.",
-            mime_type="application/json",
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
+        templates = [
+            types.ResourceTemplate(
+                name=template.kind,
+                title=template.kind.capitalize(),
+                uri_template=template.uri_template,
+                description=template.description,
+                mime_type="application/json",
+            )
+            for template in resources.TEMPLATES
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(
         self, ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = params.uri
-        if not uri.startswith(_FACT_URI):
-            raise MCPError(types.INVALID_PARAMS, f"unknown resource; facts are {_FACT_URI}ID")
-        reference = unquote(uri.removeprefix(_FACT_URI))
-        fact = await self._read(ctx, lambda backend: backend.get_fact(reference))
-        content = {
-            "untrusted": True,
-            "notice": framing.NOTICE,
-            "fact": fact.model_dump(mode="json", by_alias=True),
-        }
+        reference = resources.parse(uri)
+        if reference is None:
+            known = ", ".join(template.uri_template for template in resources.TEMPLATES)
+            raise MCPError(types.INVALID_PARAMS, f"unknown resource; there are {known}")
+        fields = await self._read(ctx, lambda backend: resources.read(backend, reference))
+        content = {"untrusted": True, "notice": framing.NOTICE, **fields}
         text = types.TextResourceContents(
             uri=uri, mime_type="application/json", text=json.dumps(content, ensure_ascii=False)
         )
@@ -210,13 +224,72 @@ class _Handlers:
         try:
             return await self._host.run(ctx.request, cost or {}, call)
         except ToolFailure as exc:
-            error = exc.answer()
-            is_missing = error.code == ErrorCode.NOT_FOUND
-            code = types.INVALID_PARAMS if is_missing else types.INTERNAL_ERROR
-            raise MCPError(code, error.render(), error.model_dump(mode="json")) from None
+            raise _to_protocol_error(exc) from None
         except Exception:  # noqa: BLE001 (as above)
             _log.exception("request failed", extra={"fields": {"method": ctx.method}})
             raise MCPError(types.INTERNAL_ERROR, "internal error") from None
+
+
+class _Bus(InMemorySubscriptionBus):
+    """The bus of one stream; `is_subscribed` is set when its handler listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_subscribed = anyio.Event()
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register the handler of the stream."""
+        self.is_subscribed.set()
+        return super().subscribe(listener)
+
+
+class _Listener:
+    """Serves `subscriptions/listen`: one stream for each call, as its caller."""
+
+    def __init__(self, follow: Follow) -> None:
+        self._follow = follow
+
+    async def listen(
+        self, ctx: ServerRequestContext[Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Send the changes of subscribed resources until the client leaves or the stream ends."""
+        requested = params.notifications.resource_subscriptions or ()
+        if len(requested) > subscriptions.MAX_URIS:
+            limit = f"a subscription may have {subscriptions.MAX_URIS} resources"
+            raise MCPError(types.INVALID_PARAMS, limit)
+        subscribed = SubscribedUris(requested)
+        honored = params.notifications.model_copy(
+            update={"resource_subscriptions": subscribed.uris}
+        )
+        bus = _Bus()
+        handler = ListenHandler(bus)
+        try:
+            async with self._follow(ctx.request, subscribed.references) as batches:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_publish, batches, subscribed, bus, handler)
+                    result = await handler(
+                        ctx, params.model_copy(update={"notifications": honored})
+                    )
+                    tasks.cancel_scope.cancel()
+                return result
+        except ToolFailure as exc:
+            raise _to_protocol_error(exc) from None
+
+
+async def _publish(
+    batches: AsyncIterator[Changes], subscribed: SubscribedUris, bus: _Bus, handler: ListenHandler
+) -> None:
+    """Publish changes on the bus of a stream; end the stream when there are no more."""
+    await bus.is_subscribed.wait()
+    try:
+        async for changes in batches:
+            if changes.has_list_changed:
+                await bus.publish(ResourcesListChanged())
+            for uri in subscribed.among(changes.resources):
+                await bus.publish(ResourceUpdated(uri))
+    except Exception:  # noqa: BLE001 (the client listens again, and gets an error then)
+        _log.exception("subscription failed")
+    handler.close()
 
 
 def _to_description(tool: Tool) -> types.Tool:
@@ -275,7 +348,7 @@ def _invalid_arguments(tool: Tool, exc: pydantic.ValidationError) -> ToolFailure
     )
     detail = f"the arguments of the tool {tool.name} are invalid"
     problem = problem_of(ErrorCode.INVALID_BODY, "Invalid arguments", 422, detail)
-    return ToolFailure(problem.model_copy(update={"violations": violations[:_PAGE]}))
+    return ToolFailure(problem.model_copy(update={"violations": violations[:_MAX_VIOLATIONS]}))
 
 
 def _internal_error() -> ToolFailure:
@@ -283,14 +356,20 @@ def _internal_error() -> ToolFailure:
     return ToolFailure(problem_of(ErrorCode.INTERNAL, "Internal error", 500, detail))
 
 
-def _to_resource(fact: Fact) -> types.Resource:
-    name = " ".join((fact.title or fact.content).split())
+def _to_resource(resource: Resource) -> types.Resource:
     return types.Resource(
-        uri=_FACT_URI + quote(fact.id, safe=""),
-        name=name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…",
-        description=f"{fact.kind} in {fact.scope}; untrusted data",
+        uri=resource.reference.uri,
+        name=resource.name,
+        description=resource.description,
         mime_type="application/json",
     )
+
+
+def _to_protocol_error(failure: ToolFailure) -> MCPError:
+    error = failure.answer()
+    is_invalid = error.code in (ErrorCode.NOT_FOUND, ErrorCode.INVALID_TOKEN)
+    code = types.INVALID_PARAMS if is_invalid else types.INTERNAL_ERROR
+    return MCPError(code, error.render(), error.model_dump(mode="json"))
 
 
 def _to_prompt(text: str) -> types.GetPromptResult:

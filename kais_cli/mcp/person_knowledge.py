@@ -91,10 +91,23 @@ class PersonKnowledge:
         """Return a fact by its id or an alias."""
         return await self._call(lambda client: client.get_fact(fact_id))
 
-    async def list_facts(self, *, cursor: str | None = None, limit: int | None = None) -> FactPage:
+    async def list_facts(
+        self,
+        *,
+        kind: str | None = None,
+        alias_namespace: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> FactPage:
         """Return a page of live facts, newest first."""
         return await self._call(
-            lambda client: client.list_facts(lifecycle="live", cursor=cursor, limit=limit)
+            lambda client: client.list_facts(
+                lifecycle="live",
+                kind=kind,
+                alias_namespace=alias_namespace,
+                cursor=cursor,
+                limit=limit,
+            )
         )
 
     async def read_graph(

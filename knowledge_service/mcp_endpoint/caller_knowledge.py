@@ -110,9 +110,22 @@ class CallerKnowledge:
         )
         return await self.offload.run(call, "lookups")
 
-    async def list_facts(self, *, cursor: str | None = None, limit: int | None = None) -> FactPage:
+    async def list_facts(
+        self,
+        *,
+        kind: str | None = None,
+        alias_namespace: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> FactPage:
         """Return a page of live facts, newest first."""
-        filters = FactFilters(cursor=cursor, limit=limit or 50, lifecycle="live")
+        filters = FactFilters(
+            kind=kind,
+            alias_namespace=alias_namespace,
+            cursor=cursor,
+            limit=limit or 50,
+            lifecycle="live",
+        )
         call = functools.partial(
             fact_queries.list_facts, self.offload.services.store, self.offload.principal, filters
         )

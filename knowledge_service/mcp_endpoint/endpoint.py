@@ -9,10 +9,11 @@ the quotas of the caller by what the tool does.
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, TypeVar
@@ -28,18 +29,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kais_mcp import server, tool_sets
 from kais_mcp.failures import ToolFailure
+from kais_mcp.resources import Reference
+from kais_mcp.subscriptions import Changes
 from kais_mcp.tools import QuotaName, Tool
+from knowledge_client.models import Event
+from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import Forbidden, NotFound, ServiceError, Unauthenticated
 from knowledge_service.mcp_endpoint.caller_knowledge import CallerKnowledge
-from knowledge_service.routes import dependencies, problems, request_bodies
+from knowledge_service.routes import dependencies, problems, request_bodies, streams
 from knowledge_service.routes.dependencies import Offload
-from knowledge_service.use_cases import rate_limits
+from knowledge_service.routes.streams import CallerGuard, EventFeed
+from knowledge_service.use_cases import event_stream, rate_limits, resource_changes
 from knowledge_service.use_cases.services import Services
 
 T = TypeVar("T")
 _CALL = "kais.mcp"
 _PATH = "/mcp"
 _METADATA_PATH = "/.well-known/oauth-protected-resource"
+_TOOL_CALL, _LISTEN = "tools/call", "subscriptions/listen"
+# Tokens of a cluster last an hour; clients listen again.
+_MAX_LISTEN_S = 3600.0
+# Events that change a fact, and no list of facts.
+_CHANGES_WITHIN = frozenset({"fact.confirmed", "fact.bounded", "fact.flagged"})
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
 _log = logging.getLogger(__name__)
 
@@ -50,6 +61,7 @@ class _Call:
 
     offload: Offload
     tools: Mapping[str, Tool]
+    token: str | None
 
 
 class McpEndpoint:
@@ -66,6 +78,7 @@ class McpEndpoint:
             _ServiceHost(),
             tool_sets.choose(tuple(tool_sets.TOOL_SETS)).values(),
             metadata.version("kais"),
+            follow=_follow,
         )
         self._sessions = StreamableHTTPSessionManager(
             sdk_server,
@@ -120,12 +133,17 @@ class McpEndpoint:
         limit = request_bodies.max_bytes(scope["path"])
         request_bodies.check_length(length, limit)
         size = dependencies.body_bytes("POST", length)
-        with services.concurrency_limiter.count_call(principal, size):
+        with ExitStack() as counted:
+            counted.enter_context(services.concurrency_limiter.count_call(principal, size))
             body = await request_bodies.read(receive, limit)
-            if not _is_tool_call(body):
+            method = _method_of(body)
+            if method != _TOOL_CALL:
                 services.rate_limiter.take(principal, {"reads": 1})
-            scope[_CALL] = _Call(Offload(services, principal, body), tools)
-            await self._sessions.handle_request(scope, _replay(body, receive), send)
+            if method == _LISTEN:
+                counted.close()  # it counts as a stream
+            scope[_CALL] = _Call(Offload(services, principal, body), tools, token)
+            with streams.closed_when_unread(send) as send_in_time:
+                await self._sessions.handle_request(scope, _replay(body, receive), send_in_time)
 
     def _check_origin(self, origin: bytes | None) -> None:
         if origin is not None and origin.decode("latin-1") not in self._origins:
@@ -194,6 +212,58 @@ class _ServiceHost:
             raise ToolFailure(exc.problem(), exc.retry_after_s) from exc
 
 
+@asynccontextmanager
+async def _follow(
+    request: Any, references: Iterable[Reference]
+) -> AsyncIterator[AsyncIterator[Changes]]:
+    call: _Call = request.scope[_CALL]
+    services, principal = call.offload.services, call.offload.principal
+    try:
+        open_reader = functools.partial(
+            event_stream.EventReader, services.store, principal, token=None
+        )
+        reader = await call.offload.run(open_reader, "lookups")
+        subscription = services.subscription_limiter.subscribe(principal)
+    except ServiceError as exc:
+        problems.log_refusal(_PATH, exc)
+        raise ToolFailure(exc.problem(), exc.retry_after_s) from exc
+    try:
+        guard = CallerGuard(services, call.token, principal, Principal.as_agent)
+        feed = EventFeed(services, reader, guard, subscription, _MAX_LISTEN_S)
+        has_graph = any(reference.kind != "fact" for reference in references)
+        yield _changes(call, feed, has_graph=has_graph)
+    finally:
+        subscription.release()
+
+
+async def _changes(call: _Call, feed: EventFeed, *, has_graph: bool) -> AsyncIterator[Changes]:
+    """Yield the changes of each batch of events, those of the graph only if someone follows it."""
+    async for events in feed.batches():
+        if not events:
+            continue
+        facts = {fact_id for event in events for fact_id in event.facts}
+        references = {Reference("fact", fact_id) for fact_id in facts}
+        if has_graph:
+            references |= await _graph_references(call.offload, facts)
+        has_list_changed = any(map(_is_list_change, events))
+        yield Changes(frozenset(references), has_list_changed)
+
+
+async def _graph_references(offload: Offload, facts: Iterable[str]) -> set[Reference]:
+    find = functools.partial(
+        resource_changes.find_graph_changes, offload.services.store, offload.principal, facts
+    )
+    graph = await offload.run(find, "lookups")
+    return {
+        *(Reference("entity", name) for name in graph.entities),
+        *(Reference("chart", chart_id) for chart_id in graph.charts),
+    }
+
+
+def _is_list_change(event: Event) -> bool:
+    return event.type.startswith("fact.") and event.type not in _CHANGES_WITHIN
+
+
 class _AsgiApp:
     """Starlette takes a function for a request handler, and an object for an ASGI app."""
 
@@ -211,24 +281,27 @@ def _tools_of(names: str) -> Mapping[str, Tool]:
         raise NotFound(str(exc)) from exc
 
 
-def _is_tool_call(body: bytes) -> bool:
-    """Return whether a message calls a tool, which is charged by its tool; others cost a read.
+def _method_of(body: bytes) -> str | None:
+    """Return the method of a message; None for a call of a tool that will reach none.
 
-    The SDK rejects a call without an id or a name before any tool could charge it.
+    A call of a tool is charged by its tool; other messages cost a read. The SDK rejects a call
+    without an id or a name before any tool could charge it.
     """
     try:
         message = pydantic_core.from_json(body)
     except ValueError:
-        return False
-    if not isinstance(message, dict) or message.get("method") != "tools/call":
-        return False
+        return None
+    method = message.get("method") if isinstance(message, dict) else None
+    if not isinstance(method, str) or method != _TOOL_CALL:
+        return method if isinstance(method, str) else None
     params = message.get("params")
-    return (
+    is_complete = (
         isinstance(message.get("id"), int | str)
         and isinstance(params, dict)
         and isinstance(params.get("name"), str)
         and isinstance(params.get("arguments"), dict | None)
     )
+    return method if is_complete else None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

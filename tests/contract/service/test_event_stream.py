@@ -21,7 +21,7 @@ from knowledge_client.models import (
 from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.ports import Store
-from knowledge_service.routes import events as routes_events
+from knowledge_service.routes import streams as event_streams
 from tests.contract.service.callers import CALLERS, Connect, refused, registration, told
 from tests.fakes.identity import NamedCallers
 from tests.knowledge_builders import LEAD, OTHER, TEAM, run_in
@@ -137,7 +137,7 @@ class TestStream:
     async def test_ends_when_the_token_is_no_longer_the_callers(
         self, store: Store, monkeypatch: pytest.MonkeyPatch, now: Principal | None
     ) -> None:
-        monkeypatch.setattr(routes_events, "_REAUTHENTICATION_S", 0.2)
+        monkeypatch.setattr(event_streams, "_REAUTHENTICATION_S", 0.2)
         callers = NamedCallers(dict(CALLERS))
         streams = Streams(create_app(store, callers))
         reading = asyncio.create_task(streams.read("lead", 1, None, within_s=20))

@@ -11,7 +11,7 @@ import pytest
 
 from knowledge_service.domain.access_control import Principal
 from knowledge_service.errors import QuotaExceeded
-from knowledge_service.routes import events
+from knowledge_service.routes import streams
 from knowledge_service.use_cases import event_stream
 from knowledge_service.use_cases.event_stream import Subscription, SubscriptionLimiter
 from tests.contract.service.callers import Connect, told
@@ -66,7 +66,7 @@ async def test_stream_whose_client_never_reads_ends_and_gives_its_seat_back(
     monkeypatch: pytest.MonkeyPatch,
     seat_count: int,
 ) -> None:
-    monkeypatch.setattr(events, "_SEND_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(streams, "_SEND_TIMEOUT_S", 0.1)
     monkeypatch.setattr(event_stream, "_MAX_STREAMS_PER_PRINCIPAL", 1)
     async with asyncio.timeout(10):
         for _ in range(2):

@@ -169,15 +169,108 @@ async def test_resources_are_the_facts_that_the_caller_sees(store: Store) -> Non
                 "Sight",
                 f"kais://facts/{remembered['fact_id']}",
             )
-            (template,) = (await lead.list_resource_templates()).resource_templates
-            assert template.uri_template == "kais://facts/{id}"
+            templates = (await lead.list_resource_templates()).resource_templates
+            assert [template.uri_template for template in templates] == [
+                "kais://facts/{id}", "kais://entities/{name}", "kais://charts/{id}",
+            ]  # fmt: skip
             (content,) = (await lead.read_resource(resource.uri)).contents
             read = json.loads(content.text)  # type: ignore[union-attr]
             assert (read["untrusted"], read["fact"]["content"]) == (True, "in sight")
             with pytest.raises(MCPError, match="not-found: fact nothing does not exist"):
                 await lead.read_resource("kais://facts/nothing")
-            with pytest.raises(MCPError, match="facts are kais://facts/ID"):
+            with pytest.raises(MCPError, match=r"unknown resource; there are kais://facts/\{id\}"):
                 await lead.read_resource("file:///etc/passwd")
+
+
+async def all_resources(client: Client) -> dict[str, str]:
+    """Read every page; return the names by URI."""
+    names: dict[str, str] = {}
+    cursor: str | None = None
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        names |= {resource.uri: resource.name for resource in page.resources}
+        cursor = page.next_cursor
+        if cursor is None:
+            return names
+
+
+async def read(client: Client, uri: str) -> dict[str, Any]:
+    (content,) = (await client.read_resource(uri)).contents
+    document: dict[str, Any] = json.loads(content.text)  # type: ignore[union-attr]
+    return document
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_entities_and_charts_are_resources(store: Store, mode: str) -> None:
+    name = "Zoë / 100% <b>?#"
+    async with serving(store) as service, service.mcp("lead", mode, "/mcp/graph,charts") as lead:
+        entity = {"name": name, "entityType": "person", "observations": ["likes tea"]}
+        await called(lead, "create_entities", entities=[entity])
+        chart = (
+            await called(
+                lead,
+                "create_structural_tension_chart",
+                desiredOutcome="Five songs",
+                currentReality="None yet",
+                dueDate="2030-05-01",
+            )
+        )["chart"]
+        entity_uri = "kais://entities/Zo%C3%AB%20%2F%20100%25%20%3Cb%3E%3F%23"
+        chart_uri = f"kais://charts/{chart['id']}"
+        listed = await all_resources(lead)
+        assert (listed[entity_uri], listed[chart_uri]) == (name, "Five songs")
+        opened = await read(lead, entity_uri)
+        assert opened["untrusted"] is True
+        assert (opened["entity"]["name"], opened["entity"]["observations"]) == (name, ["likes tea"])
+        assert (await read(lead, chart_uri))["chart"]["current_reality"] == ["None yet"]
+
+
+async def test_resources_are_listed_in_pages(store: Store) -> None:
+    async with serving(store) as service, service.mcp("lead", path="/mcp/graph") as lead:
+        for first in (0, 50):
+            names = [f"entity {number}" for number in range(first, first + 50)]
+            entities = [{"name": name, "entityType": "number"} for name in names]
+            await called(lead, "create_entities", entities=entities)
+        first_page = await lead.list_resources()
+        assert len(first_page.resources) == 50
+        listed = await all_resources(lead)
+        assert {f"kais://entities/entity%20{number}" for number in range(100)} <= listed.keys()
+        assert len(listed) == 200, "each entity is also a fact"
+        for cursor in ("nothing", "fact:nothing", "entity:%"):
+            with pytest.raises(MCPError, match="cursor"):
+                await lead.list_resources(cursor=cursor)
+
+
+@pytest.mark.parametrize("kind", ["facts", "entities", "charts"])
+async def test_a_resource_that_does_not_exist_is_reported(store: Store, kind: str) -> None:
+    async with serving(store) as service, service.mcp("lead") as lead:
+        for name in ("nothing", "", "x" * 600, "%00", "%ff", "..%2F..%2Fetc"):
+            with pytest.raises(MCPError) as caught:
+                await lead.read_resource(f"kais://{kind}/{name}")
+            assert caught.value.code == -32602, (name, caught.value)
+
+
+async def test_entities_and_charts_of_others_are_no_resources(store: Store) -> None:
+    async with (
+        serving(store) as service,
+        service.mcp("stranger", path="/mcp/graph,charts") as stranger,
+        service.mcp("lead", path="/mcp/graph,charts") as lead,
+    ):
+        await called(stranger, "create_entities", entities=[{"name": "Ann", "entityType": "x"}])
+        chart = await called(
+            stranger,
+            "create_structural_tension_chart",
+            desiredOutcome="Five songs",
+            currentReality="None yet",
+            dueDate="2030-05-01",
+        )
+        hidden = ["kais://entities/Ann", f"kais://charts/{chart['chart']['id']}"]
+        assert await all_resources(lead) == {}
+        for uri in hidden:
+            refusal = await _reading_error(lead, uri)
+            root, _, name = uri.rpartition("/")
+            missing = await _reading_error(lead, f"{root}/{'x' * len(name)}")
+            assert refusal.replace(name, "x" * len(name)) == missing
 
 
 async def test_prompts_begin_a_task_and_store_what_was_learned(store: Store) -> None:

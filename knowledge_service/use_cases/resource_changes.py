@@ -1,0 +1,55 @@
+"""The entities and charts that changed facts belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from knowledge_client.models import Fact
+from knowledge_service.domain import charts
+from knowledge_service.domain.access_control import Principal
+from knowledge_service.use_cases.graph import lookup
+from knowledge_service.use_cases.graph.observations import OBSERVATION
+
+if TYPE_CHECKING:
+    from knowledge_service.ports import Store
+
+
+@dataclass(frozen=True)
+class GraphChanges:
+    """The names of changed entities, and the ids of changed charts."""
+
+    entities: frozenset[str]
+    charts: frozenset[str]
+
+
+def find_graph_changes(store: Store, principal: Principal, fact_ids: Iterable[str]) -> GraphChanges:
+    """Return what the changed facts belong to, as far as the caller may see it.
+
+    An entity that was renamed has changed under both names.
+    """
+    changed = [
+        entity
+        for fact_id in dict.fromkeys(fact_ids)
+        for entity in _entities_of(store, principal, fact_id)
+    ]
+    chart_ids = (
+        charts.parse_text(entity.data.get("chartId"))
+        for entity in changed
+        if isinstance(entity.data, dict)
+    )
+    return GraphChanges(
+        frozenset(entity.content for entity in changed),
+        frozenset(chart_id for chart_id in chart_ids if chart_id),
+    )
+
+
+def _entities_of(store: Store, principal: Principal, fact_id: str) -> Iterator[Fact]:
+    fact = store.fact(fact_id, principal.view)
+    if fact is not None and fact.kind == OBSERVATION and fact.about:
+        fact = store.current_version(fact.about, principal.view) or store.fact(
+            fact.about, principal.view
+        )
+    if fact is not None and fact.kind == lookup.ENTITY:
+        yield fact
