@@ -7,8 +7,8 @@ runs. The binaries of the cluster tiers are built in the background while the ot
 Tests run in parallel in as many processes as the tier configures; tests marked `alone` run after
 them, one at a time, and tests marked `last` at the end. The `alone` tests of e2e mostly wait for
 their own cluster, so they run while the other tiers use the processors.
-In the tiers with real clusters, up to `MAX_REPEATS` failed tests are repeated once, alone: a busy
-machine can fail a test that waits for a pod. The report names each test that passed only then.
+In the tiers that start processes, up to `MAX_REPEATS` failed tests are repeated once, alone: a busy
+machine can fail a test that waits for one. The report names each test that passed only then.
 A tier that cannot run on this machine is left out with its reason.
 KAIS_REQUIRE_TIERS turns a tier that is missing, empty, failing or skipping tests into a failure.
 The last line is `N passed, N failed, N skipped`.
@@ -33,6 +33,8 @@ from kais_cluster import demo, errors, operations, preflight, settings, subproce
 from kais_cluster.status import Status  # noqa: E402
 
 CLUSTER_TIERS = frozenset({"cluster", "e2e"})
+REPEATED_TIERS = frozenset({"contract", *CLUSTER_TIERS})
+"""The tiers whose tests start processes and wait for them."""
 REPEAT = "repeat"
 MAX_REPEATS = 3
 """More failures than this are no matter of a busy machine, and stand as they are."""
@@ -246,11 +248,11 @@ def forget_failures(tier: Tier) -> None:
 
 
 def repeat_failed(tier: Tier, result: Result) -> Result:
-    """Repeat the failed tests of a cluster tier once, one at a time, and correct the result.
+    """Repeat the failed tests of such a tier once, one at a time, and correct the result.
 
     A test that fails again, or more than `MAX_REPEATS` failures, leave the result as it is.
     """
-    if tier.name not in CLUSTER_TIERS or not 0 < result.failed <= MAX_REPEATS:
+    if tier.name not in REPEATED_TIERS or not 0 < result.failed <= MAX_REPEATS:
         return result
     run_part(tier, REPEAT)
     repeated = tuple(passed_names(REPORTS / f"{tier.name}-{REPEAT}.xml"))

@@ -77,7 +77,7 @@ async def test_more_such_lists_than_readers_end_and_recalls_go_on(
 async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for_one_fact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = SqliteStore(tmp_path / "other.db", reads_within=timedelta(seconds=4))
+    store = SqliteStore(tmp_path / "other.db", reads_within=timedelta(seconds=8))
     app = create_app(store, NoAuthentication())
     http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
     response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
@@ -87,7 +87,7 @@ async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for
     started_at = time.monotonic()
     assert len((await http.post("/v1/recall", json={"query": "Java"})).json()["facts"]) == 1
     assert (await http.get(f"/v1/facts/{response.json()['fact_id']}")).status_code == 200
-    assert time.monotonic() - started_at < 3
+    assert time.monotonic() - started_at < 7, "before the lists end"
     assert {answer.status_code for answer in await asyncio.gather(*lists)} <= {503, 504}
     store.close()
 

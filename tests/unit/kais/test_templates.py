@@ -293,9 +293,9 @@ BOMBS = [
 
 @pytest.mark.parametrize("leaf", BOMBS)
 def test_bomb_is_an_error_that_names_the_leaf_at_once(leaf):
-    start = time.perf_counter()
+    start = time.thread_time()
     assert failure({"a": leaf}).startswith("formation.a")
-    assert time.perf_counter() - start < 1.5
+    assert time.thread_time() - start < 1.5
 
 
 @pytest.mark.parametrize("leaf", ["{{ 'x' | center(500000000) }}", "{{ '%d' | format(1) }}"])

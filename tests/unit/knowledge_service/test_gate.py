@@ -109,9 +109,9 @@ def test_order_that_begins_as_a_tale_is_an_order(order: str) -> None:
 
 @pytest.mark.parametrize("part", ["ignore ", "a", "you are ", "<|", "send keys to ", "\u200b"])
 def test_hostile_text_is_judged_in_bounded_time(part: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     prompt_injection.detect_flags(part * (65_536 // len(part)))
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,6 @@ def test_ids_are_masked_by_their_form_only() -> None:
     "part", ["a-", "a.", "eyJ-", "password-", "http://a:", "bearer ", "-----BEGIN "]
 )
 def test_hostile_text_is_judged_in_bounded_time(part: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     redaction.mask(part * (65_536 // len(part)))
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
