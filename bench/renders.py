@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from bench.figures import table
-from kais import blueprints
+from kais import blueprint_rendering
 from kais_operator.rendering import renderer
-from kais_rendering.client import RenderClient
-from kais_rendering.pool import RenderPool
+from kais_rendering.socket_client import RenderClient
+from kais_rendering.worker_pool import RenderPool
 
 ROUNDS = 500
 EXAMPLES = ("namespace-doctor", "code-review-team")
@@ -63,7 +63,7 @@ def measure_in_process(spec: dict[str, Any], parameters: dict[str, Any]) -> floa
     """Renders per second without the workers."""
 
     def render_once() -> None:
-        blueprints.render_blueprint(
+        blueprint_rendering.render_blueprint(
             spec, parameters, blueprint="b", revision=1, instance="i", namespace="n"
         )
 

@@ -2,15 +2,15 @@
 
 Compares the objects as the template renders them; what the operator adds is the same before and
 after. An existing Mission is never changed, so only its Formation can be. Runs templates and
-patterns of users, as `kais.blueprints` does.
+patterns of users, as `kais.blueprint_rendering` does.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import blueprints
-from kais.blueprints import Rendering, Violations
+from kais import blueprint_rendering
+from kais.blueprint_rendering import Rendering, Violations
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais.templates import Progress
@@ -89,7 +89,7 @@ def _render(
     present: BlueprintRevision,
     progress: Progress | None,
 ) -> Rendering:
-    return blueprints.render_blueprint(
+    return blueprint_rendering.render_blueprint(
         template,
         instance.spec.parameters,
         blueprint=present.spec.blueprint,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kais import names, parameter_validation
+from kais import names, parameter_rules
 from kais.errors import Violation
-from kais.parameter_validation import Matcher
+from kais.parameter_rules import Matcher
 from kais.resources.blueprint import Parameter, ParameterType
 
 
@@ -47,7 +47,7 @@ def resolve(
     parameters: Sequence[Parameter],
     arguments: Mapping[str, Any],
     *,
-    matcher: Matcher = parameter_validation.matches,
+    matcher: Matcher = parameter_rules.matches,
     previous: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = _no_progress,
 ) -> Resolved:
@@ -68,7 +68,7 @@ def resolve(
                 violations.append(_violation(parameter.name, "is required"))
             continue
         progress(path_of(parameter.name))
-        messages = list(parameter_validation.value_violations(parameter, value, matcher=matcher))
+        messages = list(parameter_rules.value_violations(parameter, value, matcher=matcher))
         messages += _changed(parameter, value, previous)
         violations += [_violation(parameter.name, message) for message in messages]
         if not messages:
@@ -81,7 +81,7 @@ def immutable_values(parameters: Sequence[Parameter], values: Mapping[str, Any])
     return {
         parameter.name: {
             "hash": names.spec_hash(values[parameter.name]),
-            "shown": parameter_validation.excerpt(values[parameter.name]),
+            "shown": parameter_rules.excerpt(values[parameter.name]),
         }
         for parameter in parameters
         if parameter.immutable and parameter.name in values
@@ -91,20 +91,18 @@ def immutable_values(parameters: Sequence[Parameter], values: Mapping[str, Any])
 def declaration_violations(
     parameters: Sequence[Parameter],
     *,
-    matcher: Matcher = parameter_validation.matches,
+    matcher: Matcher = parameter_rules.matches,
     progress: Callable[[str], None] = _no_progress,
 ) -> list[Violation]:
     """Return the violations of declarations: rules without effect, bad defaults, bad examples."""
     violations: list[Violation] = []
     for parameter in parameters:
         progress(path_of(parameter.name))
-        messages = list(parameter_validation.declaration_problems(parameter))
+        messages = list(parameter_rules.declaration_problems(parameter))
         if not messages:
             for field, value in (("default", parameter.default), ("example", parameter.example)):
                 if value is not None:
-                    broken = parameter_validation.value_violations(
-                        parameter, value, matcher=matcher
-                    )
+                    broken = parameter_rules.value_violations(parameter, value, matcher=matcher)
                     messages += [f"{field} {message}" for message in broken]
         violations += [_violation(parameter.name, message) for message in messages]
     return violations
@@ -149,7 +147,7 @@ def parse_text(parameter: Parameter, text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if parameter_validation.type_violation(parameter, value) else value
+    return text if parameter_rules.type_violation(parameter, value) else value
 
 
 def json_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -171,7 +169,7 @@ def _unknown(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> I
     declared = [parameter.name for parameter in parameters]
     for name in arguments:
         if name not in declared:
-            hint = parameter_validation.did_you_mean(str(name), declared)
+            hint = parameter_rules.did_you_mean(str(name), declared)
             yield _violation(str(name), f"is not declared; {hint}")
 
 
@@ -183,7 +181,7 @@ def _changed(parameter: Parameter, value: Any, previous: Mapping[str, Any] | Non
         or fixed_value["hash"] == names.spec_hash(value)
     ):
         return []
-    actual = parameter_validation.excerpt(value)
+    actual = parameter_rules.excerpt(value)
     return [
         f"is immutable and was {fixed_value['shown']}, got {actual}; create a new instance instead"
     ]

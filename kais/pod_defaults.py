@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import Field
 
-from kais import pod_bounds
+from kais import forbidden_pod_fields
 from kais.errors import InvalidResource, Violation
-from kais.pod_bounds import NOTHING_ALLOWED, Allowed
+from kais.forbidden_pod_fields import NOTHING_ALLOWED, Allowed
 from kais.resources import pod_schema
 from kais.resources.base import Model
 from kais.resources.cell_template import CellTemplateSpec, Container
@@ -78,7 +78,7 @@ def read_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
         container=Container.from_dict({**fields, "image": "any"}),
         pod_template=defaults.pod_template,
     )
-    broken = pod_bounds.violations(spec)
+    broken = forbidden_pod_fields.violations(spec)
     if broken:
         raise InvalidResource("CellDefaults", broken)
     return defaults.to_dict()

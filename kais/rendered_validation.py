@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel
 
-from kais import pod_bounds, topology
+from kais import forbidden_pod_fields, topology
 from kais.errors import InvalidResource, Violation
 from kais.resources.base import Model
 from kais.resources.cell_template import CellTemplateSpec
@@ -113,7 +113,7 @@ def _read(model: type[ModelT], tree: Any, path: str) -> tuple[ModelT | None, lis
 
 def _pod_violations(formation: FormationSpec) -> Iterator[Violation]:
     for index, cell in enumerate(formation.cells):
-        for violation in pod_bounds.violations(cell.spec):
+        for violation in forbidden_pod_fields.violations(cell.spec):
             yield Violation(f"formation.cells[{index}].spec.{violation.path}", violation.message)
 
 

@@ -42,9 +42,11 @@ class ClusterOptions:
 
 def _open_cluster(cluster_options: ClusterOptions) -> Cluster:
     kubeconfig.require_file(cluster_options.kubeconfig)
-    from kais_cli.cluster import client  # noqa: PLC0415 (kr8s takes a second to load)
+    from kais_cli.cluster import kubernetes_cluster  # noqa: PLC0415 (kr8s takes a second to load)
 
-    return client.KubernetesCluster(cluster_options.kubeconfig, context=cluster_options.context)
+    return kubernetes_cluster.KubernetesCluster(
+        cluster_options.kubeconfig, context=cluster_options.context
+    )
 
 
 def _open_clusters() -> Clusters:

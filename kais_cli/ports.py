@@ -1,4 +1,4 @@
-"""The ports of the commands; `cluster.client` implements the cluster, and tests use a fake."""
+"""The ports of the commands; tests use fakes instead of `cluster.kubernetes_cluster`."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import uvloop
 
-from kais_rendering.pool import RenderPool
-from kais_rendering.server import RenderServer
+from kais_rendering.socket_server import RenderServer
+from kais_rendering.worker_pool import RenderPool
 
 _PING_S = 5.0
 

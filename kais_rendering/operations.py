@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kais import blueprints, parameters
+from kais import blueprint_rendering, parameters
 from kais.resources.blueprint import Parameter
 from kais.templates import Progress
 
@@ -20,11 +20,11 @@ def run(request: Mapping[str, Any], progress: Progress) -> Answer:
 
 
 def _compile(request: Mapping[str, Any], progress: Progress) -> Answer:
-    return blueprints.compile_blueprint(request["spec"], progress=progress).to_dict()
+    return blueprint_rendering.compile_blueprint(request["spec"], progress=progress).to_dict()
 
 
 def _render(request: Mapping[str, Any], progress: Progress) -> Answer:
-    return blueprints.render_blueprint(**request["arguments"], progress=progress).to_dict()
+    return blueprint_rendering.render_blueprint(**request["arguments"], progress=progress).to_dict()
 
 
 def _impact(request: Mapping[str, Any], progress: Progress) -> Answer:

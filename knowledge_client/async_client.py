@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from knowledge_client import call_policy, errors, httpx_errors, models, requests, responses, sse
+from knowledge_client import connection, errors, httpx_errors, models, requests, responses, sse
 from knowledge_client.retries import DEFAULT_POLICY, RetryPolicy
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AsyncKnowledgeClient:
         transport: httpx.AsyncBaseTransport | None = None,
         as_agent: bool = False,
     ) -> None:
-        self._connection = call_policy.connect(
+        self._connection = connection.connect(
             url,
             token=token,
             token_file=token_file,
@@ -66,7 +66,7 @@ class AsyncKnowledgeClient:
         await self._http.aclose()
 
     async def _send(self, request: Request[Response_co]) -> Response_co:
-        call = call_policy.CallRetries(self._connection, request)
+        call = connection.CallRetries(self._connection, request)
         failure: errors.KnowledgeError
         while True:
             try:
@@ -416,7 +416,7 @@ class AsyncKnowledgeClient:
         call again with the id of the last event; `Compacted` means that the id is too old.
         """
         request = requests.events(last_event_id)
-        call = call_policy.CallRetries(self._connection, request)
+        call = connection.CallRetries(self._connection, request)
         decoder = sse.SseDecoder()
         try:
             async with self._http.stream(**call.stream_arguments()) as response:

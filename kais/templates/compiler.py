@@ -14,7 +14,7 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 from jinja2.runtime import Context
 from jinja2.visitor import NodeTransformer
 
-from kais import parameter_validation
+from kais import parameter_rules
 from kais.templates import limits, metering, sandbox
 from kais.templates.limits import LeafError, Refused, TemplateFailed
 
@@ -293,7 +293,7 @@ def _require_allowed(node: nodes.Filter | nodes.Test) -> None:
     if node.name not in allowed or node.name.startswith(" "):
         noun = "filter" if is_filter else "test"
         suggestions = sorted(name for name in allowed if name.isidentifier())
-        hint = parameter_validation.did_you_mean(node.name, suggestions, noun="available:")
+        hint = parameter_rules.did_you_mean(node.name, suggestions, noun="available:")
         raise TemplateSyntaxError(f"there is no {noun} '{node.name}'; {hint}", node.lineno)
 
 
@@ -332,4 +332,4 @@ def _compile_with_location(compile_source: Any, source: str, path: str) -> Compi
 
 
 def _undeclared(name: str, available: list[str]) -> str:
-    return f"'{name}' is not declared; {parameter_validation.did_you_mean(name, available)}"
+    return f"'{name}' is not declared; {parameter_rules.did_you_mean(name, available)}"

@@ -27,7 +27,7 @@ def render(
     Raises:
         UsageError: The parameters or the template are invalid; contains all violations.
     """
-    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+    from kais import blueprint_rendering  # noqa: PLC0415 (loads jinja2)
 
     spec = revision.spec
     names = {
@@ -38,7 +38,7 @@ def render(
         "namespace": namespace,
     }
     rendering = render_requests.render(spec.template().to_dict(), names, subject=revision.ref)
-    if isinstance(rendering, blueprints.Violations):
+    if isinstance(rendering, blueprint_rendering.Violations):
         listed = "".join(f"\n  {violation}" for violation in rendering.violations)
         raise errors.UsageError(f"{revision.ref} cannot be rendered with these values:{listed}")
     formation = dict(rendering.formation_spec)

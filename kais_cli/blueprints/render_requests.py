@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from kais.errors import Violation
 from kais.resources.blueprint import Parameter
 from kais_cli import errors
+from kais_rendering.blocking_session import RenderSession
 from kais_rendering.errors import RenderingFailed
-from kais_rendering.session import RenderSession
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kais.blueprints import CompileReport, Rendering
+    from kais.blueprint_rendering import CompileReport, Rendering
     from kais.change_preview import ChangePreview
     from kais_cli.ports import Body
 
@@ -33,22 +33,22 @@ def compile_spec(spec: Mapping[str, Any], *, subject: str) -> CompileReport:
     Raises:
         UsageError: It took too long or too much memory; the message names the leaf.
     """
-    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+    from kais import blueprint_rendering  # noqa: PLC0415 (loads jinja2)
 
     answer = _ask({"op": "compile", "spec": dict(spec)}, subject)
-    return blueprints.CompileReport.from_dict(answer)
+    return blueprint_rendering.CompileReport.from_dict(answer)
 
 
 def render(spec: Mapping[str, Any], names: Mapping[str, Any], *, subject: str) -> Rendering:
-    """Render a spec; `names` are the arguments of `kais.blueprints.render_blueprint`.
+    """Render a spec; `names` are the arguments of `kais.blueprint_rendering.render_blueprint`.
 
     Raises:
         UsageError: It took too long or too much memory; the message names the leaf.
     """
-    from kais import blueprints  # noqa: PLC0415 (loads jinja2)
+    from kais import blueprint_rendering  # noqa: PLC0415 (loads jinja2)
 
     answer = _ask({"op": "render", "arguments": {"spec": dict(spec), **names}}, subject)
-    return blueprints.read_rendering(answer)
+    return blueprint_rendering.read_rendering(answer)
 
 
 def impacts(

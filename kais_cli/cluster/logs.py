@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 
-from kais_cli.cluster.api_server import ApiServer, ResponseError
+from kais_cli.cluster.api_client import ApiServer, ResponseError
 
 _NOT_STARTED = 400
 """The API server's answer while a container has not been started yet."""

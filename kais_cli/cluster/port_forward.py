@@ -13,7 +13,7 @@ import kr8s
 from kr8s.asyncio.objects import Pod
 
 from kais_cli import errors
-from kais_cli.cluster.api_server import ApiServer
+from kais_cli.cluster.api_client import ApiServer
 from kais_cli.error_messages import kubernetes_api
 
 FORWARD_ERRORS = (

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from kais.resources import base, kinds
-from kais_cli.cluster.api_server import ApiServer, ResponseError, read_object
+from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Body, Change, Target
 

@@ -18,7 +18,7 @@ from kais_cli.commands.options import (
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
-from kais_cli.runs import report, run_numbers
+from kais_cli.runs import earlier_runs, report
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, tables
 from kais_cli.views.output import Format
@@ -80,7 +80,7 @@ def wait(
     With --run, the run may be an earlier one, which has ended: its outcome comes from the ledger.
     """
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
-    earlier_run = run_numbers.earlier_run(mission, run)
+    earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:
-        return run_numbers.report_outcome(session, mission, earlier_run)
+        return earlier_runs.report_outcome(session, mission, earlier_run)
     return report.follow_mission(session, name, form=output_, timeout=report.parse_timeout(timeout))

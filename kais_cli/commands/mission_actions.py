@@ -17,8 +17,8 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.mission import Name, app
 from kais_cli.commands.options import DryRun, Follow, Output, RunNumber, Tail, Timeout
 from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import earlier_runs, report
 from kais_cli.runs import logs as runs_logs
-from kais_cli.runs import report, run_numbers
 from kais_cli.session import Session, command
 from kais_cli.views import output, tables
 from kais_cli.views.output import Format
@@ -131,9 +131,9 @@ def logs(
     knowledge service keeps: messages, tool calls, errors and checks of all its attempts.
     """
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
-    earlier_run = run_numbers.earlier_run(mission, run)
+    earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:
-        run_numbers.write_record(session, mission, earlier_run, attempt)
+        earlier_runs.write_record(session, mission, earlier_run, attempt)
         return ExitStatus.SUCCEEDED
     runs_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
     return ExitStatus.SUCCEEDED

@@ -9,7 +9,7 @@ import typer
 
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.facts import receipts
+from kais_cli.facts import receipt_view
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command, group
 from kais_cli.views import output
@@ -36,7 +36,9 @@ def show(session: Session, receipt: Id, output_: Output = Format.TABLE) -> ExitS
         answer = client.get_receipt(receipt)
         if output_ is Format.TABLE:
             facts = _facts(client, answer.facts)
-            session.write(receipts.format_receipt(answer, facts, width=session.environment.width))
+            session.write(
+                receipt_view.format_receipt(answer, facts, width=session.environment.width)
+            )
             return ExitStatus.SUCCEEDED
     return _write(session, answer, output_)
 
@@ -61,7 +63,7 @@ def _compare(
     if form is not Format.TABLE:
         return _write(session, result, form)
     facts = _facts(client, [change.fact for change in result.moved])
-    session.write(receipts.format_replay(result, facts, is_now=is_now))
+    session.write(receipt_view.format_replay(result, facts, is_now=is_now))
     return ExitStatus.SUCCEEDED
 
 

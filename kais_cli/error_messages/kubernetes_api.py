@@ -7,7 +7,7 @@ import ssl
 import httpx
 
 from kais_cli import errors
-from kais_cli.cluster.api_server import ResponseError
+from kais_cli.cluster.api_client import ResponseError
 
 API_ERRORS = (ResponseError, httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError)
 """Everything that a call to the API server can raise."""

@@ -22,17 +22,17 @@ from kais_operator.knowledge import client
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
 from kais_operator.kubernetes import api_client, pod_exec, watch_credentials
 from kais_operator.kubernetes.cluster import ApiCluster
-from kais_operator.manager.election_loop import ElectionLoop
-from kais_operator.manager.leader_election import LeaderElection
-from kais_operator.manager.leader_session import ManagerDependencies
+from kais_operator.manager.leader_election_loop import ElectionLoop
+from kais_operator.manager.leader_tasks import ManagerDependencies
+from kais_operator.manager.lease_lock import LeaderElection
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.probes import HealthServer
 from kais_operator.manager.write_refusals import WriteRefusalMemory
 from kais_operator.planning.agent_settings import AgentSettings
 from kais_operator.ports import Agents, Containers, Knowledge, Placement, Renderer, World
 from kais_operator.rendering.renderer import WAIT_S, WorkerRenderer
-from kais_rendering.client import RenderClient
-from kais_rendering.pool import RenderPool
+from kais_rendering.socket_client import RenderClient
+from kais_rendering.worker_pool import RenderPool
 
 logger = logging.getLogger("kais_operator")
 

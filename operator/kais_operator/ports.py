@@ -135,7 +135,7 @@ class Knowledge(Protocol):
 
 
 class Renderer(Protocol):
-    """Compiles and renders templates in a worker that can be killed; see `kais.blueprints`.
+    """Compiles and renders templates in a worker that can be killed, by `kais.blueprint_rendering`.
 
     Raises:
         RenderingFailed: the worker exceeded its time or memory limit; the message says which.
@@ -144,7 +144,7 @@ class Renderer(Protocol):
     """
 
     async def compile(self, spec: Body, *, namespace: str) -> Any:
-        """Compile a Blueprint's spec to a `kais.blueprints.CompileReport`."""
+        """Compile a Blueprint's spec to a `kais.blueprint_rendering.CompileReport`."""
         ...
 
     async def render(  # noqa: PLR0913 - the names that a template finds in scope
@@ -158,7 +158,7 @@ class Renderer(Protocol):
         namespace: str,
         previous: Body | None = None,
     ) -> Any:
-        """Validate parameters and render; what `kais.blueprints.render_blueprint` returns."""
+        """Validate and render, with the result of `kais.blueprint_rendering.render_blueprint`."""
         ...
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:

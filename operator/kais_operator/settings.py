@@ -17,7 +17,7 @@ from typing import Any
 
 from kais import pod_defaults
 from kais.errors import InvalidResource
-from kais.pod_bounds import Allowed
+from kais.forbidden_pod_fields import Allowed
 from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.resources.cell_template import Provider
 

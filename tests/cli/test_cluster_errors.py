@@ -6,7 +6,7 @@ import pytest
 
 from kais_cli import errors
 from kais_cli.cluster import port_forward
-from kais_cli.cluster.api_server import ResponseError
+from kais_cli.cluster.api_client import ResponseError
 from kais_cli.error_messages import kubernetes_api
 
 KR8S = [

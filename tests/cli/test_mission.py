@@ -4,7 +4,7 @@ import pytest
 
 from kais.resources.mission import Mission
 from kais_cli.exit_status import ExitStatus
-from kais_cli.runs import run_numbers
+from kais_cli.runs import earlier_runs
 from tests.cli import objects
 
 
@@ -163,6 +163,6 @@ def test_a_run_that_does_not_exist_is_answered_with_those_that_do(terminal, reru
 def test_a_negative_number_counts_back_from_the_current_run_however_many_are_listed():
     history = [EARLIER | {"runId": f"run-{number}"} for number in range(20, 30)]
     mission = Mission.from_dict(objects.ended(history=history))
-    assert run_numbers.earlier_run(mission, -1) == "run-29"
-    assert run_numbers.earlier_run(mission, -10) == "run-20"
-    assert run_numbers.earlier_run(mission, 11) is None
+    assert earlier_runs.earlier_run(mission, -1) == "run-29"
+    assert earlier_runs.earlier_run(mission, -10) == "run-20"
+    assert earlier_runs.earlier_run(mission, 11) is None

@@ -33,7 +33,7 @@ from kais_operator.controllers.formation import observe as formation
 from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.mission.observe import mission
 from kais_operator.knowledge.client import MonitoredKnowledge
-from kais_operator.manager import leader_election
+from kais_operator.manager import lease_lock
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 from tests.cluster import reconciles
@@ -301,7 +301,7 @@ async def record(plane: ControlPlane) -> dict[str, Any]:
     plane.kubectl("create", "namespace", NAMESPACE)
     recording = Recording(plane, world, knowledge)
     try:
-        election = leader_election.LeaderElection(
+        election = lease_lock.LeaderElection(
             link, namespace=NAMESPACE, identity="operator-1_1", clock=clock
         )
         await election.acquire()

@@ -4,7 +4,7 @@ import tempfile
 import pytest
 
 from kais_cli import errors
-from kais_cli.cluster import client
+from kais_cli.cluster import kubernetes_cluster
 from kais_cli.ports import Target
 from tests.cli import objects
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def cluster(control_plane):
-    opened = client.KubernetesCluster(str(control_plane.kubeconfig))
+    opened = kubernetes_cluster.KubernetesCluster(str(control_plane.kubeconfig))
     yield opened
     opened.close()
 
@@ -37,7 +37,7 @@ def test_logging_in_leaves_no_key_in_the_folder_of_temporary_files(
     control_plane, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    client.KubernetesCluster(str(control_plane.kubeconfig)).close()
+    kubernetes_cluster.KubernetesCluster(str(control_plane.kubeconfig)).close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_an_address_where_nobody_answers_is_named_with_its_kubeconfig(control_pl
     elsewhere = tmp_path / "kubeconfig"
     text = control_plane.kubeconfig.read_text()
     elsewhere.write_text(text.replace(control_plane.server, "https://127.0.0.1:1"))
-    cluster = client.KubernetesCluster(str(elsewhere))
+    cluster = kubernetes_cluster.KubernetesCluster(str(elsewhere))
     with pytest.raises(errors.Unreachable, match=r"API server https://127\.0\.0\.1:1") as failure:
         cluster.list("Mission", "default")
     assert f"in {elsewhere}, does not answer" in str(failure.value)

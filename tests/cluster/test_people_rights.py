@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kais_cli import errors
-from kais_cli.cluster import client
+from kais_cli.cluster import kubernetes_cluster
 from kais_cli.cluster.install_defaults import Release
 from kais_cli.doctor import permissions
 from tests.cluster.conftest import ControlPlane
@@ -52,7 +52,7 @@ def test_the_role_allows_the_way_to_the_service_and_no_other_pod(
     control_plane: ControlPlane, namespace: str, role: list[Body], developer: Path
 ):
     control_plane.apply(json.dumps(listed(role)), namespace=namespace)
-    cluster = client.KubernetesCluster(str(developer))
+    cluster = kubernetes_cluster.KubernetesCluster(str(developer))
     pod = cluster.get("Pod", namespace, "kais-knowledge-0")
     assert pod is not None
     with (
@@ -86,7 +86,7 @@ def test_the_admin_role_asks_for_the_administrators_token_and_no_other(
     admin = [body for body in bodies if body["metadata"]["name"] == "kais-knowledge-admin"]
     assert sorted(body["kind"] for body in admin) == ["Role", "RoleBinding", "ServiceAccount"]
     control_plane.apply(json.dumps(listed(admin)), namespace=namespace)
-    cluster = client.KubernetesCluster(str(developer))
+    cluster = kubernetes_cluster.KubernetesCluster(str(developer))
     assert cluster.login_token()
     assert cluster.token(namespace, "kais-knowledge-admin", "kais-knowledge")
     with pytest.raises(errors.Refused, match="forbidden"):
@@ -101,7 +101,7 @@ def test_without_get_on_portforward_the_refusal_is_said_at_once(
     rule = next(r for b in role for r in b.get("rules", ()) if r["resources"][0].endswith("ward"))
     rule["verbs"].remove("get")
     control_plane.apply(json.dumps(listed(role)), namespace=namespace)
-    cluster = client.KubernetesCluster(str(developer))
+    cluster = kubernetes_cluster.KubernetesCluster(str(developer))
     message = "forbidden; it requires the verbs get and create on pods/portforward"
     started = time.monotonic()
     with (

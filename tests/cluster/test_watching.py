@@ -12,7 +12,7 @@ import pytest
 
 from kais import labels
 from kais_operator.clock import SystemClock
-from kais_operator.informer import event_intake, list_client, relist, watch_targets
+from kais_operator.informer import event_handler, list_client, relist, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.child_watches import ChildWatches
 from kais_operator.informer.list_client import ListClient, WatchTarget
@@ -71,7 +71,7 @@ class Memory:
         self.told: list[str] = []
         self.cache = Cache(labelled=watch_targets.CHILD_KINDS)
         fresh = WatchHealth(SystemClock(), watches=[("ConfigMap", namespace)])
-        self.ear = event_intake.EventIntake(self.cache, fresh, self._hear)
+        self.ear = event_handler.EventHandler(self.cache, fresh, self._hear)
         self.sweeper = Relister(ListClient(link), self.cache, self.ear)
 
     def _hear(self, kind: str, body: Body, is_deleted: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kais.blueprints import Rendered, Violations
+from kais.blueprint_rendering import Rendered, Violations
 from kais.conditions import Reason
 from kais_operator.ports import Renderer
 from tests.fakes import blueprints

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kais import blueprints
-from kais.blueprints import Rendered, Violations
+from kais import blueprint_rendering
+from kais.blueprint_rendering import Rendered, Violations
 from kais_operator import errors
 from kais_operator.rendering.renderer import WorkerRenderer
-from kais_rendering.pool import RenderPool
+from kais_rendering.worker_pool import RenderPool
 from tests.fakes import hostile_templates
 from tests.fakes.time_bombs import TIME_BOMBS
 
@@ -46,7 +46,9 @@ class _Memory:
 def _workers() -> list[str]:
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
     listed = [pid for task in tasks for pid in _read(task / "children").split()]
-    return [pid for pid in listed if "kais_rendering.worker" in _read(Path(f"/proc/{pid}/cmdline"))]
+    return [
+        pid for pid in listed if "kais_rendering.worker_main" in _read(Path(f"/proc/{pid}/cmdline"))
+    ]
 
 
 def _resident_kib(pid: str) -> int:
@@ -130,7 +132,7 @@ def test_the_sandbox_itself_refuses_each_tree_within_the_time_of_a_rendering(nam
         "formation": hostile_templates.trees()[name],
     }
     started = time.process_time()
-    blueprint = blueprints.render_blueprint(spec, hostile_templates.VALUES, **NAMES)
+    blueprint = blueprint_rendering.render_blueprint(spec, hostile_templates.VALUES, **NAMES)
     assert isinstance(blueprint, Violations)
     assert "formation" in blueprint.message
     assert time.process_time() - started < LIMIT_OF_A_RENDERING_S
@@ -175,7 +177,7 @@ async def test_with_the_limits_of_the_operator_the_answer_comes_in_time() -> Non
 
 @pytest.mark.parametrize(("leaf", "gives"), hostile_templates.HARMLESS, ids=lambda text: text[:40])
 def test_what_only_looks_like_an_attack_renders(leaf: str, gives: str) -> None:
-    blueprint = blueprints.render_blueprint(
+    blueprint = blueprint_rendering.render_blueprint(
         hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
     )
     assert isinstance(blueprint, Rendered), blueprint
@@ -183,7 +185,7 @@ def test_what_only_looks_like_an_attack_renders(leaf: str, gives: str) -> None:
 
 
 def test_a_secret_renders_as_a_reference_and_nothing_else() -> None:
-    blueprint = blueprints.render_blueprint(
+    blueprint = blueprint_rendering.render_blueprint(
         hostile_templates.spec("{{ secret.name }}/{{ secret.key }}"),
         hostile_templates.VALUES,
         **NAMES,
@@ -202,8 +204,8 @@ def test_the_sandbox_itself_refuses_each_template_within_the_time_of_a_rendering
 ) -> None:
     """Nothing is killed here: what the sandbox does not count runs to its end, and fails this."""
     started = time.process_time()
-    report = blueprints.compile_blueprint(hostile_templates.spec(leaf))
-    blueprint = blueprints.render_blueprint(
+    report = blueprint_rendering.compile_blueprint(hostile_templates.spec(leaf))
+    blueprint = blueprint_rendering.render_blueprint(
         hostile_templates.spec(leaf), hostile_templates.VALUES, **NAMES
     )
     assert not report.is_good

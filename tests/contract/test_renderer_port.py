@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kais_operator.rendering.renderer import WorkerRenderer
-from kais_rendering.client import RenderClient
-from kais_rendering.pool import RenderPool
-from kais_rendering.server import RenderServer
+from kais_rendering.socket_client import RenderClient
+from kais_rendering.socket_server import RenderServer
+from kais_rendering.worker_pool import RenderPool
 from tests.contract.renderer_port import RendererContract
 from tests.fakes.renderer import InProcessRenderer
 

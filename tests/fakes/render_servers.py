@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from kais_rendering import framing, server
-from kais_rendering.client import RenderClient
+from kais_rendering import framing, socket_server
 from kais_rendering.message_transport import Connection
-from kais_rendering.server import RenderServer
+from kais_rendering.socket_client import RenderClient
+from kais_rendering.socket_server import RenderServer
 
 FIND = json.dumps({"op": "find", "pattern": "a+", "text": "aa", "ignore_case": False}).encode()
 FOUND = {"found": True}
@@ -56,7 +56,9 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(pool: server.Pool, path: Path, **options: Any) -> AsyncIterator[CountingServer]:
+async def serving(
+    pool: socket_server.Pool, path: Path, **options: Any
+) -> AsyncIterator[CountingServer]:
     running = CountingServer(pool, path, **options)
     await running.start()
     try:
@@ -98,7 +100,7 @@ class CountingServer(RenderServer):
     async def _ask_pool(
         self, connection: Connection, namespace: bytes, request: bytes
     ) -> dict[str, Any]:
-        if namespace != server.PING:
+        if namespace != socket_server.PING:
             self.callers.add(connection)
         return await super()._ask_pool(connection, namespace, request)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais_operator import errors
 from kais_operator.planning.plan import Body
 
@@ -17,15 +17,17 @@ class InProcessRenderer:
         self.compiled = 0
         self.fails: list[errors.OperatorError] = []
 
-    async def compile(self, spec: Body, *, namespace: str) -> blueprints.CompileReport:
+    async def compile(self, spec: Body, *, namespace: str) -> blueprint_rendering.CompileReport:
         del namespace
         self.compiled += 1
         self._maybe_fail()
-        return blueprints.compile_blueprint(spec)
+        return blueprint_rendering.compile_blueprint(spec)
 
-    async def render(self, spec: Body, parameters: Body, **names: Any) -> blueprints.Rendering:
+    async def render(
+        self, spec: Body, parameters: Body, **names: Any
+    ) -> blueprint_rendering.Rendering:
         self._maybe_fail()
-        return blueprints.render_blueprint(spec, parameters, **names)
+        return blueprint_rendering.render_blueprint(spec, parameters, **names)
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
         del namespace

@@ -22,7 +22,7 @@ from knowledge_service.event_log.events import Event
 from knowledge_service.search.postings import segment
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import projections
-from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections import SqliteProjections, hash_index_table
 
@@ -54,7 +54,7 @@ def rebuild(connection: apsw.Connection) -> int:
 def renew_index(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Rebuild the index if another version of the analyser or of the packing built it."""
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
-    if made_by != [(postings.VERSION,)]:
+    if made_by != [(posting_table.VERSION,)]:
         reporter = progress or Progress()
         with reporter.step("rebuilding the index"), _together(connection):
             _index_all(connection, reporter)
@@ -91,8 +91,8 @@ def _together(connection: apsw.Connection) -> Iterator[None]:
 
 def _index_all(connection: apsw.Connection, progress: Progress | None = None) -> None:
     """Index every recorded fact that was not erased, many of a scope at a time."""
-    postings.clear(connection)
-    waiting: dict[int, list[tuple[int, postings.Text]]] = {}
+    posting_table.clear(connection)
+    waiting: dict[int, list[tuple[int, posting_table.Text]]] = {}
     held = 0
     log = SqliteEventTable(connection)
     moved = index_documents.last_moves(log)
@@ -116,7 +116,7 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
             held = 0
     _index(connection, waiting)
     hash_index_table.refill(connection, blank)
-    connection.execute(_INDEX_NOW, (postings.VERSION,))
+    connection.execute(_INDEX_NOW, (posting_table.VERSION,))
 
 
 def texts_of(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
@@ -142,10 +142,10 @@ def _texts(events: Iterable[Event], numbers: Set[int]) -> dict[int, str]:
 
 
 def _index(
-    connection: apsw.Connection, waiting: dict[int, list[tuple[int, postings.Text]]]
+    connection: apsw.Connection, waiting: dict[int, list[tuple[int, posting_table.Text]]]
 ) -> None:
     for scope_no, texts in waiting.items():
-        postings.add(connection, scope_no, texts)
+        posting_table.add(connection, scope_no, texts)
     waiting.clear()
 
 

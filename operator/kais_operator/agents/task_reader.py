@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from kais import a2a, agent_results
 from kais.agent_results import AgentResult, AgentUsage
-from kais_operator.controllers.mission.decide import agent_report
+from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 
 _ANSWER_CHARACTERS = 64 * 1024
@@ -117,7 +117,7 @@ def _report(metadata: Mapping[str, Any]) -> AgentResult | None:
 def _usage(report: AgentResult | None, metadata: Mapping[str, Any]) -> AgentUsage | None:
     """Sum up the usage of a task and its peers; None if nothing usable is reported."""
     try:
-        return agent_report.total([report.usage if report else None, *_peer_usages(metadata)])
+        return mind_usage.total([report.usage if report else None, *_peer_usages(metadata)])
     except ArithmeticError:
         return None
 

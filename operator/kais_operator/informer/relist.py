@@ -16,7 +16,7 @@ import random
 
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.event_intake import EventIntake
+from kais_operator.informer.event_handler import EventHandler
 from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
 
 logger = logging.getLogger(__name__)
@@ -37,10 +37,10 @@ _FULL_LIST_THRESHOLD = 50
 class Relister:
     """Lists and relists every target; `run` it in a task."""
 
-    def __init__(self, list_client: ListClient, cache: Cache, event_intake: EventIntake) -> None:
+    def __init__(self, list_client: ListClient, cache: Cache, event_handler: EventHandler) -> None:
         self._list_client = list_client
         self._cache = cache
-        self._event_intake = event_intake
+        self._event_handler = event_handler
         self._list_slots = asyncio.Semaphore(MAX_CONCURRENT_LISTS)
         self._logged: dict[WatchTarget, str] = {}
 
@@ -62,8 +62,8 @@ class Relister:
             async for items, version in self._list_client.pages(target):  # noqa: B007 (the last counts)
                 for item in items:
                     uids.add(item["metadata"]["uid"])
-                    self._event_intake.on_listed(target.kind, item)
-        self._event_intake.on_list_end(target.kind, target.namespace, uids=uids, version=version)
+                    self._event_handler.on_listed(target.kind, item)
+        self._event_handler.on_list_end(target.kind, target.namespace, uids=uids, version=version)
 
     async def verify(self, target: WatchTarget) -> None:
         """Compare the cache with the cluster by versions, and report what no watch reported.
@@ -74,7 +74,7 @@ class Relister:
         async with self._list_slots:
             listed = await self._list_client.versions(target)
         uids = {change.uid for change in listed.objects}
-        self._event_intake.on_list_end(
+        self._event_handler.on_list_end(
             target.kind, target.namespace, uids=uids, version=listed.version
         )
         missed = self._missed_changes(listed.objects)
@@ -106,7 +106,7 @@ class Relister:
             body = await self._list_client.read(change.ref)
         if body is not None and self._cache.is_watched(body) and not self._cache.is_confirmed(body):
             logger.warning("%s: no watch reported its change; read it", change.ref)
-            self._event_intake.on_listed(change.ref.kind, body)
+            self._event_handler.on_listed(change.ref.kind, body)
 
     async def _relist_loop(self, target: WatchTarget) -> None:
         shortest_s, longest_s = _RETRY_RANGE_S

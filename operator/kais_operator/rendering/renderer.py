@@ -19,13 +19,13 @@ from typing import Any
 
 from msgspec import json
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais_operator import errors
 from kais_operator.planning.plan import Body
 from kais_operator.rendering.render_failures import RenderFailures
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
-from kais_rendering.process import Answer
-from kais_rendering.server import Pool
+from kais_rendering.socket_server import Pool
+from kais_rendering.worker_process import Answer
 
 _MAX_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
 _MAX_RENDERINGS = 200  # arbitrary: the instances under reconcile, some KiB each
@@ -86,7 +86,7 @@ class WorkerRenderer:
         await asyncio.gather(*self._pending.values(), return_exceptions=True)
         await self._pool.close()
 
-    async def compile(self, spec: Body, *, namespace: str) -> blueprints.CompileReport:
+    async def compile(self, spec: Body, *, namespace: str) -> blueprint_rendering.CompileReport:
         """Compile a Blueprint's spec.
 
         Raises:
@@ -96,7 +96,7 @@ class WorkerRenderer:
         """
         request = _Request({"op": "compile", "spec": spec}, namespace, failure_key=_key(spec))
         answer = await self._request_cached(request, self._reports, cache_size=_MAX_REPORTS)
-        return blueprints.CompileReport.from_dict(answer)
+        return blueprint_rendering.CompileReport.from_dict(answer)
 
     async def render(  # noqa: PLR0913 - the names that a template finds in scope
         self,
@@ -108,7 +108,7 @@ class WorkerRenderer:
         instance: str,
         namespace: str,
         previous: Body | None = None,
-    ) -> blueprints.Rendering:
+    ) -> blueprint_rendering.Rendering:
         """Check parameters and render.
 
         A failure is recorded for all instances with these parameters, one of the spec for all.
@@ -131,7 +131,7 @@ class WorkerRenderer:
         failure_key = _key([spec, parameters, previous])
         request = _Request({"op": "render", "arguments": arguments}, namespace, failure_key)
         answer = await self._request_cached(request, self._renderings, cache_size=_MAX_RENDERINGS)
-        return blueprints.read_rendering(answer)
+        return blueprint_rendering.read_rendering(answer)
 
     async def find(self, pattern: str, text: str, *, ignore_case: bool, namespace: str) -> bool:
         """Search a text for a user's regular expression.

@@ -22,7 +22,7 @@ from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork
 from knowledge_service.ports import ActionContext, Actor, Listing
 from knowledge_service.search.ranking import bm25
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.repositories import (
     base,
     event_stream,
@@ -33,7 +33,7 @@ from knowledge_service.store.sqlite.repositories import (
     runs,
     usage,
 )
-from knowledge_service.store.sqlite.repositories.recall_reads import ReaderScopes, SqliteSnapshot
+from knowledge_service.store.sqlite.repositories.recall_snapshot import ReaderScopes, SqliteSnapshot
 from tests import settings
 from tests.contract.isolation import stateful_machine, worlds
 
@@ -87,7 +87,7 @@ class GlobalStatistics(SqliteSnapshot):
 
     def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
         everything = base.visible_scopes(self._connection, EVERYTHING, None)
-        return postings.search(self._connection, everything, terms)
+        return posting_table.search(self._connection, everything, terms)
 
     def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
         return [row for row in super().candidates(numbers) if row.scope_no in self.paths]

@@ -16,7 +16,7 @@ from knowledge_service.store.sqlite.repositories import (
     link_rows,
     link_traversal,
     links,
-    recall_reads,
+    recall_snapshot,
     stored_text_erasure,
     usage_erasure,
 )
@@ -25,10 +25,10 @@ from knowledge_service.store.sqlite.store import SqliteStore
 QUESTIONS = {
     "a page of a fact's links, closed ones too": links._PAGE,
     "a fact's links for what is written about it": fact_unit_of_work._LINKS,
-    "links from the best of a recall": recall_reads._LINKED[0],
-    "links to the best of a recall": recall_reads._LINKED[1],
-    "links from a crowded fact of a recall": recall_reads._LINKED_SEEN[0],
-    "links to a crowded fact of a recall": recall_reads._LINKED_SEEN[1],
+    "links from the best of a recall": recall_snapshot._LINKED[0],
+    "links to the best of a recall": recall_snapshot._LINKED[1],
+    "links from a crowded fact of a recall": recall_snapshot._LINKED_SEEN[0],
+    "links to a crowded fact of a recall": recall_snapshot._LINKED_SEEN[1],
     "whether many links begin here": link_traversal.CROWDED[0],
     "whether many links end here": link_traversal.CROWDED[1],
     "how many links an erasure takes": stored_text_erasure._LINKS,
@@ -63,7 +63,7 @@ def test_a_walk_reads_nothing_but_an_index(tmp_path: Path, sql: str) -> None:
 
 
 def test_outcomes_are_found_beside_however_many_recalls(tmp_path: Path) -> None:
-    reported_plan = plan(tmp_path / "knowledge.db", recall_reads._USES)
+    reported_plan = plan(tmp_path / "knowledge.db", recall_snapshot._USES)
     assert "SEARCH usage USING COVERING INDEX usage_outcome (fact_no=?)" in reported_plan
 
 

@@ -17,7 +17,7 @@ from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import ActionContext, Listing, NewLink, Search
 from knowledge_service.ports.operations import LinkFacts, RetractFact, StoreFact
 from knowledge_service.store.sqlite import projection_rebuild
-from knowledge_service.store.sqlite.db import connection, postings
+from knowledge_service.store.sqlite.db import connection, posting_table
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import (
@@ -148,7 +148,7 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
     report = {f"word{a}{b}": f"Name{b}{a}" for a in "pqrstuvx" for b in "klmnopq"}
     with monkeypatch.context() as older:
         older.setattr(conversation_metadata, "parse", lambda _: conversation_metadata.NO_METADATA)
-        older.setattr(postings, "VERSION", "segments-2 en-2")
+        older.setattr(posting_table, "VERSION", "segments-2 en-2")
         store = SqliteStore(path)
         new = [
             new_fact(f"{term} here", data={"speaker": principal})
@@ -165,7 +165,7 @@ def test_file_that_an_older_analyser_indexed_finds_every_fact_and_who_told_it(
     store.close()
     db = database(path)
     made_by = db.execute("SELECT value FROM meta WHERE key = 'index'").fetchall()
-    assert made_by == [(postings.VERSION,)]
+    assert made_by == [(posting_table.VERSION,)]
     db.close()
 
 

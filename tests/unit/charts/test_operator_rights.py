@@ -18,7 +18,7 @@ from kais_operator.controllers.outbox import observe as outbox_reading
 from kais_operator.controllers.outbox.decide import outbox
 from kais_operator.informer import watch_heartbeat, watch_targets
 from kais_operator.kubernetes import api_paths
-from kais_operator.manager import watches
+from kais_operator.manager import kopf_watches
 from kais_operator.planning.plan import ObjectRef
 from tests.fakes import blueprints, chart_rbac, uses
 from tests.fakes.chart_rbac import Rights
@@ -64,7 +64,7 @@ async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Ri
 
 
 @ways
-@pytest.mark.parametrize("kind", [*watches.WATCHED_KINDS, *watch_targets.CHILD_KINDS])
+@pytest.mark.parametrize("kind", [*kopf_watches.WATCHED_KINDS, *watch_targets.CHILD_KINDS])
 def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
     for namespace in ("demo", chart_rbac.HOME):
         for verb in ("list", "watch"):

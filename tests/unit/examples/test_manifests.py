@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais.resources import kinds
 from kais.resources.blueprint import Blueprint
 
@@ -62,17 +62,17 @@ def test_broken_pods_are_restricted() -> None:
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def render(**parameters: Any) -> blueprints.Rendered:
+def render(**parameters: Any) -> blueprint_rendering.Rendered:
     spec = manifests("blueprint.yaml")[0]["spec"]
-    rendering = blueprints.render_blueprint(
+    rendering = blueprint_rendering.render_blueprint(
         spec, parameters, blueprint="namespace-doctor", revision=1, instance="x", namespace="demo"
     )
-    assert isinstance(rendering, blueprints.Rendered)
+    assert isinstance(rendering, blueprint_rendering.Rendered)
     return rendering
 
 
 def test_blueprint_compiles() -> None:
-    report = blueprints.compile_blueprint(manifests("blueprint.yaml")[0]["spec"])
+    report = blueprint_rendering.compile_blueprint(manifests("blueprint.yaml")[0]["spec"])
 
     assert report.is_good, report.message
 

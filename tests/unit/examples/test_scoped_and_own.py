@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais.resources import kinds
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +42,8 @@ def test_own_image_is_that_of_this_version():
 def test_notebook_keeps_texts_of_users_out_of_its_commands():
     (body,) = bodies(EXAMPLES / "scoped-knowledge/notebook.yaml")
     spec = body["spec"]
-    assert blueprints.compile_blueprint(spec).is_good
-    rendered = blueprints.render_blueprint(
+    assert blueprint_rendering.compile_blueprint(spec).is_good
+    rendered = blueprint_rendering.render_blueprint(
         spec,
         {"note": '"; rm -rf / #', "question": "$(id) `id`"},
         blueprint="notebook",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kais import blueprints, parameters
-from kais.blueprints import Rendered, Violations
+from kais import blueprint_rendering, parameters
+from kais.blueprint_rendering import Rendered, Violations
 from kais.resources.blueprint import Parameter
 
 DECLARED: dict[str, dict[str, Any]] = {
@@ -123,7 +123,7 @@ def test_a_text_arrives_letter_for_letter_alone_and_inside_others(text: str) -> 
             ]
         },
     }
-    rendered = blueprints.render_blueprint(
+    rendered = blueprint_rendering.render_blueprint(
         spec, {"p": text}, blueprint="b", revision=1, instance="i", namespace="n"
     )
     assert isinstance(rendered, Rendered)
@@ -139,7 +139,7 @@ def test_all_violations_of_all_parameters_come_at_once() -> None:
     fields = {
         f"p{i}": object_ for i, object_ in enumerate([1, "1", "1", "true", "big", {}, [], "s"])
     }
-    rendered = blueprints.render_blueprint(
+    rendered = blueprint_rendering.render_blueprint(
         spec, {**fields, "q": 1}, blueprint="b", revision=1, instance="i", namespace="n"
     )
     assert isinstance(rendered, Violations)

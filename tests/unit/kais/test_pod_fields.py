@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kais import blueprints, compatibility, pod_bounds, pod_defaults
-from kais.blueprints import Rendered
+from kais import blueprint_rendering, compatibility, forbidden_pod_fields, pod_defaults
+from kais.blueprint_rendering import Rendered
 from kais.errors import InvalidResource
-from kais.pod_bounds import Allowed
+from kais.forbidden_pod_fields import Allowed
 from kais.resources import pod_schema
 from kais.resources.blueprint import TemplateSpec
 from kais.resources.cell_template import CellTemplateSpec
@@ -23,7 +23,9 @@ def spec(*, container=None, pod=None, metadata=None, **fields):
 
 
 def broken(**fields):
-    return [str(v) for v in pod_bounds.violations(CellTemplateSpec.from_dict(spec(**fields)))]
+    return [
+        str(v) for v in forbidden_pod_fields.violations(CellTemplateSpec.from_dict(spec(**fields)))
+    ]
 
 
 def unread(**fields):
@@ -223,13 +225,15 @@ def test_a_sidecar_may_mount_the_workspace_but_not_the_token_of_the_cell():
 )
 def test_what_reaches_beyond_a_team_needs_the_installation(pod, allowed, path):
     cell = CellTemplateSpec.from_dict(spec(pod=pod))
-    violations = pod_bounds.installation_violations(cell, allowed, namespace_labels={})
+    violations = forbidden_pod_fields.installation_violations(cell, allowed, namespace_labels={})
     assert [violation.path for violation in violations] == ([path] if path else [])
 
 
 def beyond_baseline(labels=None, **fields):
     cell = CellTemplateSpec.from_dict(spec(**fields))
-    found = pod_bounds.installation_violations(cell, Allowed(), namespace_labels=labels or {})
+    found = forbidden_pod_fields.installation_violations(
+        cell, Allowed(), namespace_labels=labels or {}
+    )
     return [violation.path for violation in found]
 
 
@@ -249,9 +253,9 @@ def beyond_baseline(labels=None, **fields):
 )
 def test_power_over_the_node_needs_a_namespace_that_is_privileged(level, context, field):
     fields = {"container": {"securityContext": context}}
-    labels = {} if level is None else {pod_bounds.ENFORCE_LABEL: level}
+    labels = {} if level is None else {forbidden_pod_fields.ENFORCE_LABEL: level}
     assert beyond_baseline(labels, **fields) == [f"container.securityContext.{field}"]
-    assert beyond_baseline({pod_bounds.ENFORCE_LABEL: "privileged"}, **fields) == []
+    assert beyond_baseline({forbidden_pod_fields.ENFORCE_LABEL: "privileged"}, **fields) == []
 
 
 def test_a_namespace_without_a_level_allows_only_the_labels_of_selinux_for_containers():
@@ -303,7 +307,7 @@ def test_a_probe_sends_requests_from_the_node_to_no_other_host(probe, kind):
     expected = [f"container.{probe}.{kind}.host"]
     alone = {"container": {"image": "i", **probing(**host)}}
     cell = CellTemplateSpec.from_dict(alone)
-    found = pod_bounds.installation_violations(cell, Allowed(), namespace_labels={})
+    found = forbidden_pod_fields.installation_violations(cell, Allowed(), namespace_labels={})
     assert [violation.path for violation in found] == expected
     assert beyond_baseline(pod={"initContainers": [sidecar]}) == [
         f"podTemplate.spec.initContainers[0].{probe}.{kind}.host"
@@ -317,7 +321,7 @@ def test_a_probe_sends_requests_from_the_node_to_no_other_host(probe, kind):
 def test_a_lifecycle_handler_sends_requests_from_the_node_to_no_other_host(moment, kind):
     handler = {moment: {kind: {"port": 80, "host": "10.0.0.1"}}}
     cell = CellTemplateSpec.from_dict({"container": {"image": "i", "lifecycle": handler}})
-    found = pod_bounds.installation_violations(cell, Allowed(), namespace_labels={})
+    found = forbidden_pod_fields.installation_violations(cell, Allowed(), namespace_labels={})
     assert [v.path for v in found] == [f"container.lifecycle.{moment}.{kind}.host"]
     sidecar = {"name": "s", "image": "i", "lifecycle": handler}
     assert beyond_baseline(pod={"initContainers": [sidecar]}) == [
@@ -379,7 +383,7 @@ def blueprint(pod, *parameters, container=None):
 
 
 def rendered(template, **values):
-    return blueprints.render_blueprint(template, values, **NAMES)
+    return blueprint_rendering.render_blueprint(template, values, **NAMES)
 
 
 TEXT = {"name": "which", "type": "string", "default": "db"}
@@ -506,7 +510,7 @@ def test_a_literal_and_a_secret_parameter_name_secrets():
 @pytest.mark.parametrize(("fields", "message"), [*UNREADABLE.values(), *BROKEN.values()])
 def test_a_template_is_refused_with_the_words_for_a_cell(fields, message):
     template = {"formation": {"cells": [{"name": "a", "spec": spec(**fields)}]}}
-    report = blueprints.compile_blueprint(template)
+    report = blueprint_rendering.compile_blueprint(template)
     assert f"formation.cells[0].spec.{message}" in report.message
 
 
@@ -576,5 +580,5 @@ def test_a_sidecar_leaves_the_port_of_an_agent_free():
     sidecar = {"name": "s", "image": "i", "ports": [{"containerPort": 8080}]}
     pod = {"spec": {"initContainers": [sidecar]}}
     cell = CellTemplateSpec.from_dict({"mode": "Service", "mind": mind, "podTemplate": pod})
-    (violation,) = pod_bounds.violations(cell)
+    (violation,) = forbidden_pod_fields.violations(cell)
     assert violation.message.startswith("8080 is a port of the cell")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kais_rendering import client as client_module
-from kais_rendering import framing, server
+from kais_rendering import framing, socket_server
+from kais_rendering import socket_client as client_module
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from tests.fakes.render_servers import (
     FIND,
@@ -28,7 +28,7 @@ def socket(tmp_path: Path) -> Path:
 async def test_a_request_that_is_too_long_is_answered_and_not_sent_again(socket: Path) -> None:
     async with serving(ScriptedPool(), socket), asking(socket, grace_s=60) as client:
         with pytest.raises(RenderingFailed, match="16777217 bytes is longer than") as failed:
-            await client.ask(b"x" * (server.MAX_REQUEST_BYTES + 1), namespace="n")
+            await client.ask(b"x" * (socket_server.MAX_REQUEST_BYTES + 1), namespace="n")
         assert failed.value.cap == "memory", "another try does no better"
         assert client.problem() is None
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from kais_rendering import client as client_module
-from kais_rendering import framing, pool, server
+from kais_rendering import framing, socket_server, worker_pool
+from kais_rendering import socket_client as client_module
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.message_transport import Connection
-from kais_rendering.process import ProcessorTime
+from kais_rendering.worker_process import ProcessorTime
 from tests.fakes.render_servers import (
     FIND,
     FOUND,
@@ -62,7 +62,7 @@ async def test_a_failed_rendering_keeps_its_connection(socket: Path) -> None:
         with pytest.raises(RenderingFailed, match="too slow"):
             await client.ask(FIND, namespace="n")
         with pytest.raises(RenderingFailed, match="is longer than"):
-            await client.ask(b"x" * (server.MAX_REQUEST_BYTES + 1), namespace="n")
+            await client.ask(b"x" * (socket_server.MAX_REQUEST_BYTES + 1), namespace="n")
         scripted.trouble = None
         assert await client.ask(FIND, namespace="n") == FOUND
         assert len(running.callers) == 1
@@ -131,7 +131,7 @@ async def test_a_connection_is_not_used_when_the_server_is_about_to_close_it(
         asking(socket, grace_s=60, monotonic=lambda: now_s) as client,
     ):
         assert await client.ask(FIND, namespace="n") == FOUND
-        now_s += server.IDLE_S - 1
+        now_s += socket_server.IDLE_S - 1
         assert await client.ask(FIND, namespace="n") == FOUND
         assert len(running.callers) == 2
 
@@ -148,7 +148,7 @@ async def test_the_server_closes_a_connection_that_asks_no_more(socket: Path) ->
 async def test_a_ping_is_the_last_request_of_its_connection(socket: Path) -> None:
     async with serving(ScriptedPool(), socket):
         reader, writer = await connect(socket)
-        writer.write(framing.frame(server.PING))
+        writer.write(framing.frame(socket_server.PING))
         assert await read_frame(reader) == b'{"done":{}}'
         assert await is_hung_up_on(reader)
         writer.close()
@@ -172,7 +172,7 @@ async def test_a_request_without_an_answer_in_time_is_a_trouble_of_the_renderer(
 
 
 def test_an_answer_may_take_longer_than_a_render_that_is_still_within_its_limits() -> None:
-    a_worker_s = pool.START_S + pool.LIMIT_S * pool.PATIENCE
+    a_worker_s = worker_pool.START_S + worker_pool.LIMIT_S * worker_pool.PATIENCE
     assert 2 * a_worker_s < client_module.ANSWER_S, "a worker that died has a successor"
 
 

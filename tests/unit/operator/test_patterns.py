@@ -7,7 +7,7 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.rendering.renderer import WorkerRenderer
-from kais_rendering.pool import RenderPool
+from kais_rendering.worker_pool import RenderPool
 
 MIN_TURNS = 3
 """Turns of the loop during a search of 0.5 s; one that blocks the loop leaves a single turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from knowledge_service.search.postings.cache import ErasedDocuments
-from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.db.transaction import Transaction
 
 
@@ -13,8 +13,8 @@ class IndexChanges:
     """Collects what the jobs of a commit add to the index and remove from it."""
 
     def __init__(self) -> None:
-        self._texts_to_index: dict[int, list[tuple[int, postings.Text]]] = {}
-        self._documents_to_erase: list[postings.Erased] = []
+        self._texts_to_index: dict[int, list[tuple[int, posting_table.Text]]] = {}
+        self._documents_to_erase: list[posting_table.Erased] = []
         self._scopes_to_clear: set[int] = set()
         self.changes_scopes = False
         self.is_begun = False
@@ -40,11 +40,11 @@ class IndexChanges:
         """Index new facts, those of a scope together; return the documents that left the index."""
         blanked: dict[int, list[int] | None] = dict.fromkeys(self._scopes_to_clear)
         for scope_no in self._scopes_to_clear:
-            postings.clear_scope(connection, scope_no)
+            posting_table.clear_scope(connection, scope_no)
         for scope_no, texts in self._texts_to_index.items():
-            postings.add(connection, scope_no, texts)
+            posting_table.add(connection, scope_no, texts)
         for erased_document in self._documents_to_erase:
-            document_index = postings.erase(connection, erased_document)
+            document_index = posting_table.erase(connection, erased_document)
             document_indexes = blanked.setdefault(erased_document.scope_no, [])
             if document_index is not None and document_indexes is not None:
                 document_indexes.append(document_index)

@@ -18,7 +18,7 @@ from knowledge_service.event_log import times
 from knowledge_service.event_log.events import EncodedEvent, Event, PendingEvent
 from knowledge_service.event_log.hash_chain import ChainHead, EventAppender
 from knowledge_service.store.sqlite import projections
-from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
@@ -40,9 +40,9 @@ class Transaction:
         self.now = times.from_us(self.at_us)
         """The time of this write."""
         self._appender = EventAppender(SqliteEventTable(connection), head, self.at_us)
-        self.texts_to_index: dict[int, list[tuple[int, postings.Text]]] = {}
+        self.texts_to_index: dict[int, list[tuple[int, posting_table.Text]]] = {}
         """Texts of new facts by scope; `IndexChanges` writes these three before the commit."""
-        self.documents_to_erase: list[postings.Erased] = []
+        self.documents_to_erase: list[posting_table.Erased] = []
         self.scopes_to_clear: list[int] = []
         self.changes_scopes = False
         """Whether an event changed scopes or principals, so that caches of them are stale."""
@@ -73,13 +73,13 @@ class Transaction:
         """Return the number of rows that the last statement changed."""
         return int(self.connection.changes())
 
-    def index(self, scope_no: int, texts: Iterable[tuple[int, postings.Text]]) -> None:
+    def index(self, scope_no: int, texts: Iterable[tuple[int, posting_table.Text]]) -> None:
         """Index the texts of new facts before the commit, together with those of other writes."""
         self.texts_to_index.setdefault(scope_no, []).extend(texts)
 
-    def unindex(self, scope_no: int, fact_no: int, text: postings.Text) -> None:
+    def unindex(self, scope_no: int, fact_no: int, text: posting_table.Text) -> None:
         """Remove a fact that was indexed by this text from the index before the commit."""
-        self.documents_to_erase.append(postings.Erased(scope_no, fact_no, text))
+        self.documents_to_erase.append(posting_table.Erased(scope_no, fact_no, text))
 
     def unindex_scope(self, scope_no: int) -> None:
         """Remove all facts of a scope from the index before the commit."""

@@ -13,7 +13,7 @@ from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts, read_export, write_export
 from knowledge_service.store.sqlite import projection_rebuild, projections
 from knowledge_service.store.sqlite.db import connection as files
-from knowledge_service.store.sqlite.db import postings
+from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.maintenance import backup
 from knowledge_service.store.sqlite.upgrade import migrate
@@ -93,7 +93,7 @@ def read(connection: apsw.Connection, lines: Iterable[bytes]) -> ExportCounts:
         tables = TablesBesideLog(connection)
         counts = read_export(SqliteEventTable(connection), tables, lines)
         projection_rebuild.replay(connection)
-        postings.clear(connection)
+        posting_table.clear(connection)
         connection.execute("DELETE FROM meta WHERE key = 'index'")
         connection.execute("COMMIT")
     except BaseException:

@@ -14,7 +14,7 @@ from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View
 from knowledge_service.event_log import times
 from knowledge_service.ports import AuditCursor, AuditRecords
 from knowledge_service.store.sqlite.repositories import base, event_stream
-from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
+from knowledge_service.store.sqlite.repositories.rows_across_scopes import ScopedRows
 
 # The maximum rows of each kind that one page reads; a page that reaches it is short and has a
 # cursor.

@@ -14,7 +14,7 @@ from knowledge_service.event_log import times
 from knowledge_service.ports import ChangePage, ChangeRecord
 from knowledge_service.store.sqlite import event_table
 from knowledge_service.store.sqlite.repositories import base, fact_rows
-from knowledge_service.store.sqlite.repositories.scope_merge import ScopedRows
+from knowledge_service.store.sqlite.repositories.rows_across_scopes import ScopedRows
 
 # The maximum number of events of visible scopes that are read at a time.
 _LOOKED_THROUGH = 5_000

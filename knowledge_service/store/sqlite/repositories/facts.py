@@ -21,7 +21,7 @@ from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import corrections, dry_run, names
 from knowledge_service.ports import ActionContext, Actor, IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.repositories import base, fact_rows, fact_writes
+from knowledge_service.store.sqlite.repositories import base, fact_batch_writes, fact_rows
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
 _REMEMBERED: TypeAdapter[tuple[Remembered, ...]] = TypeAdapter(tuple[Remembered, ...])
@@ -155,12 +155,12 @@ class Facts(base.SqliteRepository):
 def _remember_job(
     facts: Sequence[NewFact], actor: Actor, idempotency_key: IdempotencyKey | None
 ) -> Callable[[Transaction], tuple[Remembered, ...]]:
-    prepared = fact_writes.prepare_facts(facts)
-    if idempotency_key is None and facts and all(map(fact_writes.can_bulk_insert, facts)):
-        return fact_writes.BulkRemember(facts, actor, prepared)
+    prepared = fact_batch_writes.prepare_facts(facts)
+    if idempotency_key is None and facts and all(map(fact_batch_writes.can_bulk_insert, facts)):
+        return fact_batch_writes.BulkRemember(facts, actor, prepared)
 
     def work(tx: Transaction) -> tuple[Remembered, ...]:
-        stored = fact_writes.remember_all(tx, facts, actor, prepared)
+        stored = fact_batch_writes.remember_all(tx, facts, actor, prepared)
         return names.assign_aliases_separately(SqliteUnitOfWork(tx), facts, stored, actor)
 
     return base.make_idempotent(idempotency_key, _REMEMBERED, work)

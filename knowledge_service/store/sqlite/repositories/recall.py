@@ -31,7 +31,7 @@ from knowledge_service.search.pipeline import RankerConfig, Retrieval, SearchQue
 from knowledge_service.search.ranking.ranking import Ranked
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows
-from knowledge_service.store.sqlite.repositories.recall_reads import (
+from knowledge_service.store.sqlite.repositories.recall_snapshot import (
     ReaderScopes,
     SqliteSnapshot,
     Vector,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais.resources.blueprint import Blueprint
 
 ROOT = Path(__file__).parents[4]
@@ -16,7 +16,7 @@ FILES = [{"path": "app/orders.py", "text": "x = '$(HOME)'\n"}, {"path": "b.py", 
 
 
 def render(**parameters):
-    rendered = blueprints.render_blueprint(
+    rendered = blueprint_rendering.render_blueprint(
         BODY["spec"],
         {"files": FILES} | parameters,
         blueprint="code-review-team",
@@ -24,7 +24,7 @@ def render(**parameters):
         instance="pr-7",
         namespace="demo",
     )
-    assert isinstance(rendered, blueprints.Rendered), rendered
+    assert isinstance(rendered, blueprint_rendering.Rendered), rendered
     return rendered
 
 
@@ -33,7 +33,7 @@ def cells(rendered):
 
 
 def test_blueprint_compiles_with_its_own_example():
-    report = blueprints.compile_blueprint(BODY["spec"])
+    report = blueprint_rendering.compile_blueprint(BODY["spec"])
     assert report.is_good, report.message
 
 
@@ -78,7 +78,7 @@ def test_the_budget_stays_a_number():
 
 
 def test_every_violation_is_named_at_once():
-    rendered = blueprints.render_blueprint(
+    rendered = blueprint_rendering.render_blueprint(
         BODY["spec"],
         {"files": [], "language": "C sharp", "developers": ["style"] * 11, "tier": "huge"},
         blueprint="code-review-team",
@@ -86,7 +86,7 @@ def test_every_violation_is_named_at_once():
         instance="pr-7",
         namespace="demo",
     )
-    assert not isinstance(rendered, blueprints.Rendered)
+    assert not isinstance(rendered, blueprint_rendering.Rendered)
     text = str(rendered)
     for name in ("files", "language", "developers", "tier"):
         assert name in text

@@ -9,7 +9,7 @@ import pytest
 from kais import labels
 from kais_operator import errors
 from kais_operator.informer.cache import Cache
-from kais_operator.informer.event_intake import EventIntake
+from kais_operator.informer.event_handler import EventHandler
 from kais_operator.informer.read_through_cluster import CachedCluster
 from kais_operator.informer.watch_health import WatchHealth
 from kais_operator.planning.plan import Body, ObjectRef
@@ -67,7 +67,7 @@ async def test_a_config_map_that_only_bears_our_label_is_not_kept_but_adopted_wh
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
     cluster = CachedCluster(live, cache)
     received: list[str] = []
-    ear = EventIntake(
+    ear = EventHandler(
         cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: received.append(name_of(b))
     )
     cache.complete_list("ConfigMap", None, uids=set(), version="0")
@@ -99,7 +99,7 @@ async def test_a_config_map_that_loses_its_owner_is_let_go_and_its_parents_look(
     live = Counting(body("ConfigMap", "c", labels=MANAGED_LABELS, ownerReferences=[mission]))
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"])
     received: list[str] = []
-    ear = EventIntake(
+    ear = EventHandler(
         cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: received.append(name_of(b))
     )
     ref = ObjectRef("ConfigMap", "demo", "c")
@@ -115,7 +115,7 @@ async def test_an_account_of_somebody_is_told_of_and_not_kept():
     live = Counting(body("ServiceAccount", "shared"))
     cache = Cache(labelled=["ServiceAccount"])
     received: list[str] = []
-    ear = EventIntake(
+    ear = EventHandler(
         cache, WatchHealth(live.clock, watches=[]), lambda _, b, __: received.append(name_of(b))
     )
     account = live.read(ObjectRef("ServiceAccount", "demo", "shared"))

@@ -11,7 +11,7 @@ import pytest
 from msgspec import json
 
 from kais_operator import errors
-from kais_operator.informer import event_intake, relist, watch_targets
+from kais_operator.informer import event_handler, relist, watch_targets
 from kais_operator.informer.cache import Cache
 from kais_operator.informer.list_client import ListClient, ObjectVersion, WatchTarget
 from kais_operator.informer.relist import Relister
@@ -73,7 +73,7 @@ class Heard:
         self.cache = Cache(labelled=())
         self.freshness = WatchHealth(FakeClock(), watches=[("Cell", None)])
         self.told: list[str] = []
-        self.ear = event_intake.EventIntake(self.cache, self.freshness, self._hear)
+        self.ear = event_handler.EventHandler(self.cache, self.freshness, self._hear)
         self.sweeper = Relister(ListClient(server), self.cache, self.ear)
 
     def _hear(self, kind: str, body: dict[str, Any], is_deleted: bool) -> None:
@@ -257,7 +257,7 @@ def test_a_silent_watch_heals_within_90_seconds(monkeypatch):
 def test_what_nobody_of_ours_controls_is_not_asked_for_by_each_sweep():
     cache = Cache(labelled=["ConfigMap"], owned=["ConfigMap"], operator_namespace="kais-system")
     server = Server("5")
-    ear = event_intake.EventIntake(cache, WatchHealth(FakeClock(), watches=[]), lambda *_: None)
+    ear = event_handler.EventHandler(cache, WatchHealth(FakeClock(), watches=[]), lambda *_: None)
     sweeper = Relister(ListClient(server), cache, ear)
     stranger = ObjectVersion(ObjectRef("ConfigMap", "demo", "large"), "u1", "4")
     own_object_version = ObjectVersion(

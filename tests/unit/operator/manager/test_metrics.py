@@ -20,7 +20,7 @@ from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.workqueue import Schedule
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.rendering.renderer import WorkerRenderer
-from kais_rendering.pool import RenderPool
+from kais_rendering.worker_pool import RenderPool
 from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
 from tests.fakes import world as worlds

@@ -21,7 +21,7 @@ from kais_operator.rendering import render_failures
 from kais_operator.rendering.renderer import WAIT_S, WorkerRenderer
 from kais_rendering.errors import RenderingFailed
 from kais_rendering.fair_share import FairShare
-from kais_rendering.pool import RenderPool
+from kais_rendering.worker_pool import RenderPool
 from tests.fakes import blueprints
 from tests.fakes.world import FakeWorld, fake_world
 

@@ -24,7 +24,7 @@ from kais_operator.controllers.blueprint.decide import (
     revision_history,
 )
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
-from kais_operator.controllers.blueprint_instance.decide import instance_children
+from kais_operator.controllers.blueprint_instance.decide import child_manifests
 from kais_operator.planning import children, status_and_events
 from kais_operator.planning.plan import (
     Body,
@@ -157,7 +157,7 @@ def _creation_problem(
     if observed.is_name_taken:
         message = f"{name} exists already and is no revision of this Blueprint; delete it"
         return Verdict(False, Reason.NAME_TAKEN, message, is_unmade=True)
-    large = instance_children.too_large(body, name=name)
+    large = child_manifests.too_large(body, name=name)
     if large is not None:
         return Verdict(False, Reason.TOO_LARGE, large, is_unmade=True)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from kais import conditions, labels
-from kais.blueprints import Rendered, Rendering, Violations
+from kais.blueprint_rendering import Rendered, Rendering, Violations
 from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.resources.blueprint_instance import (
     BlueprintInstance,
@@ -18,13 +18,13 @@ from kais.resources.blueprint_instance import (
     InstanceAcknowledged,
 )
 from kais_operator.controllers.blueprint_instance.decide import (
-    instance_apply,
-    instance_children,
+    apply_children,
+    child_manifests,
     instance_reruns,
     instance_run,
     revision_selection,
 )
-from kais_operator.controllers.blueprint_instance.decide.instance_apply import ApplyDecision
+from kais_operator.controllers.blueprint_instance.decide.apply_children import ApplyDecision
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
@@ -45,12 +45,12 @@ def decide_blueprint_instance(observed: BlueprintInstanceObserved, now: datetime
     desired = conditions.ConditionSet()
     rendered = _add_rendering_conditions(desired, observed)
     if rendered is not None:
-        applied = instance_apply.decide_apply(observed, rendered)
+        applied = apply_children.decide_apply(observed, rendered)
     else:
-        applied = instance_apply.follow(observed)
+        applied = apply_children.follow(observed)
     is_suspended = status_and_events.is_suspended(observed.instance)
     if is_suspended:
-        applied = instance_apply.suspended(observed, applied)
+        applied = apply_children.suspended(observed, applied)
     _add_apply_conditions(desired, observed, applied)
     timed_conditions = desired.merge(
         observed.instance.status.conditions,
@@ -103,8 +103,8 @@ def _rendering_problem(observed: BlueprintInstanceObserved, rendering: Rendering
         return rendering.message
     name = f"{observed.instance.metadata.namespace}/{observed.instance.metadata.name}"
     problems = (
-        instance_children.too_large(rendering.formation_spec, name=f"Formation/{name}"),
-        instance_children.too_large(rendering.mission_spec or {}, name=f"Mission/{name}"),
+        child_manifests.too_large(rendering.formation_spec, name=f"Formation/{name}"),
+        child_manifests.too_large(rendering.mission_spec or {}, name=f"Mission/{name}"),
     )
     return next((problem for problem in problems if problem is not None), None)
 

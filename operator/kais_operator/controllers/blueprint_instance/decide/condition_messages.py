@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kais import conditions, labels
-from kais.blueprints import Rendered
+from kais.blueprint_rendering import Rendered
 from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais_operator.controllers.blueprint_instance.decide import (
     instance_reruns,

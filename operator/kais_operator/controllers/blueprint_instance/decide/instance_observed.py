@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kais import blueprints
+from kais import blueprint_rendering
 from kais.conditions import DesiredCondition
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
@@ -53,7 +53,7 @@ class BlueprintInstanceObserved:
     instance: BlueprintInstance
     choice: Choice
     revision: BlueprintRevision | None = None
-    rendering: blueprints.Rendering | None = None
+    rendering: blueprint_rendering.Rendering | None = None
     retry_after: timedelta | None = None
     formation: Body | None = None
     mission: Body | None = None

@@ -8,10 +8,10 @@ renders another one.
 from __future__ import annotations
 
 from kais import labels, names
-from kais.blueprints import Rendered
+from kais.blueprint_rendering import Rendered
 from kais.resources.blueprint_instance import BlueprintInstance
-from kais_operator.controllers.blueprint_instance.decide import instance_children, instance_run
-from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide import child_manifests, instance_run
+from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
@@ -53,7 +53,7 @@ def mission_run(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
     previous runs.
     """
     live, current_run = observed.mission, instance_run.run_of(observed.instance)
-    parent = instance_children.parent_of(observed.instance)
+    parent = child_manifests.parent_of(observed.instance)
     if (
         live is None
         or current_run is None
@@ -70,14 +70,14 @@ def mission_run(observed: BlueprintInstanceObserved) -> tuple[Run, str] | None:
 def decide_mission(observed: BlueprintInstanceObserved, body: Body, *, run: Run) -> ChildDecision:
     """Choose the write that brings the Mission to this run; `body` is the desired Mission."""
     decision = children.decide_fixed_child(
-        body, observed.mission, instance_children.parent_of(observed.instance)
+        body, observed.mission, child_manifests.parent_of(observed.instance)
     )
     live = observed.mission
     if decision.ownership is not Ownership.OWNED or live is None:
         return decision
     carried = live["metadata"].get("annotations") or {}
     nonce = observed.instance.metadata.annotations.get(labels.RERUN_TAKEN)
-    is_same_hash = instance_children.hash_of(live) == instance_children.hash_of(body)
+    is_same_hash = child_manifests.hash_of(live) == child_manifests.hash_of(body)
     if nonce is not None and carried.get(labels.RUN_ID) != run.run_id:
         return ChildDecision(
             Ownership.OWNED, _rerun_actions(live, nonce=nonce, is_same_hash=is_same_hash)

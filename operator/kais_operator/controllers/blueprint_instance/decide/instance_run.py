@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kais import conditions, labels, names, parameters, scopes
-from kais.blueprints import Rendered
+from kais.blueprint_rendering import Rendered
 from kais.conditions import ConditionType, Reason
 from kais.outcomes import Outcome
 from kais.resources.blueprint_instance import BlueprintInstance, InstancePhase
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.controllers.blueprint_instance.decide import instance_children
-from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide import child_manifests
+from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
 from kais_operator.planning import annotation_values, run_stamps
 from kais_operator.planning.plan import Action, Body, PutRun, RefreshStatistics
 from knowledge_client import models
@@ -135,7 +135,7 @@ def open_actions(
     """Open the run of an instance without a mission, which never gets an outcome."""
     scope = scopes.Scope(
         realm=instance.metadata.namespace,
-        formation=instance_children.formation_scope(instance, rendered.formation_spec),
+        formation=child_manifests.formation_scope(instance, rendered.formation_spec),
     )
     run_opened = PutRun(
         run.run_id,
@@ -146,7 +146,7 @@ def open_actions(
             blueprint=revision.spec.blueprint,
             revision=revision.spec.revision,
             instance=instance.metadata.name,
-            parameters=instance_children.ledger_parameters(rendered.values),
+            parameters=child_manifests.ledger_parameters(rendered.values),
             parameters_hash=rendered.parameters_hash,
         ),
     )

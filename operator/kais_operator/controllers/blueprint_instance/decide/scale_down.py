@@ -12,8 +12,8 @@ from kais.errors import InvalidResource
 from kais.resources.blueprint_instance import AfterMission
 from kais.resources.cell_template import CellMode
 from kais.resources.formation import FormationSpec
-from kais_operator.controllers.blueprint_instance.decide import instance_children
-from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide import child_manifests
+from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
 )
@@ -25,7 +25,7 @@ from kais_operator.planning.plan import Action, Body, PatchMetadata
 def decide(observed: BlueprintInstanceObserved, run: Run | None) -> tuple[Action, ...]:
     """Choose the write that scales the cells down or up; `run` has its outcome if it ended."""
     live = observed.formation
-    parent = instance_children.parent_of(observed.instance)
+    parent = child_manifests.parent_of(observed.instance)
     if live is None or children.ownership_of(live, parent) is not Ownership.OWNED:
         return ()
     has_ended = run is not None and run.outcome is not None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kais import conditions, pod_bounds
+from kais import conditions, forbidden_pod_fields
 from kais.conditions import Condition, ConditionType, DesiredCondition
 from kais.errors import Violation
 from kais.reasons import Reason
@@ -24,23 +24,23 @@ from kais_operator.controllers.cell.decide import (
     environment,
     minds,
     service_account,
-    service_cells,
-    service_pods,
+    service_pod_state,
+    service_workload_actions,
     spawn_limit_records,
     spawn_limits,
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.decide.service_account import Account
-from kais_operator.controllers.cell.decide.service_cells import (
+from kais_operator.controllers.cell.decide.service_pod_state import PodState
+from kais_operator.controllers.cell.decide.service_workload_actions import (
     INSTALLATION,
     NO_CHILDREN,
     Children,
     Installation,
     Workloads,
 )
-from kais_operator.controllers.cell.decide.service_pods import PodState
 from kais_operator.controllers.cell.decide.spawn_limits import NO_KIN, Kin
-from kais_operator.planning import cell_usage, costs, status_and_events
+from kais_operator.planning import cell_cost_annotation, costs, status_and_events
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
@@ -107,7 +107,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
             ConditionType.READY,
         )
         desired = [conditions.false(t, obstacle.reason, obstacle.message) for t in types]
-        deletions = service_cells.delete_actions(parent, observed.workloads)
+        deletions = service_workload_actions.delete_actions(parent, observed.workloads)
         return _plan(observed, _CellDecision(desired, deletions), now)
     refusal = _refusal(observed)
     if refusal is not None:
@@ -127,7 +127,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     if cell.spec.effective_mode is CellMode.SERVICE:
         decided = _decide_service_cell(observed, account, parent, now=now)
     else:
-        deletions = service_cells.delete_actions(parent, observed.workloads)
+        deletions = service_workload_actions.delete_actions(parent, observed.workloads)
         actions = (*account.actions, *deletions, *_registrations(observed, account))
         desired = _standby_conditions(observed, account)
         decided = _CellDecision(desired, actions, requeue_delays=(account.requeue_after,))
@@ -156,11 +156,11 @@ def _refusal(observed: CellObserved) -> Account | None:
 def _refused_pod(observed: CellObserved) -> Account | None:
     """Return why no pod can be made of the fields of a cell; None if it can."""
     spec = observed.cell.spec
-    broken = pod_bounds.violations(spec)
+    broken = forbidden_pod_fields.violations(spec)
     if broken:
         return Account(reason=Reason.INVALID, message=_listed(broken))
     policy = observed.installation.pod_policy
-    broken = pod_bounds.installation_violations(
+    broken = forbidden_pod_fields.installation_violations(
         spec, policy.allowed, namespace_labels=observed.realm_labels
     )
     if not broken:
@@ -228,7 +228,7 @@ def _refused(observed: CellObserved, account: Account, parent: Parent) -> _CellD
     """Report the obstacle; without permission to run, the pod is stopped as well."""
     stopped: tuple[Action, ...] = ()
     if account.reason in (Reason.ACCOUNT_NOT_ALLOWED, Reason.SPAWN_REFUSED):
-        stopped = service_cells.stop_actions(parent, observed.workloads)
+        stopped = service_workload_actions.stop_actions(parent, observed.workloads)
     applied = conditions.false(
         ConditionType.APPLIED, account.reason or Reason.INVALID, account.message
     )
@@ -240,7 +240,7 @@ def _decide_service_cell(
     observed: CellObserved, account: Account, parent: Parent, *, now: datetime
 ) -> _CellDecision:
     identity = _identity(observed)
-    workloads = service_cells.decide_workloads(
+    workloads = service_workload_actions.decide_workloads(
         observed.housed,
         identity,
         parent,
@@ -248,7 +248,7 @@ def _decide_service_cell(
         installation=observed.installation,
         now=now,
     )
-    pod_state = service_pods.read_pod_state(
+    pod_state = service_pod_state.read_pod_state(
         observed.workloads.deployment, observed.workloads.pods, replicas=workloads.replicas, now=now
     )
     applied = _service_applied(observed, account, workloads)
@@ -424,7 +424,7 @@ def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan
     cell = observed.cell
     timed_conditions = status_and_events.with_transition_times(cell, decided.conditions, now)
     mind = cell.spec.mind
-    usage = cell_usage.read(cell)
+    usage = cell_cost_annotation.read(cell)
     status = CellStatus(
         observed_generation=cell.metadata.generation,
         conditions=timed_conditions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kais import labels, names
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais_operator.controllers.cell.decide import environment, pods, process_limits
+from kais_operator.controllers.cell.decide import base_pod_spec, environment, process_limits
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.planning import children
 from kais_operator.planning.children import ChildDecision, Ownership, Parent
@@ -32,7 +32,9 @@ def decide_map(
 
 def _problem(cell: Cell, identity: CellIdentity, *, knowledge_url: str) -> str | None:
     variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra={})
-    container = pods.container(cell, pods.SERVICE, variables=variables, mounted=())
+    container = base_pod_spec.container(
+        cell, base_pod_spec.SERVICE, variables=variables, mounted=()
+    )
     problem = process_limits.problem([container])
     size = len(environment.spec_text(cell).encode())
     if problem is None and size > MAP_BYTES:
@@ -46,6 +48,6 @@ def _map_body(cell: Cell, parent: Parent) -> Body:
         api_version="v1",
         kind="ConfigMap",
         name=names.cell_spec_map_name(cell.metadata.name),
-        labelled=pods.cell_labels(cell),
+        labelled=base_pod_spec.cell_labels(cell),
         content={"data": {labels.CELL_SPEC_KEY: environment.spec_text(cell)}},
     )

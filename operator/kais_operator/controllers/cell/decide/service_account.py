@@ -8,7 +8,7 @@ from datetime import timedelta
 from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais_operator.controllers.cell.decide import cell_identity, pods
+from kais_operator.controllers.cell.decide import base_pod_spec, cell_identity
 from kais_operator.planning import children
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body
@@ -61,7 +61,7 @@ def _own_account(cell: Cell, live: Body | None, parent: Parent) -> Account:
         api_version="v1",
         kind="ServiceAccount",
         name=cell_identity.account_name(cell),
-        labelled=pods.cell_labels(cell),
+        labelled=base_pod_spec.cell_labels(cell),
         content={"automountServiceAccountToken": False},
     )
     child = children.decide_child(desired, live, parent)

@@ -14,11 +14,11 @@ from kais_operator.controllers.cell.decide import (
     cell_identity,
     environment,
     minds,
-    service_workloads,
+    service_workload_manifests,
 )
 from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
-from kais_operator.controllers.cell.decide.service_cells import Children, Installation
+from kais_operator.controllers.cell.decide.service_workload_actions import Children, Installation
 from kais_operator.controllers.cell.observe import spawn_limits
 from kais_operator.controllers.shared.observe import shared_reads
 from kais_operator.planning.plan import Body, ObjectRef
@@ -78,10 +78,12 @@ async def _workloads(world: World, cell: Cell) -> Children:
     )
     if cell.spec.effective_mode is not CellMode.SERVICE or deployment is None:
         return Children(deployment, service)
-    selector_labels = service_workloads.selector_of(cell) | {labels.MANAGED_BY: labels.MANAGER}
+    selector_labels = service_workload_manifests.selector_of(cell) | {
+        labels.MANAGED_BY: labels.MANAGER
+    }
     selector = ",".join(f"{key}={value}" for key, value in selector_labels.items())
     pods_found = await cluster.list("Pod", metadata.namespace, labels=selector)
-    return Children(deployment, service, service_workloads.own_pods(cell, pods_found))
+    return Children(deployment, service, service_workload_manifests.own_pods(cell, pods_found))
 
 
 async def _account(cluster: Cluster, cell: Cell) -> Body | None:

@@ -27,7 +27,7 @@ from kais.resources.formation import (
     FormationStatus,
 )
 from kais_operator.controllers.formation.decide import topology_maps, workspaces
-from kais_operator.planning import cell_usage, children, costs, status_and_events
+from kais_operator.planning import cell_cost_annotation, children, costs, status_and_events
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
@@ -311,8 +311,10 @@ def _status(
     ready = sum(not_ready_message(cell, name) is None for name, cell in cells.items())
     total = formation.spec.cell_count
     summary = timed_conditions[-1]
-    usages = {name: cell_usage.read(cell) if cell else None for name, cell in cells.items()}
-    total_usage = cell_usage.total(usages.values())
+    usages = {
+        name: cell_cost_annotation.read(cell) if cell else None for name, cell in cells.items()
+    }
+    total_usage = cell_cost_annotation.total(usages.values())
     return FormationStatus(
         observed_generation=formation.metadata.generation,
         conditions=timed_conditions,

@@ -9,12 +9,12 @@ from kais import durations, labels
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.mission.decide import (
-    agent_attempts,
-    attempt_summary,
+    a2a_attempts,
+    attempt_record,
+    budgets,
     job_manifest,
     outcome,
-    service_attempts,
-    spending,
+    service_check_attempts,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import Entrypoint, NotReady
@@ -44,12 +44,12 @@ def next_attempt(
         return obstacle, (), _RETRY_INTERVAL if _is_instance_suspended(observed) else None
     if isinstance(entry, NotReady):
         return entry, (), _RETRY_INTERVAL
-    if service_attempts.is_service_attempt(entry.cell):
+    if service_check_attempts.is_service_attempt(entry.cell):
         is_agent = entry.cell.spec.serves_a2a
         return (
-            agent_attempts.next_attempt(observed, attempts, entry, run_id=run_id, now=now)
+            a2a_attempts.next_attempt(observed, attempts, entry, run_id=run_id, now=now)
             if is_agent
-            else service_attempts.next_attempt(observed, attempts, now)
+            else service_check_attempts.next_attempt(observed, attempts, now)
         )
     obstacle = _pod_still_running(observed)
     if obstacle is not None:
@@ -124,7 +124,7 @@ def _job(
         attempt=previous.number + 1 if previous else 1,
         objective=mission.spec.objective,
         message=entrypoint_message or "",
-        feedback=attempt_summary.summarise(previous).feedback() if previous else "",
+        feedback=attempt_record.summarise(previous).feedback() if previous else "",
         labelled={
             key: mission.metadata.labels[key]
             for key in (labels.BLUEPRINT, labels.REVISION, labels.INSTANCE)
@@ -134,7 +134,7 @@ def _job(
         check_image=observed.check_image,
         agents=observed.agents,
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
-        spending=spending.spending_of(
+        spending=budgets.spending_of(
             mission, entry.cell, observed.team.formation, attempts, now=now
         ),
     )

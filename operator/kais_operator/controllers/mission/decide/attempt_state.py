@@ -16,8 +16,8 @@ from typing import Any
 from kais import agent_results, labels
 from kais.agent_results import AgentResult, AgentUsage, Artifact, FailureClass
 from kais.reasons import Reason
-from kais_operator.controllers.cell.decide import pods
-from kais_operator.controllers.mission.decide import agent_report, attempt_pods, termination_message
+from kais_operator.controllers.cell.decide import base_pod_spec
+from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
 from kais_operator.controllers.mission.decide.check_rules import Result
 from kais_operator.controllers.mission.decide.review import Verdict
 from kais_operator.planning import annotation_values, children, pod_diagnosis
@@ -151,14 +151,14 @@ def _with_usage(attempt: Attempt, pods_seen: Sequence[Body]) -> Attempt:
     """Add up what all pods of an attempt report: a disrupted pod is replaced, but was paid for."""
     reports = [
         agent_results.parse(
-            (attempt_pods.container_state(pod, pods.TASK).get("terminated") or {}).get(
+            (attempt_pods.container_state(pod, base_pod_spec.TASK).get("terminated") or {}).get(
                 "message", ""
             )
         )
         for pod in attempt_pods.pods_of(attempt.job or {}, pods_seen)
     ]
-    usages = [agent_report.bounded(report.usage) for report in reports if report is not None]
-    return replace(attempt, usage=agent_report.total(usages))
+    usages = [mind_usage.bounded(report.usage) for report in reports if report is not None]
+    return replace(attempt, usage=mind_usage.total(usages))
 
 
 def is_of_mind(attempt: Attempt) -> bool:
@@ -252,7 +252,7 @@ def _read_open(
     if pod_diagnosis.is_stuck(pod, now):
         message = pod_diagnosis.stuck_message(pod)
         return Attempt(number, job, State.LOST, started, now, Reason.POD_STUCK, message)
-    state = attempt_pods.container_state(pod, pods.TASK)
+    state = attempt_pods.container_state(pod, base_pod_spec.TASK)
     if "running" in state or "terminated" in state:
         running = Attempt(number, job, State.RUNNING, started, is_started=True)
         ended = state.get("terminated")
@@ -301,7 +301,7 @@ def _with_report(attempt: Attempt, report: AgentResult) -> Attempt:
         is_truncated=report.is_truncated,
         end_message=end_message,
         failure=failure.reason if failure is not None else None,
-        artifacts=agent_report.readable_artifacts(report.artifacts),
+        artifacts=mind_usage.readable_artifacts(report.artifacts),
     )
 
 
@@ -309,7 +309,7 @@ def _read_end(
     job: Body, pods_seen: Sequence[Body], state: State, started: datetime, *, finished: datetime
 ) -> Attempt:
     pod = attempt_pods.deciding_pod(pods_seen, _PHASES.get(state))
-    task = attempt_pods.container_state(pod, pods.TASK) if pod is not None else {}
+    task = attempt_pods.container_state(pod, base_pod_spec.TASK) if pod is not None else {}
     ended: Mapping[str, Any] = task.get("terminated") or {}
     if ended.get("reason") == _NEVER_SEEN:
         ended = {}
@@ -337,7 +337,7 @@ def _read_end(
 
 def _lost_message(job: Body, pod: Body | None) -> str:
     status = (pod or {}).get("status") or {}
-    failed_init = pod_diagnosis.failed_init_container(pod or {}, excluding=pods.TASK)
+    failed_init = pod_diagnosis.failed_init_container(pod or {}, excluding=base_pod_spec.TASK)
     if failed_init is not None:
         return f"the task was not started: {failed_init}"
     if status.get("reason") or status.get("message"):

@@ -2,7 +2,7 @@
 
     task succeeds -> each check is evaluated once -> review -> the attempt succeeds or fails
 
-Every final result is recorded on the Mission (`attempts_annotation`), so nothing is evaluated
+Every final result is recorded on the Mission (`run_history_annotation`), so nothing is evaluated
 twice and nothing is lost with a pod. `observe` reads the output of checks; `outputs_to_read` and
 `commands_to_read` list what it has to read.
 """

@@ -14,7 +14,12 @@ from typing import Any
 from kais.resources.cell import Cell
 from kais.resources.check import Check, CheckType
 from kais.resources.mission import Mission
-from kais_operator.controllers.cell.decide import environment, pod_templates, pods, volumes
+from kais_operator.controllers.cell.decide import (
+    base_pod_spec,
+    environment,
+    pod_field_merge,
+    volumes,
+)
 from kais_operator.controllers.cell.decide.volumes import Volume
 from kais_operator.controllers.mission.decide import attempt_state, check_rules, termination_message
 from kais_operator.planning import container_results, pod_diagnosis, quantities
@@ -83,10 +88,10 @@ def containers(
         if check.type is CheckType.FILE_EXISTS:
             bodies.append(_file_check(check, cell, name=name, mounted=mounted, image=images.files))
             continue
-        body = pods.container(
+        body = base_pod_spec.container(
             cell, name, variables=variables, mounted=mounted, agent_image=images.agent
         )
-        body = pod_templates.without_running_fields(body, "args", "ports", "volumeDevices")
+        body = pod_field_merge.without_running_fields(body, "args", "ports", "volumeDevices")
         command = [environment.literal(text) for text in check_rules.argv_of(check)]
         bodies.append(
             {**body, "command": command, "resources": _small(body["resources"].get("limits") or {})}
@@ -97,8 +102,8 @@ def containers(
 def _file_check(
     check: Check, cell: Cell, *, name: str, mounted: Sequence[Volume], image: str
 ) -> Body:
-    body = pods.container(cell, name, variables=(), mounted=())
-    body = pod_templates.without_running_fields(body, *_OF_THE_IMAGE)
+    body = base_pod_spec.container(cell, name, variables=(), mounted=())
+    body = pod_field_merge.without_running_fields(body, *_OF_THE_IMAGE)
     read_only = [
         {**volume.mount, "readOnly": True}
         for volume in mounted

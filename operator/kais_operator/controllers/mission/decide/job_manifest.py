@@ -11,16 +11,16 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import Mind
 from kais.resources.check import Check
 from kais_operator.controllers.cell.decide import (
+    base_pod_spec,
     environment,
     minds,
-    pod_templates,
-    pods,
+    pod_field_merge,
     volumes,
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
 from kais_operator.controllers.mission.decide import check_pods, termination_message
+from kais_operator.controllers.mission.decide.budgets import Spending
 from kais_operator.controllers.mission.decide.check_pods import CheckImages
-from kais_operator.controllers.mission.decide.spending import Spending
 from kais_operator.planning import children
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.children import Parent
@@ -75,7 +75,7 @@ def attempt_job(
     needs the Job's UID. A disruption does not count as a failure, so the pod may start twice.
     """
     job = names.job_name(parent.name, inputs.attempt)
-    carried = {**pods.cell_labels(cell), **inputs.labelled}
+    carried = {**base_pod_spec.cell_labels(cell), **inputs.labelled}
     template_labels = {**carried, **parent.label()}
     body = children.child_body(
         parent,
@@ -97,8 +97,8 @@ def attempt_job(
                 },
                 "activeDeadlineSeconds": max(1, seconds) + JOB_LATER_S,
                 "template": {
-                    "metadata": pod_templates.template_metadata(
-                        pod_templates.with_defaults(cell, inputs.pod_defaults), template_labels
+                    "metadata": pod_field_merge.template_metadata(
+                        pod_field_merge.with_defaults(cell, inputs.pod_defaults), template_labels
                     ),
                     "spec": {
                         **_pod_spec(
@@ -120,7 +120,7 @@ def attempt_job(
 def _pod_spec(
     cell: Cell, identity: CellIdentity, *, job: str, inputs: AttemptInputs, knowledge_url: str
 ) -> Body:
-    shaped = pod_templates.with_defaults(cell, inputs.pod_defaults)
+    shaped = pod_field_merge.with_defaults(cell, inputs.pod_defaults)
     mounted = volumes.volumes(cell, identity, knowledge_map=names.knowledge_map_name(job))
     variables = environment.variables(
         cell, identity, knowledge_url=knowledge_url, extra=_task_variables(inputs)
@@ -135,7 +135,7 @@ def _pod_spec(
     if cell.spec.mind is not None:
         # Only the runtime gets the key: checks run commands of the mission's author.
         mounted = [*mounted, *minds.volumes(cell.spec.mind)]
-        count = 1 + len(check_containers) + len(pod_templates.init_containers(shaped))
+        count = 1 + len(check_containers) + len(pod_field_merge.init_containers(shaped))
         mind_variables = _mind_variables(cell.spec.mind, inputs, count)
         variables = environment.variables(
             cell,
@@ -143,13 +143,19 @@ def _pod_spec(
             knowledge_url=knowledge_url,
             extra={**_task_variables(inputs), **mind_variables},
         )
-    task = pods.container(
-        shaped, pods.TASK, variables=variables, mounted=mounted, agent_image=inputs.agents.image
+    task = base_pod_spec.container(
+        shaped,
+        base_pod_spec.TASK,
+        variables=variables,
+        mounted=mounted,
+        agent_image=inputs.agents.image,
     )
-    spec = pods.pod_spec(shaped, identity, containers=check_containers or [task], mounted=mounted)
+    spec = base_pod_spec.pod_spec(
+        shaped, identity, containers=check_containers or [task], mounted=mounted
+    )
     if check_containers:
         # An init container has neither probes nor hooks, unless it is a sidecar.
-        task = pod_templates.without_running_fields(task)
+        task = pod_field_merge.without_running_fields(task)
         spec["initContainers"] = [*spec.get("initContainers", ()), task]
     return {"restartPolicy": "Never", **spec}
 

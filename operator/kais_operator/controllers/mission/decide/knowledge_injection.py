@@ -7,7 +7,7 @@ from typing import Literal
 from kais import labels, names
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.controllers.cell.decide import cell_identity, pods
+from kais_operator.controllers.cell.decide import base_pod_spec, cell_identity
 from kais_operator.controllers.knowledge_scope.decide import knowledge_scope
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import Entrypoint
@@ -125,7 +125,7 @@ def _map_body(parent: Parent, entry: Entrypoint, mission: Mission) -> Body:
         name=names.knowledge_map_name(parent.name),
         content={"immutable": True},
         labelled={
-            **pods.cell_labels(entry.cell),
+            **base_pod_spec.cell_labels(entry.cell),
             labels.MISSION: names.label_value(mission.metadata.name),
         },
     )

@@ -15,8 +15,8 @@ from kais import labels
 from kais.agent_results import AgentUsage
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import knowledge_injection, run_scope
+from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import State
-from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     run_id_of,

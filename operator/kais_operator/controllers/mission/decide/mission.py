@@ -20,10 +20,10 @@ from kais import labels, names
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
-    agent_attempts,
+    a2a_attempts,
     attempt_start,
     attempt_state,
-    attempts_annotation,
+    budgets,
     check_evaluation,
     knowledge_injection,
     ledger_calls,
@@ -31,18 +31,18 @@ from kais_operator.controllers.mission.decide import (
     outcome,
     outcome_annotation,
     rerun,
-    service_attempts,
-    spending,
+    run_history_annotation,
+    service_check_attempts,
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
+from kais_operator.controllers.mission.decide.evaluated_mission import MissionView
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     ref_of,
     run_id_of,
 )
-from kais_operator.controllers.mission.decide.mission_view import MissionView
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import children, finalizers, run_stamps
 from kais_operator.planning.plan import (
@@ -87,10 +87,10 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         step = attempt_start.next_attempt(observed, attempt_list, entry, run_id=run_id, now=now)
     run_outcome = outcome.decide_outcome(observed, attempt_list, obstacle=_delay(step), now=now)
     if run_outcome is not None:
-        cancels = agent_attempts.cancel_actions(
+        cancels = a2a_attempts.cancel_actions(
             observed, attempt_list, _entry_cell(observed), run_id=run_id
         )
-        if cancels and agent_attempts.awaits_cancel(observed, attempt_list):
+        if cancels and a2a_attempts.awaits_cancel(observed, attempt_list):
             view = MissionView(observed, run_id, attempt_list)
             return _plan(
                 view, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
@@ -221,7 +221,7 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
     mission = observed.mission
     if not any(_has_final_results(attempt) for attempt in attempt_list):
         return []
-    annotation = attempts_annotation.serialise(attempt_list)
+    annotation = run_history_annotation.serialise(attempt_list)
     actions: list[Action] = []
     if mission.metadata.annotations.get(labels.ATTEMPTS) != annotation:
         actions.append(_annotate(mission, {labels.ATTEMPTS: annotation}))
@@ -258,12 +258,12 @@ def _await_attempt(
     """Inject the open attempt's knowledge or run its checks, and requeue for the next deadline."""
     mission, last = observed.mission, attempt_list[-1]
     if last.message_id is not None and last.state is State.RUNNING:
-        obstacle, next_actions, retry_after = agent_attempts.await_task(
+        obstacle, next_actions, retry_after = a2a_attempts.await_task(
             observed, attempt_list, _entry_cell(observed), run_id=run_id, now=now
         )
     elif last.is_exec:
         run_deadline = outcome.deadline(mission, attempt_list)
-        obstacle, next_actions, retry_after = service_attempts.run_checks(
+        obstacle, next_actions, retry_after = service_check_attempts.run_checks(
             observed, last, deadline=run_deadline, now=now
         )
     else:
@@ -327,7 +327,7 @@ def _finish_run(
     actions: list[Action] = [
         *_end_commands(observed),
         *_delete_open_jobs(attempt_list),
-        *agent_attempts.repeat_cancel(observed, run_outcome, _entry_cell(observed), run_id=run_id),
+        *a2a_attempts.repeat_cancel(observed, run_outcome, _entry_cell(observed), run_id=run_id),
     ]
     if mission.metadata.annotations.get(labels.OUTCOME) != run_outcome.outcome:
         return _plan(
@@ -336,7 +336,7 @@ def _finish_run(
             now,
             requeue_after=_SHORT_DELAY,
         )
-    count = spending.count_run(mission, observed.spending_cell, run_outcome, run_id=run_id, now=now)
+    count = budgets.count_run(mission, observed.spending_cell, run_outcome, run_id=run_id, now=now)
     is_refused = mission.is_deleting and observed.refused_write is not None
     if count is not None and not is_refused:  # a deletion does not wait for a write nobody allows
         return _plan(view, [*actions, count], now, requeue_after=_SHORT_DELAY)

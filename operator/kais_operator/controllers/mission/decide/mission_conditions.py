@@ -11,7 +11,7 @@ from kais.reasons import Reason
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
 from kais_operator.controllers.mission.decide import (
-    attempt_summary,
+    attempt_record,
     entrypoint,
     mission_status,
     outcome,
@@ -20,7 +20,7 @@ from kais_operator.controllers.mission.decide import ledger_calls as decide_ledg
 from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
-from kais_operator.controllers.mission.decide.mission_view import (
+from kais_operator.controllers.mission.decide.evaluated_mission import (
     MissionView,
     keep_last_true_condition,
 )
@@ -242,7 +242,7 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
     """Describe the state of the latest attempt while the run continues."""
     count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
-        message = f"attempt {count} failed: {attempt_summary.summarise(last).sentence()}; "
+        message = f"attempt {count} failed: {attempt_record.summarise(last).sentence()}; "
         message += view.obstacle.message if view.obstacle else "the next one is prepared"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
     if last.state is State.REVIEWING:

@@ -10,9 +10,9 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide.attempts_annotation import AttemptHistory
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
+from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
 from kais_operator.planning import annotation_values
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.agent_tasks import AgentReply

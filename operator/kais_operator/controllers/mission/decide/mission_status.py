@@ -22,15 +22,15 @@ from kais.resources.mission import (
 from kais.resources.mission import Attempt as ToldAttempt
 from kais_operator.controllers.cell.decide import volumes
 from kais_operator.controllers.mission.decide import (
-    agent_report,
-    attempts_annotation,
     knowledge_injection,
     ledger_calls,
+    mind_usage,
+    run_history_annotation,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
+from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import State
-from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
-from kais_operator.controllers.mission.decide.mission_view import (
+from kais_operator.controllers.mission.decide.evaluated_mission import (
     MissionView,
     keep_last_true_condition,
 )
@@ -89,7 +89,7 @@ def usage_of(view: MissionView) -> AgentUsage | None:
     """Return what the run's models used in all attempts; None if nothing was reported."""
     if view.run_outcome is not None:
         return view.run_outcome.usage
-    return agent_report.total(
+    return mind_usage.total(
         attempt.usage
         for attempt in view.attempts
         if attempt.message_id is None or attempt.state is not State.RUNNING  # it still changes
@@ -164,7 +164,7 @@ def _previous_runs(mission: Mission) -> list[ToldAttempt]:
             result=f"{run.outcome}: {run.message}"[:_RESULT_LIMIT],
             run_id=run.run_id,
         )
-        for run in attempts_annotation.previous_runs(mission)
+        for run in run_history_annotation.previous_runs(mission)
     ]
 
 

@@ -16,12 +16,12 @@ from kais.reasons import Reason
 from kais.resources.cell_template import CellMode
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
-    agent_report,
+    attempt_record,
     attempt_state,
-    attempt_summary,
     check_rules,
     entrypoint,
     knowledge_injection,
+    mind_usage,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
@@ -64,11 +64,11 @@ def decide_outcome(
         message=message,
         finished_at=last_ended_at or now,
         started_at=attempts[0].started_at if attempts else None,
-        attempts=attempt_summary.summarise_all(attempts),
+        attempts=attempt_record.summarise_all(attempts),
         receipt=receipt or (last.receipt if last is not None else None),
         injected=injected,
         last_attempt=last.number if last is not None else 0,
-        usage=agent_report.total(attempt.usage for attempt in attempts),
+        usage=mind_usage.total(attempt.usage for attempt in attempts),
     )
 
 
@@ -161,7 +161,7 @@ def _outcome_after_attempt(
     mission: Mission, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
     last = attempts[-1]
-    message = attempt_summary.summarise(last).sentence()
+    message = attempt_record.summarise(last).sentence()
     if last.state in _OUTCOMES:
         return _OUTCOMES[last.state], f"attempt {last.number}: {message}"
     if last.state is State.TIMED_OUT:

@@ -16,8 +16,8 @@ from kais import labels
 from kais.agent_results import AgentUsage
 from kais.outcomes import Outcome
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import agent_report, attempt_summary
-from kais_operator.controllers.mission.decide.attempt_summary import AttemptSummary
+from kais_operator.controllers.mission.decide import attempt_record, mind_usage
+from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body, ObjectRef, PatchMetadata
 from knowledge_client import models
@@ -97,14 +97,14 @@ def _dump(run_outcome: RunOutcome) -> str:
     record: Body = {
         "words": run_outcome.message,
         "attempt": run_outcome.last_attempt,
-        "startedAt": attempt_summary.dump_time(run_outcome.started_at),
-        "finishedAt": attempt_summary.dump_time(run_outcome.finished_at),
+        "startedAt": attempt_record.dump_time(run_outcome.started_at),
+        "finishedAt": attempt_record.dump_time(run_outcome.finished_at),
         "receipt": run_outcome.receipt,
         "injected": run_outcome.injected,
-        "tries": [attempt_summary.dump(summary) for summary in run_outcome.attempts],
+        "tries": [attempt_record.dump(summary) for summary in run_outcome.attempts],
     }
     if run_outcome.usage is not None:
-        record["usage"] = agent_report.dump_usage(run_outcome.usage)
+        record["usage"] = mind_usage.dump_usage(run_outcome.usage)
     return json.dumps(record, ensure_ascii=False, sort_keys=True)
 
 
@@ -123,13 +123,13 @@ def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
         finished_at=annotation_values.time(record.get("finishedAt")),
         started_at=annotation_values.time(record.get("startedAt")),
         attempts=tuple(
-            attempt_summary.parse(summary)
-            for summary in (record.get("tries") or ())[: attempt_summary.MAX_ATTEMPTS]
+            attempt_record.parse(summary)
+            for summary in (record.get("tries") or ())[: attempt_record.MAX_ATTEMPTS]
         ),
         receipt=annotation_values.parse_text(record.get("receipt")) or None,
         injected=annotation_values.optional_number(record.get("injected")),
         last_attempt=annotation_values.number(record.get("attempt") or 0),
-        usage=agent_report.parse_usage(record.get("usage")),
+        usage=mind_usage.parse_usage(record.get("usage")),
     )
 
 

@@ -14,8 +14,8 @@ from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_state,
-    attempts_annotation,
     ledger_calls,
+    run_history_annotation,
 )
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
@@ -66,7 +66,7 @@ def write_patch(
             labels.RUN_ID: run_id_for(mission, nonce),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
-            labels.EARLIER_RUNS: attempts_annotation.append_run(mission, run_id, run_outcome),
+            labels.EARLIER_RUNS: run_history_annotation.append_run(mission, run_id, run_outcome),
             labels.OUTCOME: None,
             labels.ENDING: None,
             labels.ATTEMPTS: None,

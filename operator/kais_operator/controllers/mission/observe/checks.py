@@ -15,12 +15,12 @@ from datetime import datetime
 from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais_operator import errors
-from kais_operator.controllers.cell.decide import pods as pods_of_cells
+from kais_operator.controllers.cell.decide import base_pod_spec as pods_of_cells
 from kais_operator.controllers.mission.decide import (
     check_evaluation,
     check_rules,
     entrypoint,
-    service_attempts,
+    service_check_attempts,
 )
 from kais_operator.controllers.mission.decide.check_evaluation import OutputToRead
 from kais_operator.controllers.mission.decide.check_rules import Output
@@ -46,7 +46,7 @@ async def with_checks(world: World, observed: MissionObserved, now: datetime) ->
     if not observed.mission.spec.completion.checks:
         return observed
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
-    if isinstance(cell, Cell) and service_attempts.is_service_attempt(cell):
+    if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
         return await _with_commands(world, observed)
     outputs_to_read = check_evaluation.outputs_to_read(observed, now)
     namespace = observed.mission.metadata.namespace

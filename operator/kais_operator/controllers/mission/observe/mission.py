@@ -15,18 +15,18 @@ from kais.resources.cell_template import CellMode
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_operator.controllers.base import Controller, Observation
-from kais_operator.controllers.cell.decide import service_workloads
+from kais_operator.controllers.cell.decide import service_workload_manifests
 from kais_operator.controllers.mission.decide import (
-    agent_attempts,
+    a2a_attempts,
     attempt_pods,
     attempt_state,
-    attempts_annotation,
+    budgets,
     entrypoint,
     invalid_mission,
     outcome,
     outcome_annotation,
-    service_attempts,
-    spending,
+    run_history_annotation,
+    service_check_attempts,
 )
 from kais_operator.controllers.mission.decide import mission as decision
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
@@ -84,7 +84,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         ledger=ledger,
         refused_pods=refused_pods,
         refused_write=world.write_refusals.refusal(ref),
-        history=attempts_annotation.read_history(mission, jobs, pods, refused_pods, now),
+        history=run_history_annotation.read_history(mission, jobs, pods, refused_pods, now),
         copied=ownership.copied,
         knowledge_url=world.placement.knowledge_url,
         operator_namespace=world.placement.operator_namespace,
@@ -105,19 +105,19 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
 async def _with_reply(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
     """Add the container of a running entry cell, and what the cell answered to its message."""
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
-    if not isinstance(cell, Cell) or not service_attempts.is_service_attempt(cell):
+    if not isinstance(cell, Cell) or not service_check_attempts.is_service_attempt(cell):
         return observed
     observed = replace(observed, container=checks.running_container(observed.pods))
     last, run_id = observed.history.latest, run_id_of(observed.mission)
-    if last is None or run_id is None or not agent_attempts.awaits_reply(observed.history):
+    if last is None or run_id is None or not a2a_attempts.awaits_reply(observed.history):
         return observed
     reply = None
     if observed.container is not None and observed.container.uid == last.pod_uid:
         entry = entrypoint.entrypoint_of(cell, observed.team)
-        call = agent_attempts.call_of(observed, entry, last, run_id=run_id)
+        call = a2a_attempts.call_of(observed, entry, last, run_id=run_id)
         reply = await world.agents.reply_to(call)
     is_ending = outcome.is_ending(observed.mission, observed.history.attempts, now)
-    history = agent_attempts.with_reply(
+    history = a2a_attempts.with_reply(
         observed.history, reply, observed.container, now, is_ending=is_ending
     )
     return replace(observed, reply=reply, history=history)
@@ -126,18 +126,18 @@ async def _with_reply(world: World, observed: MissionObserved, now: datetime) ->
 async def _with_open_task(world: World, observed: MissionObserved) -> MissionObserved:
     """Add what the cell answers about a task that the end of its run has cancelled."""
     run_id = run_id_of(observed.mission)
-    last = agent_attempts.open_message(outcome_annotation.read(observed.mission, None))
+    last = a2a_attempts.open_message(outcome_annotation.read(observed.mission, None))
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     if run_id is None or last is None or not isinstance(cell, Cell):
         return observed
-    if not service_attempts.is_service_attempt(cell):
+    if not service_check_attempts.is_service_attempt(cell):
         return observed
     pods = await _pods(world, observed.mission, (), observed.team, fresh=False)
     container = checks.running_container(pods)
     if container is None or container.uid != last.pod_uid:
         return observed
     entry = entrypoint.entrypoint_of(cell, observed.team)
-    call = agent_attempts.call_of(observed, entry, last, run_id=run_id)
+    call = a2a_attempts.call_of(observed, entry, last, run_id=run_id)
     return replace(observed, reply=await world.agents.reply_to(call))
 
 
@@ -146,7 +146,7 @@ def _is_late(mission: Mission, jobs: Sequence[Body], now: datetime) -> bool:
 
     Watches may lag; a run must not time out because of that.
     """
-    starts = [summary.started_at for summary in attempts_annotation.read(mission)]
+    starts = [summary.started_at for summary in run_history_annotation.read(mission)]
     starts += [
         attempt_state.parse_time(job["metadata"].get("creationTimestamp")) or now
         for job in jobs
@@ -165,7 +165,7 @@ async def _jobs(world: World, mission: Mission, *, fresh: bool) -> list[Body]:
     listed = await world.cluster.list("Job", metadata.namespace, labels=selector, fresh=fresh)
     jobs = list(listed)
     owned = [job for job in jobs if children.controller_uid(job) == metadata.uid]
-    recorded_numbers = [summary.number for summary in attempts_annotation.read(mission)]
+    recorded_numbers = [summary.number for summary in run_history_annotation.read(mission)]
     current = [job for job in owned if attempt_state.run_of(job) in (None, run_id_of(mission))]
     latest = max([*recorded_numbers, *(attempt_state.number_of(job) for job in current)], default=0)
     next_name = names.job_name(metadata.name, latest + 1)
@@ -183,13 +183,13 @@ async def _pods(
 ) -> Sequence[Body]:
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
     cell = entrypoint.entrypoint_cell(mission, team)
-    if isinstance(cell, Cell) and service_attempts.is_service_attempt(cell):
+    if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
         name = names.label_value(cell.metadata.name)
         selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
         pods = await world.cluster.list(
             "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
         )
-        return service_workloads.own_pods(cell, pods)
+        return service_workload_manifests.own_pods(cell, pods)
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
@@ -314,7 +314,7 @@ async def _spending_cell(world: World, mission: Mission) -> Cell | None:
     run_outcome = outcome_annotation.read(mission, None)
     if run_id is None or run_outcome is None or run_outcome.usage is None:
         return None
-    if spending.is_counted(mission, run_id):
+    if budgets.is_counted(mission, run_id):
         return None
     cell = entrypoint.entrypoint_cell(mission, await _team(world, mission))
     return cell if isinstance(cell, Cell) else None

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from kais.blueprints import CompileReport, Rendering, Violations
+from kais.blueprint_rendering import CompileReport, Rendering, Violations
 from kais.conditions import Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import TemplateSpec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kais import conditions, labels
-from kais.blueprints import Violations, render_blueprint
+from kais.blueprint_rendering import Violations, render_blueprint
 from kais.conditions import ConditionType, Reason
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision

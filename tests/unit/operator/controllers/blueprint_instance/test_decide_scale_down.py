@@ -9,8 +9,8 @@ import pytest
 from kais import labels
 from kais.outcomes import Outcome
 from kais.resources.blueprint_instance import BlueprintInstance
-from kais_operator.controllers.blueprint_instance.decide import instance_children, scale_down
-from kais_operator.controllers.blueprint_instance.decide.instance_children import Run
+from kais_operator.controllers.blueprint_instance.decide import child_manifests, scale_down
+from kais_operator.controllers.blueprint_instance.decide.child_manifests import Run
 from kais_operator.controllers.blueprint_instance.decide.instance_observed import (
     BlueprintInstanceObserved,
     Choice,
@@ -33,7 +33,7 @@ def use(after_mission: str | None = "ScaleDown") -> BlueprintInstance:
 
 
 def team(cells: list[Body] = SERVICE, *, annotations: Body | None = None, **metadata: Any) -> Body:
-    owner = instance_children.parent_of(use()).owner_reference()
+    owner = child_manifests.parent_of(use()).owner_reference()
     body = teams.team("use", cells=cells)
     whole: Body = {"annotations": annotations or {}, "ownerReferences": [owner], **metadata}
     return stored(body, **whole)

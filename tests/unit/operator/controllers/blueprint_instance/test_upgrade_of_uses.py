@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kais import blueprints, labels
+from kais import blueprint_rendering, labels
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import revision_history
-from kais_operator.controllers.blueprint_instance.decide import instance_children, instance_run
+from kais_operator.controllers.blueprint_instance.decide import child_manifests, instance_run
 from kais_operator.planning import children
 
 GOLDEN = json.loads(Path(__file__).with_name("golden").joinpath("uses-0.1.0.json").read_text())
@@ -41,7 +41,7 @@ def test_a_spec_keeps_the_hash_of_its_revision(golden: dict[str, Any]) -> None:
 def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:
     instance = BlueprintInstance.from_dict(golden["instance"])
     revision = BlueprintRevision.from_dict(golden["revision"])
-    rendered = blueprints.render_blueprint(
+    rendered = blueprint_rendering.render_blueprint(
         blueprint_revision.template_of(revision.spec),
         instance.spec.parameters,
         blueprint=revision.spec.blueprint,
@@ -49,9 +49,9 @@ def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:
         instance="use",
         namespace=instance.metadata.namespace,
     )
-    assert isinstance(rendered, blueprints.Rendered)
+    assert isinstance(rendered, blueprint_rendering.Rendered)
     assert rendered.parameters_hash == golden["parametersHash"]
-    formation = instance_children.formation_body(instance, revision, rendered.formation_spec)
+    formation = child_manifests.formation_body(instance, revision, rendered.formation_spec)
     assert formation == golden["formation"]
     assert not children.differs(formation, golden["formation"])
     if golden["mission"] is None:
@@ -60,7 +60,7 @@ def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:
     assert rendered.mission_spec is not None
     run = instance_run.first_run(instance)
     # Without values: the annotation that holds them is younger, and only new Missions get it.
-    mission = instance_children.mission_body(instance, revision, rendered.mission_spec, run=run)
+    mission = child_manifests.mission_body(instance, revision, rendered.mission_spec, run=run)
     # Nor with the hash that binds the stamp to its object, which running Missions get with a write.
     del mission["metadata"]["annotations"][labels.RUN_OBJECT]
     assert mission == golden["mission"]

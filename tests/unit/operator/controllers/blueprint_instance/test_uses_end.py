@@ -8,7 +8,7 @@ from kais import names
 from kais.resources.blueprint import BlueprintKnowledge
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais_operator.controllers.blueprint_instance import observe as blueprint_instance
-from kais_operator.controllers.blueprint_instance.decide import instance_children
+from kais_operator.controllers.blueprint_instance.decide import child_manifests
 from kais_operator.planning.plan import Body
 from knowledge_client import errors, models
 from tests.fakes import blueprints
@@ -217,7 +217,7 @@ async def test_the_holdout_draws_about_its_share_of_runs() -> None:
     use = BlueprintInstance.from_dict(fake.cluster.read(REF))
     policy = BlueprintKnowledge.from_dict({"policy": "Holdout", "holdoutPercent": 20})
     arms = [
-        instance_children.arm_of(use, policy, {}, run_id=names.run_id(str(n))) for n in range(1000)
+        child_manifests.arm_of(use, policy, {}, run_id=names.run_id(str(n))) for n in range(1000)
     ]
     assert 150 < arms.count("holdout") < 250
     assert set(arms) == {"on", "holdout"}

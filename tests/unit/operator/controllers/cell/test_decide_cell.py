@@ -12,7 +12,7 @@ from kais.resources.cell import Cell
 from kais_operator.controllers.cell.decide import cell
 from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
-from kais_operator.controllers.cell.decide.service_cells import Children
+from kais_operator.controllers.cell.decide.service_workload_actions import Children
 from kais_operator.controllers.cell.decide.spawn_limits import Kin
 from kais_operator.planning.plan import Body
 from tests.fakes import teams

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from kais.pod_bounds import Allowed
+from kais.forbidden_pod_fields import Allowed
 from kais.pod_defaults import PodPolicy
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.check import Check
 from kais.scopes import Scope
-from kais_operator.controllers.cell.decide import service_workloads
+from kais_operator.controllers.cell.decide import service_workload_manifests
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.observe import cell as cells
 from kais_operator.controllers.mission.decide import job_manifest
@@ -50,7 +50,7 @@ def job_of(cell: Cell, **inputs: Any) -> Body:
 
 
 def deployment_of(cell: Cell, **options: Any) -> Body:
-    workload = service_workloads.workload(
+    workload = service_workload_manifests.workload(
         PARENT,
         CellInFormation(cell, None),
         IDENTITY,
@@ -379,8 +379,8 @@ def test_a_mind_takes_resources_and_mounts() -> None:
 def installed(selector: str, *, cell: Cell, live: Body | None) -> Body:
     policy = PodPolicy({"podTemplate": {"spec": {"nodeSelector": {"pool": selector}}}})
     housed = CellInFormation(cell, None)
-    defaults = service_workloads.defaults_of(housed, live, parent=PARENT, policy=policy)
-    return service_workloads.workload(
+    defaults = service_workload_manifests.defaults_of(housed, live, parent=PARENT, policy=policy)
+    return service_workload_manifests.workload(
         PARENT,
         housed,
         IDENTITY,

@@ -11,7 +11,7 @@ import pytest
 
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_operator.controllers.cell.decide import cell_identity, service_workloads
+from kais_operator.controllers.cell.decide import cell_identity, service_workload_manifests
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.formation.decide import formation as formations
 from kais_operator.controllers.formation.decide import topology_maps
@@ -85,7 +85,7 @@ def services_of(formation: Formation) -> dict[str, Body]:
         metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
         cell = Cell.from_dict({**body, "metadata": metadata})
         housed = CellInFormation(cell, formation)
-        workload = service_workloads.workload(
+        workload = service_workload_manifests.workload(
             Parent("kais.io/v1", "Cell", "demo", cell.metadata.name, cell.metadata.uid),
             housed,
             cell_identity.identity(housed, sharing=()),

@@ -13,9 +13,9 @@ from kais import labels
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import check_evaluation
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
-from kais_operator.controllers.mission.decide.attempts_annotation import AttemptHistory
 from kais_operator.controllers.mission.decide.check_rules import Output
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
 from kais_operator.planning.container_results import Process
 from tests.fakes import teams
 from tests.fakes.decisions import NOW, stored

@@ -11,7 +11,7 @@ import pytest
 from kais import labels
 from kais.resources.cell import Cell
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import attempts_annotation, mission
+from kais_operator.controllers.mission.decide import mission, run_history_annotation
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.controllers.mission.decide.mission_observed import Ledger, MissionObserved
 from kais_operator.controllers.outbox.decide import outbox
@@ -75,7 +75,7 @@ def begun(
     )
     jobs = [body for body in children if body["kind"] == "Job"]
     pods = [body for body in children if body["kind"] == "Pod"]
-    history = attempts_annotation.read_history(subject, jobs, pods, {}, NOW)
+    history = run_history_annotation.read_history(subject, jobs, pods, {}, NOW)
     observed = MissionObserved(subject, TEAM, jobs, pods, ledger=OPENED, history=history)
     return replace(observed, **fields)
 

@@ -15,10 +15,10 @@ from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_operator.controllers.cell.observe import cell
-from kais_operator.controllers.mission.decide import spending
-from kais_operator.planning import cell_usage
+from kais_operator.controllers.mission.decide import budgets
+from kais_operator.planning import cell_cost_annotation
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
-from kais_operator.planning.cell_usage import CellUsage
+from kais_operator.planning.cell_cost_annotation import CellUsage
 from kais_operator.planning.plan import Body, SendMessage
 from knowledge_client.models import TicketIn
 from tests.fakes import services, teams
@@ -455,7 +455,7 @@ def test_share_of_three_minds_fits_into_a_ticket() -> None:
     cells = [{"name": name, "spec": {"mind": MIND}} for name in ("a", "b", "c")]
     formation = Formation.from_dict(teams.team(cells=cells, budget={"maxTotalCost": 1.0}))
     now = fake_world().clock.now()
-    left = spending.spending_of(
+    left = budgets.spending_of(
         Mission.from_dict(mission()), Cell.from_dict(agent()), formation, (), now=now
     ).left
     assert format(left or 0, "f") == "0.333333333333"
@@ -472,7 +472,7 @@ async def test_limits_of_a_service_cell_bound_the_budget_of_its_message(
     usage = AgentUsage(turns=1, cost=Decimal("1.5"))
     counted = CellUsage().add("earlier", usage, ended_at=fake_world().clock.now())
     body = agent(resources=limits)
-    body["metadata"]["annotations"] = {labels.CELL_USAGE: cell_usage.dump(counted)}
+    body["metadata"]["annotations"] = {labels.CELL_USAGE: cell_cost_annotation.dump(counted)}
     fake = await sent(body)
     assert fake.agents.deliveries[0].call.budget_left == expected
 

@@ -1,0 +1,240 @@
+"""What a recall reads: candidates, postings and usage, in one snapshot for one reader.
+
+Rows are narrow: whole facts are read only for results. Every query is bound to the visible scopes,
+or to facts that were read from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from knowledge_client.models import Fact
+from knowledge_service.domain.facts import canonical, key_hash
+from knowledge_service.event_log import times
+from knowledge_service.search.pipeline import Matches, RowBatch, RowRequest
+from knowledge_service.search.postings.cache import LruCache
+from knowledge_service.search.ranking import bm25, candidates, ranking
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.ranking import OutcomeCounts
+from knowledge_service.store.sqlite.db import posting_table
+from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
+
+_COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
+  f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
+  f.valid_until, f.recorded_at, f.closed_at, f.flags,
+  CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END"""
+_ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
+_SAME_KEY = f"""SELECT {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) k
+  CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
+  WHERE f.lifecycle = 'live'"""
+_SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
+  CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
+# Superseded or contradicted facts add nothing; every other link adds the fact at its other end.
+_LINKED = tuple(
+    f"""SELECT l.{own}_no, l.{other}_no, f.scope_no
+  FROM link l JOIN fact f ON f.fact_no = l.{other}_no
+  WHERE l.{own}_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
+    for own, other in (("from", "to"), ("to", "from"))
+)
+_LINKED_SEEN = tuple(
+    f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY {index}
+  ON l.{own}_no = n.value AND l.{other}_scope = s.value WHERE l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
+    for own, other, index in (("from", "to", "link_out"), ("to", "from", "link_in"))
+)
+_LIVE, _LIVE_AS_OF = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
+_USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
+  WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+_RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
+  WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+# Most scopes that recalled a fact have no outcomes, so they are filtered out first.
+_USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
+    SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
+      SELECT 1 FROM usage INDEXED BY usage_seen WHERE observer_no = s.value
+      AND kind IN ('succeeded', 'failed'))) o
+  CROSS JOIN json_each(?1) n CROSS JOIN usage u INDEXED BY usage_seen
+  ON u.observer_no = o.observer_no AND u.fact_no = n.value
+  WHERE u.kind IN ('succeeded', 'failed')"""
+_RATES_SEEN = """SELECT u.scope_no, u.observer_no, u.kind, u.count FROM json_each(?1) n
+  CROSS JOIN json_each(?2) s CROSS JOIN scope_usage u
+  ON u.scope_no = n.value AND u.observer_no = s.value WHERE u.kind IN ('succeeded', 'failed')"""
+_MANY_USES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM usage
+  INDEXED BY usage_outcome WHERE fact_no = n.value AND kind IN ('succeeded', 'failed')
+  LIMIT 1 OFFSET ?2)"""
+_MANY_RATES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM scope_usage
+  WHERE scope_no = n.value LIMIT 1 OFFSET ?2)"""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A query's vector, and the model that computed it."""
+
+    model: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class ReaderScopes:
+    """The scopes of a query's reader.
+
+    Usage counts when its observer is among `observers`. Queries use `observer_filter` and
+    `scope_filter`.
+    """
+
+    observers: Container[int]
+    observer_filter: base.ScopeFilter
+    scope_filter: base.ScopeFilter
+
+
+class SqliteSnapshot:
+    """The `pipeline.Snapshot` of one read transaction; `paths` are the searched scopes.
+
+    With the query's `vector`, facts with near embeddings match, too. `cache` holds the postings
+    that other queries decoded.
+    """
+
+    vector: Vector | None = None
+    cache: LruCache | None = None
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        paths: Mapping[int, str],
+        reader: ReaderScopes,
+        known_at: datetime | None,
+    ) -> None:
+        self.paths = paths
+        self._connection = connection
+        self._reading = reader
+        self._known_at = known_at
+
+    def match(self, terms: Mapping[str, float]) -> Matches:
+        """Score every document, and compare vectors when the query has one."""
+        similarities: Mapping[int, float] = {}
+        if self.vector is not None:
+            similarities = vectors.nearest(
+                self._connection, self.paths, self.vector.model, self.vector.values
+            )
+        return Matches(self.scores(terms), similarities)
+
+    def scores(self, terms: Mapping[str, float]) -> bm25.Scores:
+        """Score every document by its text."""
+        return posting_table.search(self._connection, self.paths, terms, self.cache)
+
+    def rows(self, request: RowRequest) -> RowBatch:
+        """Read rows, and the links, outcomes and facts with the same key that the request names."""
+        links = self._links(request.links_of) if request.links_of else []
+        numbers = dict.fromkeys(request.numbers)
+        numbers |= {
+            linked_number: None
+            for _, linked_number in links
+            if linked_number not in request.candidates
+        }
+        batch = RowBatch(self.candidates(list(numbers)) if numbers else [], links)
+        if request.outcomes_of:
+            outcomes, success_rates = self._outcomes(request.outcomes_of)
+            batch = replace(batch, outcomes=outcomes, success_rates=success_rates)
+        if request.keys_of:
+            batch = replace(batch, same_key=self._same_key(request.keys_of))
+        return batch
+
+    def candidates(self, numbers: Sequence[int]) -> list[Candidate]:
+        """Read rows as they are, or as they were known at the requested time."""
+        if self._known_at is not None:
+            facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
+            number_of = {path: number for number, path in self.paths.items()}
+            return [
+                _candidate_as_of(number, number_of[fact.scope], fact)
+                for number, fact in facts.items()
+            ]
+        cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
+        return list(map(Candidate._make, cursor))
+
+    def _outcomes(
+        self, rows: Sequence[Candidate]
+    ) -> tuple[Mapping[int, OutcomeCounts], Mapping[int, float]]:
+        """Count the outcomes of facts, and return the success rates of their scopes."""
+        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in rows])
+        if not outcomes:
+            return {}, {}
+        scope_nos = sorted({row.scope_no for row in rows if row.number in outcomes})
+        counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
+        return outcomes, {
+            number: ranking.success_rate(outcome_counts)
+            for number, outcome_counts in counts.items()
+        }
+
+    def _same_key(self, rows: Sequence[Candidate]) -> list[Candidate]:
+        """Read visible facts, live now or at the requested time, that share a key with a row."""
+        keys = {key.hex() for row in rows if (key := key_hash(row.subject, row.predicate))}
+        bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
+        if self._known_at is None:
+            cursor: Any = self._connection.execute(_SAME_KEY, bindings)
+            return list(map(Candidate._make, cursor))
+        numbers = [number for (number,) in self._connection.execute(_SAME_KEY_NUMBERS, bindings)]
+        return [row for row in self.candidates(numbers) if row.lifecycle == "live"]
+
+    def _links(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Read links to facts of the visible scopes."""
+        pairs: set[tuple[int, int]] = set()
+        for by_fact, by_scope, crowded in zip(
+            _LINKED, _LINKED_SEEN, link_traversal.CROWDED, strict=True
+        ):
+            scopes = self._reading.scope_filter
+            by_fact_numbers, by_scope_numbers = scopes.split(self._connection, crowded, numbers)
+            for sql, chosen in ((by_fact, by_fact_numbers), (by_scope, by_scope_numbers)):
+                if chosen:
+                    rows = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
+                    pairs.update(row[:2] for row in rows if row[2] in self.paths)
+        return sorted(pairs)
+
+    def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
+        """Run a query for links that are live now, or were at the requested time."""
+        if self._known_at is not None:
+            # A separate query, because the index does not hold when a link was made.
+            sql = sql.replace(_LIVE, _LIVE_AS_OF)
+            bindings = (*bindings, times.to_us(self._known_at))
+        elif "?2" not in sql:
+            bindings = bindings[:1]
+        cursor: Any = self._connection.execute(sql, bindings)
+        return iter(cursor)
+
+    def _count(
+        self, by_fact: str, by_scope: str, crowded: str, numbers: Sequence[int]
+    ) -> dict[int, OutcomeCounts]:
+        """Count the outcomes of facts or scopes, as far as the reader may see them."""
+        counts: dict[int, dict[str, int]] = {}
+        observers = self._reading.observer_filter
+        by_fact_numbers, by_scope_numbers = observers.split(self._connection, crowded, numbers)
+        rows: list[Any] = []
+        if by_fact_numbers:
+            rows += self._connection.execute(by_fact, (json.dumps(by_fact_numbers),))
+        if by_scope_numbers:
+            rows += self._connection.execute(
+                by_scope, (json.dumps(by_scope_numbers), observers.scopes)
+            )
+        for number, observer, kind, count in rows:
+            if observer in self._reading.observers:
+                kinds = counts.setdefault(number, {})
+                kinds[kind] = kinds.get(kind, 0) + count
+        return {number: OutcomeCounts(**kinds) for number, kinds in counts.items()}
+
+
+def _candidate_as_of(number: int, scope_no: int, fact: Fact) -> Candidate:
+    source = fact.source.model_dump(mode="json", exclude_none=True)
+    return Candidate(
+        number, scope_no, fact.kind, fact.title, fact.content, canonical(fact.tags), fact.subject,
+        fact.predicate, fact.about, fact.position, canonical(source), fact.confidence,
+        fact.lifecycle, fact.review, times.to_us(fact.expires_at), times.to_us(fact.valid_from),
+        times.to_us(fact.valid_until), times.to_us(fact.recorded_at), times.to_us(fact.closed_at),
+        canonical(fact.flags),
+        candidates.short(None if fact.data is None else canonical(fact.data)),
+    )  # fmt: skip

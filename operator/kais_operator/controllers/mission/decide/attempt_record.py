@@ -1,0 +1,215 @@
+"""One attempt as its Mission records it, for the time when Jobs and pods are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kais import agent_results
+from kais.agent_results import AgentUsage, Artifact, FailureClass
+from kais.resources.check import CheckStatus, ReviewStatus
+from kais.resources.field_types import rfc3339
+from kais_operator.controllers.mission.decide import mind_usage
+from kais_operator.controllers.mission.decide.attempt_state import OPEN, Attempt, State
+from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.planning import annotation_values
+from kais_operator.planning.plan import Body
+
+MAX_ATTEMPTS = 10
+"""Number of attempts kept. 10 attempts of a few KiB stay far below the limit of annotations."""
+_EARLIER_BYTES = 1024
+"""Bytes kept of the message of each attempt before the latest."""
+_STARTED_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.TIMED_OUT})
+
+
+@dataclass(frozen=True)
+class AttemptSummary:
+    """One attempt as its Mission records it.
+
+    `end_message` describes how it ended; `message` is the task's termination message.
+    """
+
+    number: int
+    state: State
+    started_at: datetime
+    finished_at: datetime | None
+    end_message: str
+    message: str = ""
+    exit_code: int | None = None
+    is_truncated: bool = False
+    is_started: bool = True
+    checks: tuple[Result, ...] = ()
+    verdict: Verdict | None = None
+    is_exec: bool = False
+    usage: AgentUsage | None = None
+    failure: FailureClass | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    receipt: str | None = None
+    message_id: str | None = None
+    pod_uid: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has reached a final state."""
+        return self.state not in OPEN
+
+    def sentence(self) -> str:
+        """Describe in one line how the attempt went.
+
+        If the task failed, the line ends with the last line of the task's message.
+        """
+        is_tasks = self.state is State.FAILED and self.exit_code != 0 and not self.is_exec
+        last = self.message.strip().splitlines()[-1:] if is_tasks else []
+        return ": ".join([self.end_message, *last])
+
+    def feedback(self) -> str:
+        """Return the feedback for the next attempt: the task's message, or the verdict on its work.
+
+        The feedback of a reviewer comes first, then the results of the checks.
+        """
+        if self.verdict is not None:
+            return self.verdict.feedback or self.end_message
+        has_judged = any(result.status is not CheckStatus.PENDING for result in self.checks)
+        return self.end_message if has_judged else self.message or self.end_message
+
+
+def summarise(attempt: Attempt) -> AttemptSummary:
+    """Reduce an attempt to what its Mission records."""
+    return AttemptSummary(
+        number=attempt.number,
+        state=attempt.state,
+        started_at=attempt.started_at,
+        finished_at=attempt.finished_at,
+        end_message=attempt.end_message,
+        message=attempt.message,
+        exit_code=attempt.exit_code,
+        is_truncated=attempt.is_truncated,
+        is_started=attempt.is_started or attempt.state in _STARTED_STATES,
+        checks=attempt.checks,
+        verdict=attempt.verdict,
+        is_exec=attempt.is_exec,
+        usage=attempt.usage,
+        failure=attempt.failure,
+        artifacts=attempt.artifacts,
+        receipt=attempt.receipt,
+        message_id=attempt.message_id,
+        pod_uid=attempt.pod_uid,
+    )
+
+
+def summarise_all(attempts: Sequence[Attempt]) -> tuple[AttemptSummary, ...]:
+    """Reduce attempts to what their Mission records.
+
+    Only the first, whose start counts, and the latest are kept.
+    """
+    selected = (
+        attempts if len(attempts) <= MAX_ATTEMPTS else [attempts[0], *attempts[1 - MAX_ATTEMPTS :]]
+    )
+    summaries = [summarise(attempt) for attempt in selected]
+    return (*(_shortened(summary) for summary in summaries[:-1]), *summaries[-1:])
+
+
+def _shortened(summary: AttemptSummary) -> AttemptSummary:
+    message = summary.message.encode()[:_EARLIER_BYTES].decode("utf-8", "ignore")
+    return replace(
+        summary,
+        end_message=summary.end_message[:_EARLIER_BYTES],
+        message=message,
+        is_truncated=summary.is_truncated or message != summary.message,
+        checks=tuple(Result(result.name, result.status) for result in summary.checks),
+        artifacts=(),
+    )
+
+
+def dump(summary: AttemptSummary) -> Body:
+    """Return the record of an attempt for the annotation, without empty optional fields."""
+    record: Body = {
+        "number": summary.number,
+        "state": summary.state.value,
+        "startedAt": dump_time(summary.started_at),
+        "finishedAt": dump_time(summary.finished_at),
+        "words": summary.end_message,
+        "message": summary.message,
+        "exitCode": summary.exit_code,
+        "truncated": summary.is_truncated,
+        "begun": summary.is_started,
+    }
+    if summary.checks:
+        record["checks"] = [[r.name, r.status.value, r.message] for r in summary.checks]
+    if summary.verdict is not None:
+        record["verdict"] = [summary.verdict.status.value, summary.verdict.feedback]
+    if summary.is_exec:
+        record["exec"] = True
+    if summary.message_id is not None:
+        record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
+        record["receipt"] = summary.receipt
+    if summary.usage is not None:
+        record["usage"] = mind_usage.dump_usage(summary.usage)
+    if summary.artifacts:
+        record["artifacts"] = [[file.path, file.size_bytes] for file in summary.artifacts]
+    if summary.failure is not None:
+        record["failure"] = summary.failure.value
+    return record
+
+
+def parse(record: Mapping[str, Any]) -> AttemptSummary:
+    """Parse a record that `dump` returned.
+
+    Raises:
+        annotation_values.BROKEN: The annotation was edited and is not valid.
+    """
+    verdict = record.get("verdict")
+    number = annotation_values.number(record["number"], minimum=1)
+    started_at = annotation_values.time(record["startedAt"])
+    if started_at is None:
+        raise ValueError("an attempt has a start")
+    return AttemptSummary(
+        number=number,
+        state=State(record["state"]),
+        started_at=started_at,
+        finished_at=annotation_values.time(record.get("finishedAt")),
+        end_message=annotation_values.parse_text(record.get("words")),
+        message=annotation_values.parse_text(record.get("message")),
+        exit_code=annotation_values.optional_number(
+            record.get("exitCode"), minimum=-annotation_values.MAX_NUMBER
+        ),
+        is_truncated=bool(record.get("truncated")),
+        is_started=bool(record.get("begun", True)),
+        checks=tuple(
+            Result(
+                annotation_values.parse_text(name),
+                CheckStatus(status),
+                annotation_values.parse_text(message),
+            )
+            for name, status, message in record.get("checks") or ()
+        ),
+        verdict=_verdict(number, verdict),
+        is_exec=bool(record.get("exec")),
+        usage=mind_usage.parse_usage(record.get("usage")),
+        failure=mind_usage.parse_failure(record.get("failure")),
+        artifacts=tuple(
+            Artifact(annotation_values.parse_text(path), annotation_values.number(size))
+            for path, size in (record.get("artifacts") or ())[: agent_results.MAX_ARTIFACTS]
+        ),
+        receipt=_optional_text(record.get("receipt")),
+        message_id=_optional_text(record.get("messageId")),
+        pod_uid=_optional_text(record.get("podUid")),
+    )
+
+
+def dump_time(at: datetime | None) -> str | None:
+    """Format a time as RFC 3339; None stays None."""
+    return rfc3339(at) if at is not None else None
+
+
+def _optional_text(value: Any) -> str | None:
+    return annotation_values.parse_text(value) if value is not None else None
+
+
+def _verdict(number: int, values: Sequence[Any] | None) -> Verdict | None:
+    if not values:
+        return None
+    return Verdict(number, ReviewStatus(values[0]), annotation_values.parse_text(values[1]))

@@ -1,0 +1,125 @@
+"""Count the cost of ended runs on their cells, and compute what budgets leave to an attempt.
+
+The writes that count a run are in an order that any interruption leaves repeatable: first the sum
+on the Cell, which names the run, then a mark on the Mission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_FLOOR, Decimal
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide import mind_usage
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
+from kais_operator.planning import cell_cost_annotation
+from kais_operator.planning.cell_cost_annotation import CellUsage
+from kais_operator.planning.plan import ObjectRef, PatchMetadata
+
+_UNIT = Decimal("1e-12")
+"""The unit of budgets; tickets have at most 18 decimals, and `$1 / 3` has more."""
+_MAX_BUDGET = Decimal(10**15)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What is spent and left when an attempt starts, in US dollars.
+
+    Attributes:
+        cell: what the cell has cost in all.
+        cell_hour: what it has cost within the last hour.
+        left: what mission and formation leave to the attempt; None without such a limit.
+    """
+
+    cell: Decimal = Decimal(0)
+    cell_hour: Decimal = Decimal(0)
+    left: Decimal | None = None
+
+
+def is_counted(mission: Mission, run_id: str) -> bool:
+    """Whether the cost of the run is part of the sum on its cell."""
+    return mission.metadata.annotations.get(labels.USAGE_COUNTED) == run_id
+
+
+def count_run(
+    mission: Mission, cell: Cell | None, run_outcome: RunOutcome, *, run_id: str, now: datetime
+) -> PatchMetadata | None:
+    """Choose the next write that counts an ended run; None when nothing is left to count.
+
+    `cell` is the entry cell; None if it is gone.
+    """
+    if run_outcome.usage is None or is_counted(mission, run_id):
+        return None
+    counted = (cell_cost_annotation.read(cell) if cell is not None else None) or CellUsage()
+    if cell is None or counted.has(run_id):
+        metadata = mission.metadata
+        return PatchMetadata(
+            ObjectRef(mission.kind, metadata.namespace, metadata.name),
+            resource_version=metadata.resource_version,
+            annotations={labels.USAGE_COUNTED: run_id},
+        )
+    total = counted.add(run_id, run_outcome.usage, ended_at=run_outcome.finished_at or now)
+    return PatchMetadata(
+        ObjectRef(cell.kind, cell.metadata.namespace, cell.metadata.name),
+        resource_version=cell.metadata.resource_version,
+        annotations={labels.CELL_USAGE: cell_cost_annotation.dump(total)},
+    )
+
+
+def spending_of(
+    mission: Mission,
+    cell: Cell,
+    formation: Formation | None,
+    attempts: Sequence[Attempt],
+    *,
+    now: datetime,
+) -> Spending:
+    """Compute what is spent and left for the next attempt of a cell with a mind."""
+    run_usage = mind_usage.total(attempt.usage for attempt in attempts)
+    run_cost = run_usage.cost if run_usage is not None else Decimal(0)
+    counted = cell_cost_annotation.read(cell) or CellUsage()
+    spent = counted.cost + run_cost
+    budgets = []
+    if mission.spec.budget is not None and mission.spec.budget.max_cost is not None:
+        budgets.append(Decimal(str(mission.spec.budget.max_cost)) - run_cost)
+    share = share_of(formation) if formation is not None else None
+    if share is not None:
+        budgets.append(share - spent)
+    return Spending(spent, counted.cost_within_hour(now) + run_cost, _least(budgets))
+
+
+def left_to_service(cell: Cell, spending: Spending) -> Decimal | None:
+    """Return what mission, formation and the limits of a Service cell leave to an attempt.
+
+    A Task gets the limits of its cell and what is spent as variables of its pod. The pod of a
+    Service cell outlives its attempts, so its limits come with each message.
+    """
+    limits = cell.spec.resources
+    budgets = [spending.left] if spending.left is not None else []
+    if limits is not None and limits.max_total_cost is not None:
+        budgets.append(Decimal(str(limits.max_total_cost)) - spending.cell)
+    if limits is not None and limits.max_cost_per_hour is not None:
+        budgets.append(Decimal(str(limits.max_cost_per_hour)) - spending.cell_hour)
+    return _least(budgets)
+
+
+def _least(budgets: Sequence[Decimal]) -> Decimal | None:
+    if not budgets:
+        return None
+    least = min(_MAX_BUDGET, max(Decimal(0), min(budgets)))
+    return least.quantize(_UNIT, ROUND_FLOOR).normalize()
+
+
+def share_of(formation: Formation) -> Decimal | None:
+    """Return the equal share of each cell with a mind in the formation's total budget."""
+    budget = formation.spec.budget
+    if budget is None or budget.max_total_cost is None:
+        return None
+    minds = [template for template in formation.spec.cells if template.spec.mind is not None]
+    return Decimal(str(budget.max_total_cost)) / max(1, sum(t.replicas for t in minds))

@@ -1,0 +1,62 @@
+"""A mission as observed and evaluated, for the modules that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kais import conditions
+from kais.conditions import DesiredCondition
+from kais.reasons import Reason
+from kais.resources.mission import Mission
+from kais_operator.controllers.mission.decide import attempt_record
+from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
+from kais_operator.controllers.mission.decide.entrypoint import NotReady
+from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
+from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
+
+
+@dataclass(frozen=True)
+class MissionView:
+    """A mission as observed and evaluated.
+
+    Attributes:
+        observed: the observed state.
+        run_id: the run-id; None before the run starts.
+        attempts: the attempts, oldest first.
+        run_outcome: how the run ended; None while it continues.
+        obstacle: why the next attempt cannot start now.
+    """
+
+    observed: MissionObserved
+    run_id: str | None
+    attempts: Sequence[Attempt] = ()
+    run_outcome: RunOutcome | None = None
+    obstacle: NotReady | None = None
+
+    @property
+    def mission(self) -> Mission:
+        """The object."""
+        return self.observed.mission
+
+    def summaries(self) -> tuple[AttemptSummary, ...]:
+        """Return the attempts to report: those of the outcome, when there is one."""
+        return (
+            self.run_outcome.attempts
+            if self.run_outcome is not None
+            else attempt_record.summarise_all(self.attempts)
+        )
+
+
+def keep_last_true_condition(view: MissionView, type_: str) -> DesiredCondition | None:
+    """Return the last condition while the knowledge service does not answer, if it is True."""
+    last_condition = view.mission.condition(type_)
+    is_store_unavailable = view.observed.ledger.problem is not None
+    if not is_store_unavailable or last_condition is None or last_condition.status != "True":
+        return None
+    reason = next(
+        (candidate for candidate in Reason if candidate.value == last_condition.reason),
+        Reason.RECORDED,
+    )
+    return conditions.true(type_, reason, last_condition.message)

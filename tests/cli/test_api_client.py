@@ -1,0 +1,173 @@
+"""Calls of an API server with the login of a kubeconfig, seen by the server."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+import yaml
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from kais_cli import errors
+from kais_cli.cluster.kubernetes_cluster import KubernetesCluster
+from kais_cli.ports import Body, Target
+
+
+class Server:
+    """An API server that saves requests, and answers them in order; then always `{}`."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, list[tuple[str, str]]]] = []
+        self.answers: list[tuple[int, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer.requests.append((self.path, list(self.headers.items())))
+                status, text = outer.answers.pop(0) if outer.answers else (200, "{}")
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *arguments: object) -> None:
+                """Write nothing."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def headers(self, name: str) -> list[list[str]]:
+        """Return the values of a header, request by request."""
+        return [[v for k, v in headers if k.lower() == name] for _, headers in self.requests]
+
+
+def write(folder: Path, server: str, *, user: Body, **cluster: str) -> Path:
+    content = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server} | cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def cluster(server: Server, tmp_path: Path) -> Iterator[KubernetesCluster]:
+    (tmp_path / "token").write_text("first")
+    user = {"tokenFile": "token", "as": "j\u00fcrgen", "as-groups": ["devs", "ops"]}
+    cluster = KubernetesCluster(str(write(tmp_path, server.url, user=user)))
+    (tmp_path / "token").write_text("second")
+    yield cluster
+    cluster.close()
+
+
+UNAUTHORIZED = (401, json.dumps({"message": "expired"}))
+
+
+def test_a_call_impersonates_the_user_and_the_groups_of_the_kubeconfig(server, cluster):
+    cluster.get("Pod", "demo", "x")
+    assert server.headers("impersonate-user") == [["j\u00fcrgen".encode().decode("latin-1")]]
+    assert server.headers("impersonate-group") == [["devs", "ops"]]
+    assert server.headers("authorization") == [["Bearer first"]]
+
+
+def test_the_version_is_read_with_a_renewed_login(server, cluster):
+    server.answers = [UNAUTHORIZED, (200, '{"gitVersion": "v1.36.3"}')]
+    assert cluster.version() == "v1.36.3"
+    assert server.headers("authorization") == [["Bearer first"], ["Bearer second"]]
+
+
+def test_a_port_forward_has_the_login_of_the_other_calls_and_renews_it(server, cluster):
+    server.answers = [UNAUTHORIZED, (403, "")]
+    with pytest.raises(errors.Refused, match="forbidden"), cluster.forward("demo", "x", 80):
+        pass
+    assert [path for path, _ in server.requests] == [
+        "/api/v1/namespaces/demo/pods/x/portforward?ports=80"
+    ] * 2
+    assert server.headers("authorization") == [["Bearer first"], ["Bearer second"]]
+    assert server.headers("impersonate-group") == [["devs", "ops"]] * 2
+
+
+async def answer_in_frames(connection: WebSocket) -> None:
+    """Be the kubelet of a pod that answers every request with the user who opened the socket."""
+    await connection.accept()
+    for channel in (b"\0", b"\1"):  # each begins with the port
+        await connection.send_bytes(channel + (80).to_bytes(2, "little"))
+    with contextlib.suppress(WebSocketDisconnect):
+        while await connection.receive_bytes():
+            user = connection.headers["impersonate-user"].encode()
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(user)
+            await connection.send_bytes(b"\0" + head + user)
+
+
+def test_a_port_forward_carries_requests_as_the_user_of_the_kubeconfig(tmp_path):
+    path = "/api/v1/namespaces/demo/pods/x/portforward"
+    app = Starlette(routes=[WebSocketRoute(path, answer_in_frames)])
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="wsproto"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        cluster = KubernetesCluster(str(write(tmp_path, url, user={"as": "jane"})))
+        with cluster.forward("demo", "x", 80) as local:
+            assert httpx.get(local).text == "jane"
+        cluster.close()
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("text", ["<html>Log in</html>", "[]", ""])
+def test_an_answer_that_is_no_object_is_reported_with_its_address(server, cluster, text):
+    server.answers = [(200, text)]
+    with pytest.raises(errors.Refused, match=r"get Pod/demo/x: http.*/pods/x answers no JSON"):
+        cluster.get("Pod", "demo", "x")
+
+
+LISTED = (200, '{"metadata": {"resourceVersion": "1"}, "items": []}')
+FORBIDDEN = (403, '{"message": "missions is forbidden"}')
+
+
+def test_a_watch_that_is_refused_ends_with_the_words_of_the_server(server, cluster):
+    server.answers = [LISTED, (200, '{"typ'), (410, "{}"), FORBIDDEN]
+    changes = cluster.watch([Target("Mission", "demo", "x")])
+    with pytest.raises(errors.Refused, match="watch Mission/demo/x: missions is forbidden"):
+        for _ in changes:
+            pass
+    assert server.answers == []
+
+
+def test_a_watched_list_whose_login_has_ended_says_so(server, cluster):
+    server.answers = [LISTED, LISTED, UNAUTHORIZED, UNAUTHORIZED]
+    with pytest.raises(errors.Unreachable, match="watch missions in demo: the login is not"):
+        next(iter(cluster.watch_list("Mission", "demo")))
+
+
+def test_a_socks_proxy_that_does_not_answer_is_reported(tmp_path):
+    proxy = {"proxy-url": "socks5://127.0.0.1:1"}
+    cluster = KubernetesCluster(str(write(tmp_path, "http://10.0.0.1", user={}, **proxy)))
+    with pytest.raises(errors.Unreachable, match=r"of context x in .* does not answer"):
+        cluster.version()
+    cluster.close()

@@ -1,0 +1,103 @@
+"""What the chart's pre-delete hook does, before a real API server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kais import uninstall_patches
+from kais_operator.clock import SystemClock
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.processes import Cluster, Start, wait_for
+from tests.cluster.test_namespace_goes import QUOTA
+from tests.fakes import teams
+
+pytestmark = pytest.mark.cluster
+
+Body = dict[str, Any]
+
+OPERATOR = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "kais-operator", "labels": {"a": "b"}},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "x", "image": "x"}]},
+        },
+    },
+}
+
+
+def under_way(cluster: Cluster, *bodies: Body) -> None:
+    """Bring a mission to its first attempt."""
+    cluster.apply(QUOTA)
+    for body in (teams.team(), teams.work(), *bodies):
+        cluster.apply({**body, "metadata": {"name": body["metadata"]["name"]}})
+    wait_for(lambda: cluster.get("jobs", "doctor-a1"), subject="the first attempt")
+
+
+def held(cluster: Cluster) -> set[str]:
+    return {
+        kind
+        for kind in ("missions", "ksc")
+        if any(body["metadata"].get("finalizers") for body in cluster.items(kind))
+    }
+
+
+def is_led(cluster: Cluster) -> bool:
+    return uninstall_patches.is_led(cluster.get("lease", "kais-operator"), SystemClock().now())
+
+
+def hook(plane: ControlPlane, cluster: Cluster) -> str:
+    """Run the program of the hook as the chart does."""
+    env = {
+        "KUBECONFIG": str(plane.kubeconfig),
+        "KAIS_OPERATOR_NAMESPACE": cluster.namespace,
+        "KAIS_WATCH_NAMESPACES": cluster.namespace,
+    }
+    command = [sys.executable, "-m", "kais_operator.uninstall_hook", "kais-operator", "a=b"]
+    process = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=150, check=True
+    )
+    return process.stdout
+
+
+def test_the_operator_ends_the_runs_before_it_is_stopped(
+    control_plane: ControlPlane, cluster: Cluster, start: Start
+) -> None:
+    running = start()
+    running.wait_ready()
+    under_way(cluster)
+    cluster.apply(OPERATOR)
+    output = hook(control_plane, cluster)
+    assert f"Mission/{cluster.namespace}/doctor: its run is aborted" in output
+    assert "kais-operator: deleted" in output
+    mission = cluster.get("missions", "doctor")
+    assert mission is not None, "no object of a user is deleted"
+    assert mission["metadata"]["annotations"]["kais.io/outcome"] == "Cancelled"
+    assert cluster.get("jobs", "doctor-a1") is None
+
+
+def test_without_an_operator_every_object_can_be_deleted_afterwards(
+    control_plane: ControlPlane, cluster: Cluster, start: Start
+) -> None:
+    running = start()
+    running.wait_ready()
+    under_way(cluster, teams.scope(deletionPolicy="Delete"))
+    wait_for(lambda: held(cluster) == {"missions", "ksc"}, subject="both kinds are held")
+    running.kill()
+    lease_ends = "the Lease is older than an operator that leads renews it"
+    wait_for(lambda: not is_led(cluster), subject=lease_ends)
+    output = hook(control_plane, cluster)
+    assert f"Job/{cluster.namespace}/doctor-a1: deleted; its run did not end" in output
+    assert held(cluster) == set()
+    assert [body["metadata"]["name"] for body in cluster.items("missions")] == ["doctor"]
+    assert [body["metadata"]["name"] for body in cluster.items("ksc")]
+    timeout = ("--timeout=20s", "--all", "-n", cluster.namespace)
+    control_plane.kubectl("delete", "missions,ksc,formations,cells", *timeout)
+    assert hook(control_plane, cluster) == "", "a second time there is nothing to do"

@@ -1,0 +1,107 @@
+"""What the watches' thread hands to the loop: each event once, in order, on its own."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kais_operator.informer.cache import Cache
+from kais_operator.manager import leader_tasks
+from kais_operator.planning.plan import ObjectRef, RunInContainer
+from tests.fakes.world import FakeWorld, fake_world
+
+
+class Ear:
+    """Hears names, and fails over the name `bad`."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def is_up_to_date(self, kind: str, body: dict[str, Any]) -> bool:
+        return False
+
+    def on_watch_event(self, kind: str, body: dict[str, Any], *, is_deleted: bool) -> None:
+        if body["name"] == "bad":
+            raise ValueError("bad")
+        self.heard.append(body["name"])
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    return fake_world()
+
+
+@pytest.fixture
+async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
+    unused: Any = None
+    metrics: Any = SimpleNamespace(record_reconcile=None)
+    created_leader_session = leader_tasks.LeaderSession(
+        leader_tasks.ManagerDependencies(
+            fake.world,
+            fake.sync_state,
+            unused,
+            Cache(labelled=()),
+            {},
+            metrics,
+            unused,
+            unused,
+            unused,
+        )
+    )
+    ear: Any = Ear()
+    created_leader_session._event_handler = ear
+    created_leader_session._loop = asyncio.get_running_loop()
+    return created_leader_session
+
+
+def tell(term: leader_tasks.LeaderSession, *names: str) -> None:
+    for name in names:
+        term._on_event_in_thread("Cell", {"name": name}, False)
+
+
+async def test_what_a_thread_tells_is_heard_once_and_in_order(term):
+    names = [str(number) for number in range(3000)]
+    await asyncio.to_thread(tell, term, *names)
+    await asyncio.sleep(0.05)
+    assert term._event_handler.heard == names
+
+
+async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
+    tell(term, "one", "bad", "two", "three")
+    await asyncio.sleep(0.05)
+    assert term._event_handler.heard == ["one", "two", "three"]
+    assert "ValueError: bad" in caplog.text
+
+
+async def test_the_commands_of_a_term_end_with_it(term, fake, monkeypatch):
+    """The next leader runs the open ones again."""
+
+    async def nothing() -> None:
+        return None
+
+    monkeypatch.setattr(term, "_watch", nothing)
+    monkeypatch.setattr(term, "_background_tasks", lambda: [nothing()])
+    mission, pod = ObjectRef("Mission", "demo", "m"), ObjectRef("Pod", "demo", "p")
+    command = RunInContainer("k", mission, pod, "cell", ("sleep", "1000"), 1000.0)
+    fake.containers.start_command(command)
+    await term.run(nothing(), asyncio.Event())
+    assert fake.containers.ended == [command]
+
+
+async def test_refusals_of_an_earlier_session_are_forgotten(
+    term: leader_tasks.LeaderSession, fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another leader may have written what was refused here."""
+
+    async def nothing() -> None:
+        return None
+
+    monkeypatch.setattr(term, "_watch", nothing)
+    monkeypatch.setattr(term, "_background_tasks", lambda: [nothing()])
+    mission = ObjectRef("Mission", "demo", "m")
+    fake.world.write_refusals.note(mission, "exceeded quota")
+    await term.run(nothing(), asyncio.Event())
+    assert fake.world.write_refusals.refusal(mission) is None
