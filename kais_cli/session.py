@@ -82,6 +82,13 @@ class Session:
         self.environment.stderr.write(text_layout.escape_control_characters(text) + "\n")
 
 
+def write_examples(ctx: Any, formatter: Any) -> None:
+    """Write the examples at the end of a help page."""
+    from kais_cli.commands import examples  # noqa: PLC0415 (only for help pages)
+
+    examples.write(ctx.command_path, formatter)
+
+
 _NO_BRACES = str.maketrans("", "", "{}")
 
 
@@ -96,6 +103,10 @@ class _CommandGroup(HelpfulGroup):
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        write_examples(ctx, formatter)
 
 
 class _Command(TyperCommand):
@@ -123,6 +134,10 @@ class _Command(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        write_examples(ctx, formatter)
 
 
 def _placeholder(parameter: Any) -> str | None:

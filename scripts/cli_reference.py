@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from kais_cli import app, session
-from kais_cli.commands import lazy_groups
+from kais_cli.commands import examples, lazy_groups
 
 BEGIN, END = "<!-- commands: made by scripts.cli_reference -->", "<!-- end of the commands -->"
 _PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
@@ -67,6 +67,8 @@ def _section(typed: str, command: Any) -> str:
     rows = [_row(p) for p in command.params if _is_argument(p) or p.name not in _COMMON]
     if rows:
         parts += ["\n| | Meaning | Default |\n|---|---|---|\n", *rows]
+    listed = [f"`{example}`" for example in examples.of_command(typed.removeprefix("kais "))]
+    parts.append(f"\n{'Examples' if len(listed) > 1 else 'Example'}: {', '.join(listed)}\n")
     return "".join(parts)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from kais_cli import unknown_commands
+from kais_cli import session, unknown_commands
 from kais_cli.completion import candidates, command_line
 
 
@@ -93,3 +93,7 @@ class LazyCommandGroups(unknown_commands.HelpfulGroup):
         entries = candidates.command_tree()["commands"]
         groups = {name: entry.get("commands", {}) for name, entry in entries.items()}
         return unknown_commands.root_advice(ctx.command_path, arguments, groups)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        session.write_examples(ctx, formatter)
