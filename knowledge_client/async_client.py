@@ -454,7 +454,7 @@ class AsyncKnowledgeClient:
         """Open, update or close a run; `Conflict` when it has another outcome already."""
         return await self._send(requests.put_run(run_id, run))
 
-    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:
         """Return one run of the ledger.
 
         Run ids are unique in a realm; `namespace` is the realm, by default the caller's own.

@@ -416,9 +416,9 @@ def put_run(run_id: str, run: models.RunIn) -> Request[models.Run]:
     return _put(f"/v1/runs/{_segment(run_id)}", run, models.Run)
 
 
-def get_run(run_id: str, namespace: str | None = None) -> Request[models.Run]:
+def get_run(run_id: str, namespace: str | None = None) -> Request[models.RunDetail]:
     """Read one run; `namespace` says whose, by default the caller's own."""
-    return _get(f"/v1/runs/{_segment(run_id)}", models.Run, namespace=namespace)
+    return _get(f"/v1/runs/{_segment(run_id)}", models.RunDetail, namespace=namespace)
 
 
 def list_runs(**filters: str | int | None) -> Request[models.RunPage]:

@@ -450,7 +450,7 @@ class KnowledgeClient:
         """Open, update or close a run; `Conflict` when it has another outcome already."""
         return self._send(requests.put_run(run_id, run))
 
-    def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+    def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:
         """Return one run of the ledger.
 
         Run ids are unique in a realm; `namespace` is the realm, by default the caller's own.

@@ -159,6 +159,9 @@ class KnowledgeUse(Model):
     extracted: Int | None = Field(
         default=None, ge=0, description="Number of facts that were extracted."
     )
+    remembered: Int | None = Field(
+        default=None, ge=0, description="Number of facts that cells stored during the run."
+    )
 
 
 class ArtifactRef(Model):
@@ -193,7 +196,8 @@ class MissionDisplay(Model):
         default=None, description="Current and maximum attempt, such as 1/3."
     )
     facts: Line | None = Field(
-        default=None, description="Recalled and extracted facts, such as 3 in, 2 out."
+        default=None,
+        description="Facts that the run got, and facts that it left, such as 3 in, 2 out.",
     )
     cost: Line | None = Field(default=None, description="Cost in US dollars, rounded.")
 
@@ -293,7 +297,7 @@ class Mission(Resource):
         Column("Status", "string", ".status.phase", "Summary of the mission's state."),
         Column("Outcome", "string", ".status.outcome", "Outcome of the run."),
         Column("Attempt", "string", ".status.display.attempt", "Current and maximum attempt."),
-        Column("Facts", "string", ".status.display.facts", "Recalled and extracted facts."),
+        Column("Facts", "string", ".status.display.facts", "Facts that the run got and left."),
         Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created."),
         Column("Run", "string", ".status.runId", "Id of the run.", priority=1),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from knowledge_client.models import Fact
 
 _SUMMARY_FIELDS = ("id", "scope", "kind", "content", "confidence", "source")
-_RECENT_FACTS = 100  # newest remembered facts; they include those of a run that just ended
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,20 @@ def fetch_run_knowledge(client: KnowledgeClient, mission: Mission) -> RunKnowled
 
 
 def _stored_by_run(client: KnowledgeClient, mission: Mission) -> tuple[Fact, ...]:
-    run_id = mission.status.run_id
+    """Fetch the facts that the cells stored, and those that were extracted."""
+    run_id, namespace = mission.status.run_id, mission.metadata.namespace
     if run_id is None:
         return ()
-    namespace = mission.metadata.namespace
-    run_references = {("run", run_id), ("mission", f"{namespace}/{mission.metadata.name}")}
-    recent = client.list_facts(source="explicit_remember", limit=_RECENT_FACTS).facts
-    # The run id may also exist in another realm.
-    roots = ("platform/", f"realm:{namespace}/")
-    visible_facts = [fact for fact in recent if f"{fact.scope}/".startswith(roots)]
-    remembered = [
-        f for f in visible_facts if run_references & {(ref.type, ref.id) for ref in f.source.refs}
-    ]
-    remembered_ids = {fact.id for fact in remembered}
+    remembered = _remembered(client, run_id, namespace=namespace)
     extracted = _extracted(client, run_id, namespace=namespace)
-    return (*remembered, *_facts(client, [i for i in extracted if i not in remembered_ids]))
+    return _facts(client, dict.fromkeys((*remembered, *extracted)))
+
+
+def _remembered(client: KnowledgeClient, run_id: str, *, namespace: str) -> tuple[str, ...]:
+    try:
+        return client.get_run(run_id, namespace=namespace).remembered
+    except errors.NotFound:  # the ledger has no record of the run yet
+        return ()
 
 
 def _extracted(client: KnowledgeClient, run_id: str, *, namespace: str) -> tuple[str, ...]:

@@ -148,7 +148,8 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
         yield (
             f"\nKnowledge: {mission_knowledge.injected or 0} facts given"
             f" (receipt {mission_knowledge.receipt or 'none'}),"
-            f" {mission_knowledge.extracted or 0} extracted\n"
+            f" {mission_knowledge.extracted or 0} extracted,"
+            f" {mission_knowledge.remembered or 0} stored by cells\n"
         )
     if status.turns is not None:
         yield f"\nAgent: {agent_usage.format_usage(status)}\n"

@@ -98,6 +98,16 @@ class Run(RunIn):
     closed_at: UtcDatetime | None = None
 
 
+class RunDetail(Run):
+    """A run with the facts that its agents stored in it, as far as the caller may read them.
+
+    `remembered` lists live facts, newest first, once the run has ended; extracted facts are those
+    of its extraction.
+    """
+
+    remembered: tuple[str, ...] = ()
+
+
 class RunPage(WireModel):
     """A page of runs, newest first. `cursor` is opaque, and absent on the last page."""
 

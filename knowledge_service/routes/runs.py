@@ -13,6 +13,7 @@ from knowledge_client.models import (
     EpisodesAccepted,
     EpisodesIn,
     Run,
+    RunDetail,
     RunIn,
     RunPage,
     Stats,
@@ -60,9 +61,9 @@ def put_run(run_id: RunId, body: RunIn, services: ServicesDep, principal: Caller
 @router.get("/runs/{run_id}")
 def get_run(
     run_id: str, services: ServicesDep, principal: CallerDep, namespace: Namespace = None
-) -> Run:
-    """Read one run."""
-    return runs.get_visible_run(services.store, principal, run_id, namespace)
+) -> RunDetail:
+    """Read one run, and which facts its agents stored in it."""
+    return runs.get_run(services.store, principal, run_id, namespace)
 
 
 @router.get("/runs")

@@ -14,16 +14,24 @@ from knowledge_client.models import (
     EpisodesIn,
     ProblemViolation,
     Run,
+    RunDetail,
     RunIn,
     RunPage,
     Stats,
     StatsIn,
 )
 from knowledge_service.domain import facts, redaction
-from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import (
+    EVERYTHING,
+    PLATFORM,
+    Principal,
+    ScopeRange,
+    View,
+    realm_of,
+)
 from knowledge_service.domain.run_reports import MAX_COUNTER_NAME, RunKey, key_of
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
-from knowledge_service.ports import RunListing
+from knowledge_service.ports import Listing, RunListing
 from knowledge_service.use_cases import authorization, pagination
 
 if TYPE_CHECKING:
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
 
 # The operator sends values of annotations, which have at most this many bytes.
 _MAX_PARAMETERS_BYTES = 256 * 1024
+# A run that has just ended has few facts, and they are among the newest of its team.
+_MAX_LISTED_FACTS = 500
 
 
 def put_run(store: Store, principal: Principal, run_id: str, body: RunIn) -> Run:
@@ -98,6 +108,33 @@ def get_visible_run(
     """
     runs = store.runs_named(run_id, principal.view)
     return authorization.choose_run(run_id, runs, namespace=namespace, nearby_scope=principal.home)
+
+
+def get_run(
+    store: Store, principal: Principal, run_id: str, namespace: str | None = None
+) -> RunDetail:
+    """Return a run that the caller may read, with the facts that its agents stored.
+
+    Raises:
+        NotFound, Conflict: as `get_visible_run`.
+    """
+    run = get_visible_run(store, principal, run_id, namespace)
+    remembered = () if run.outcome is None else _remembered_facts(store, principal, run)
+    return RunDetail(**dict(run), remembered=remembered)
+
+
+def _remembered_facts(store: Store, principal: Principal, run: Run) -> tuple[str, ...]:
+    """Return the ids of the live facts that agents stored in a run, newest first."""
+    scope_view = View(run.scope, (ScopeRange(run.scope, subtree=True),))
+    newest = store.list_facts(
+        Listing(scope_view, _MAX_LISTED_FACTS, lifecycle="live", source="explicit_remember")
+    )
+    return tuple(
+        fact.id
+        for fact in newest
+        if principal.view.can_read_fact(fact.scope, fact.review)
+        and any(ref.type == "run" and ref.id == run.run_id for ref in fact.source.refs)
+    )
 
 
 def add_episodes(

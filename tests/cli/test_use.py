@@ -26,18 +26,17 @@ def run_facts(knowledge):
         "ranker": "1", "analyser": "1", "facts": ["f1", "gone"], "scores": [2.0, 1.0],
     }  # fmt: skip
     own_source = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-1"}]}
-    other_source = {"type": "explicit_remember", "refs": [{"type": "run", "id": "run-0"}]}
+    run = {
+        "run_id": "run-1", "namespace": "demo", "scope": "realm:demo/formation:doctor",
+        "opened_at": objects.AT, "outcome": "Succeeded", "remembered": ["f3"],
+    }  # fmt: skip
     knowledge.answers |= {
         "GET /v1/receipts/rc1": receipt,
         "GET /v1/facts/f1": objects.fact("f1", "the registry\nis down"),
         "GET /v1/extractions/run-1": {"run_id": "run-1", "state": "done", "facts": ["f2"]},
         "GET /v1/facts/f2": objects.fact("f2", "pods fail on Mondays"),
-        "GET /v1/facts": {
-            "facts": [
-                objects.fact("f3", "bob knows", source=own_source),
-                objects.fact("f4", "old", source=other_source),
-            ]
-        },
+        "GET /v1/runs/run-1": run,
+        "GET /v1/facts/f3": objects.fact("f3", "bob knows", source=own_source),
     }
 
 
@@ -112,12 +111,12 @@ def test_facts_that_never_come_hold_nobody_up(terminal, cluster):
 
 def test_a_service_that_is_away_spoils_no_outcome(terminal, knowledge):
     refusal = httpx.Response(500, content=b"boom")
-    knowledge.answers["GET /v1/facts"] = refusal
+    knowledge.answers["GET /v1/runs/run-1"] = refusal
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
     assert terminal.err.startswith(
         "warning: the facts of the run are not shown: the forwarded port "
     )
-    assert terminal.err.endswith("GET /v1/facts: 500 'boom'\n")
+    assert terminal.err.endswith("GET /v1/runs/run-1: 500 'boom'\n")
 
 
 def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
@@ -252,19 +251,14 @@ def test_on_a_terminal_the_report_is_wrapped_to_its_width(terminal, cluster, kno
     )
 
 
-def test_facts_of_a_run_of_the_same_id_in_another_realm_are_not_shown(terminal, cluster, knowledge):
+def test_the_run_and_its_extraction_are_those_of_the_namespace(terminal, cluster, knowledge):
     run_facts(knowledge)
-    own_fact = knowledge.answers["GET /v1/facts"]["facts"][0]
-    far = {**own_fact, "id": "f5", "content": "elsewhere", "scope": "realm:demo-2"}
-    knowledge.answers["GET /v1/facts"] = {"facts": [far, own_fact]}
     cluster.script = [objects.ended(knowledge={"receipt": "rc1", "injected": 1})]
     terminal.run(*USE)
     assert "bob knows" in terminal.out
-    assert "elsewhere" not in terminal.out
-    (request,) = [
-        item for item in knowledge.requests if item.url.path.startswith("/v1/extractions")
-    ]
-    assert request.url.params["namespace"] == "demo"
+    for path in ("/v1/runs/", "/v1/extractions/"):
+        (request,) = [item for item in knowledge.requests if item.url.path.startswith(path)]
+        assert request.url.params["namespace"] == "demo"
 
 
 def test_nothing_that_a_cell_says_steers_the_terminal(terminal, cluster, knowledge):

@@ -46,6 +46,7 @@ class FakeKnowledge:
         self.erased_scopes: list[str] = []
         self.realms: defaultdict[str, Realm] = defaultdict(Realm)
         self.extraction_state = "done"
+        self.remembered: dict[str, tuple[str, ...]] = {}
         self.facts: list[models.RecalledFact] = []
         self.recalls: list[models.RecallIn] = []
         self.scope_stats: dict[str, models.ScopeStats] = {}
@@ -143,9 +144,10 @@ class FakeKnowledge:
         runs[run_id] = models.Run.model_validate(merged)
         return runs[run_id]
 
-    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:
         self._called("get_run")
-        return self._realm_of(run_id, namespace).runs[run_id]
+        run = self._realm_of(run_id, namespace).runs[run_id]
+        return models.RunDetail(**dict(run), remembered=self.remembered.get(run_id, ()))
 
     async def add_episodes(self, episodes: models.EpisodesIn) -> models.EpisodesAccepted:
         self._called("add_episodes")

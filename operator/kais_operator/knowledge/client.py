@@ -103,7 +103,7 @@ class MonitoredKnowledge:
         self._count_run(run.outcome or "opened", _seconds(run))
         return recorded_run
 
-    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.Run:
+    async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:
         """Read a run; an id names one in each namespace."""
         return await self._monitor(self._inner.get_run(run_id, namespace=namespace))
 

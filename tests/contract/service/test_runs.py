@@ -9,6 +9,8 @@ from knowledge_client.models import (
     BlueprintName,
     EpisodesIn,
     ExtractionIn,
+    FactIn,
+    ReasonIn,
     ScopeConfig,
     StatsIn,
 )
@@ -58,6 +60,38 @@ class TestRuns:
         name = BlueprintName(namespace="demo", name="review")
         batch = await operator.stats_batch(StatsIn(blueprints=(name,)))
         assert batch.blueprints[0].parameters == ()
+
+
+class TestRememberedFacts:
+    async def test_an_ended_run_names_the_facts_that_its_agents_stored(
+        self, connect: Connect
+    ) -> None:
+        operator, lead = connect("operator"), connect("first use")
+        for run_id in ("r", "later"):
+            await operator.put_run(run_id, run_in(mission="m-1"))
+        stored = [
+            await lead.remember(FactIn(content="The pier is wet.", run="r", scope=scope))
+            for scope in (None, "mine")
+        ]
+        await lead.remember(FactIn(content="The lamp is red.", run="later"))
+        await lead.remember(FactIn(content="The ferry is blue."))
+        assert (await operator.get_run("r")).remembered == ()
+        await operator.put_run("r", run_in(mission="m-1", outcome="Succeeded"))
+        ids = [each.fact_id for each in reversed(stored)]
+        assert list((await operator.get_run("r")).remembered) == ids
+        await lead.retract(ids[0], ReasonIn(reason="never true"))
+        assert list((await operator.get_run("r")).remembered) == ids[1:]
+
+    async def test_a_reader_sees_no_facts_of_scopes_that_it_cannot_read(
+        self, connect: Connect
+    ) -> None:
+        operator, lead = connect("operator"), connect("first use")
+        await operator.put_run("r", run_in())
+        shared = await lead.remember(FactIn(content="The pier is wet.", run="r"))
+        await lead.remember(FactIn(content="The lamp is red.", run="r", scope="mine"))
+        await operator.put_run("r", run_in(outcome="Succeeded"))
+        seen = await connect("teammate").get_run("r")
+        assert seen.remembered == (shared.fact_id,)
 
 
 class TestExtraction:

@@ -37,7 +37,7 @@ class Ledger:
         refusal: why the service permanently rejects calls about the run.
     """
 
-    run: models.Run | None = None
+    run: models.RunDetail | None = None
     extraction: models.Extraction | None = None
     is_opened: bool = False
     is_closed: bool = False

@@ -203,9 +203,26 @@ def _knowledge(view: MissionView) -> KnowledgeUse | None:
         and keep_last_true_condition(view, ConditionType.KNOWLEDGE_EXTRACTED)
     ):
         extracted = last_status.extracted
-    if receipt is None and injected is None and extracted is None:
+    remembered = _remembered(view)
+    if receipt is None and injected is None and extracted is None and remembered is None:
         return None
-    return KnowledgeUse(receipt=receipt, injected=injected, extracted=extracted)
+    return KnowledgeUse(
+        receipt=receipt, injected=injected, extracted=extracted, remembered=remembered
+    )
+
+
+def _remembered(view: MissionView) -> int | None:
+    """Return how many facts cells stored in the run, None for none.
+
+    It is the last known number while the run cannot be read.
+    """
+    if view.run_outcome is None:
+        return None
+    run, last_status = view.observed.ledger.run, view.mission.status.knowledge
+    if run is not None:
+        return len(run.remembered) or None
+    is_same_run = view.mission.status.run_id == view.run_id
+    return last_status.remembered if last_status is not None and is_same_run else None
 
 
 def _injection(view: MissionView) -> tuple[str | None, int | None]:
@@ -218,14 +235,15 @@ def _injection(view: MissionView) -> tuple[str | None, int | None]:
 
 
 def _facts(view: MissionView, knowledge: KnowledgeUse | None) -> str | None:
-    """Return `3 in` during the run, and `3 in, 2 out` when the extracted facts are known."""
+    """Return `3 in` during the run, and `3 in, 2 out` when the facts that it left are known."""
     injected = knowledge.injected if knowledge is not None else None
     extracted = knowledge.extracted if knowledge is not None else None
     if view.run_outcome is None:
         return None if injected is None else f"{injected} in"
     if extracted is None and _may_extract(view):
         return f"{injected or 0} in"
-    return f"{injected or 0} in, {extracted or 0} out"
+    remembered = knowledge.remembered if knowledge is not None else None
+    return f"{injected or 0} in, {(extracted or 0) + (remembered or 0)} out"
 
 
 def _may_extract(view: MissionView) -> bool:

@@ -50,7 +50,7 @@ STAMPED = {key: value for key, value in STAMP.annotations.items() if value is no
 RUN_ID = STAMPED[labels.RUN_ID]
 JOB = {**created(FIRST_PLAN, "Job"), "status": {"startTime": AGO.isoformat()}}
 JOB["metadata"]["creationTimestamp"] = AGO.isoformat()
-RUN = models.Run(
+RUN = models.RunDetail(
     run_id=RUN_ID, namespace="demo", scope="realm:demo", mission="doctor", opened_at=AGO
 )
 OPENED = Ledger(run=RUN, is_opened=True)

@@ -122,3 +122,35 @@ async def test_a_store_that_went_away_between_closing_and_extraction_is_asked_ag
     assert condition(fake, "KnowledgeExtracted")[0] == "True"
     (episodes,) = fake.knowledge.episodes.values()
     assert len(episodes) == 1
+
+
+async def test_facts_that_cells_stored_count_beside_the_extracted_ones() -> None:
+    fake = await ended()
+    (run_id,) = fake.knowledge.runs
+    fake.knowledge.extractions[run_id] = models.Extraction(
+        run_id=run_id, state="done", facts=("a", "b")
+    )
+    fake.knowledge.remembered[run_id] = ("c",)
+    await teams.settle(fake)
+    assert status(fake)["display"]["facts"] == "0 in, 3 out"
+    known = status(fake)["knowledge"]
+    assert (known["extracted"], known["remembered"]) == (2, 1)
+
+
+async def test_facts_that_cells_stored_count_without_an_extraction() -> None:
+    fake = await ended(teams.work(knowledge={"extract": False}))
+    (run_id,) = fake.knowledge.runs
+    fake.knowledge.remembered[run_id] = ("c",)
+    await teams.settle(fake)
+    assert status(fake)["display"]["facts"] == "0 in, 1 out"
+
+
+async def test_the_number_stays_while_the_service_does_not_answer() -> None:
+    fake = await ended()
+    (run_id,) = fake.knowledge.runs
+    fake.knowledge.remembered[run_id] = ("c", "d")
+    await teams.settle(fake)
+    known = status(fake)["knowledge"]["remembered"]
+    fake.knowledge.away = True
+    await teams.settle(fake)
+    assert status(fake)["knowledge"]["remembered"] == known == 2
