@@ -155,9 +155,9 @@ def delete_relations(
     return _post("/v1/graph/relations:delete", relations, models.GraphRelations, key)
 
 
-def create_chart(chart: models.ChartIn) -> Request[models.Chart]:
+def create_chart(chart: models.ChartIn, key: str | None = None) -> Request[models.Chart]:
     """Create a chart."""
-    return _post("/v1/charts", chart, models.Chart, None)
+    return _post("/v1/charts", chart, models.Chart, key)
 
 
 def list_charts(**filters: str | int | datetime | None) -> Request[models.ChartPage]:
@@ -173,34 +173,42 @@ def get_chart(chart_id: str) -> Request[models.Chart]:
     return _get(f"/v1/charts/{_segment(chart_id)}", models.Chart)
 
 
-def change_chart(chart_id: str, changes: models.ChartChanges) -> Request[models.Chart]:
+def change_chart(
+    chart_id: str, changes: models.ChartChanges, key: str | None = None
+) -> Request[models.Chart]:
     """Change a chart."""
-    return _post(f"/v1/charts/{_segment(chart_id)}:change", changes, models.Chart, None)
+    return _post(f"/v1/charts/{_segment(chart_id)}:change", changes, models.Chart, key)
 
 
-def add_step(chart_id: str, step: models.ActionStepIn) -> Request[models.Chart]:
+def add_step(
+    chart_id: str, step: models.ActionStepIn, key: str | None = None
+) -> Request[models.Chart]:
     """Add an action step."""
-    return _post(f"/v1/charts/{_segment(chart_id)}/steps", step, models.Chart, None)
+    return _post(f"/v1/charts/{_segment(chart_id)}/steps", step, models.Chart, key)
 
 
-def remove_step(chart_id: str, step: models.StepIn) -> Request[models.Chart]:
+def remove_step(
+    chart_id: str, step: models.StepIn, key: str | None = None
+) -> Request[models.Chart]:
     """Remove an action step."""
-    return _post(f"/v1/charts/{_segment(chart_id)}/steps:remove", step, models.Chart, None)
+    return _post(f"/v1/charts/{_segment(chart_id)}/steps:remove", step, models.Chart, key)
 
 
-def record_progress(progress: models.StepProgressIn) -> Request[models.Chart]:
+def record_progress(
+    progress: models.StepProgressIn, key: str | None = None
+) -> Request[models.Chart]:
     """Record progress on an action step."""
-    return _post("/v1/charts:progress", progress, models.Chart, None)
+    return _post("/v1/charts:progress", progress, models.Chart, key)
 
 
-def complete_step(step: models.StepIn) -> Request[models.Chart]:
+def complete_step(step: models.StepIn, key: str | None = None) -> Request[models.Chart]:
     """Complete an action step."""
-    return _post("/v1/charts:complete", step, models.Chart, None)
+    return _post("/v1/charts:complete", step, models.Chart, key)
 
 
-def telescope_step(step: models.TelescopeIn) -> Request[models.Chart]:
+def telescope_step(step: models.TelescopeIn, key: str | None = None) -> Request[models.Chart]:
     """Make a chart of an action step."""
-    return _post("/v1/charts:telescope", step, models.Chart, None)
+    return _post("/v1/charts:telescope", step, models.Chart, key)
 
 
 def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPage]:

@@ -209,9 +209,11 @@ class KnowledgeClient:
         """Close relations; missing ones are ignored."""
         return self._send(requests.delete_relations(relations, idempotency_key))
 
-    def create_chart(self, chart: models.ChartIn) -> models.Chart:
+    def create_chart(
+        self, chart: models.ChartIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Create a chart."""
-        return self._send(requests.create_chart(chart))
+        return self._send(requests.create_chart(chart, idempotency_key))
 
     def list_charts(
         self,
@@ -233,29 +235,41 @@ class KnowledgeClient:
         """Return a chart with its progress."""
         return self._send(requests.get_chart(chart_id))
 
-    def change_chart(self, chart_id: str, changes: models.ChartChanges) -> models.Chart:
+    def change_chart(
+        self, chart_id: str, changes: models.ChartChanges, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Change the outcome, due date or phase of a chart, or add to its current reality."""
-        return self._send(requests.change_chart(chart_id, changes))
+        return self._send(requests.change_chart(chart_id, changes, idempotency_key))
 
-    def add_step(self, chart_id: str, step: models.ActionStepIn) -> models.Chart:
+    def add_step(
+        self, chart_id: str, step: models.ActionStepIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Add an action step to a chart."""
-        return self._send(requests.add_step(chart_id, step))
+        return self._send(requests.add_step(chart_id, step, idempotency_key))
 
-    def remove_step(self, chart_id: str, step: models.StepIn) -> models.Chart:
+    def remove_step(
+        self, chart_id: str, step: models.StepIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Remove an action step, and the chart that it was telescoped into."""
-        return self._send(requests.remove_step(chart_id, step))
+        return self._send(requests.remove_step(chart_id, step, idempotency_key))
 
-    def record_progress(self, progress: models.StepProgressIn) -> models.Chart:
+    def record_progress(
+        self, progress: models.StepProgressIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Record progress on an action step."""
-        return self._send(requests.record_progress(progress))
+        return self._send(requests.record_progress(progress, idempotency_key))
 
-    def complete_step(self, step: models.StepIn) -> models.Chart:
+    def complete_step(
+        self, step: models.StepIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Complete an action step, or a chart by the name of its desired outcome."""
-        return self._send(requests.complete_step(step))
+        return self._send(requests.complete_step(step, idempotency_key))
 
-    def telescope_step(self, step: models.TelescopeIn) -> models.Chart:
+    def telescope_step(
+        self, step: models.TelescopeIn, *, idempotency_key: str | None = None
+    ) -> models.Chart:
         """Make a chart of an action step, and return it."""
-        return self._send(requests.telescope_step(step))
+        return self._send(requests.telescope_step(step, idempotency_key))
 
     def get_fact(self, fact_id: str, *, known_at: datetime | None = None) -> models.Fact:
         """Return one fact by its id or an alias, as of now or of `known_at`."""

@@ -166,7 +166,10 @@ class PersonKnowledge:
         """Create a chart in the realm of the namespace, unless it names a scope."""
         scope = chart.scope or scope_context.default_scope(self.session)
         scoped_chart = chart.model_copy(update={"scope": scope}) if scope else chart
-        return await self._call(lambda client: client.create_chart(scoped_chart))
+        key = uuid.uuid4().hex
+        return await self._call(
+            lambda client: client.create_chart(scoped_chart, idempotency_key=key)
+        )
 
     async def get_chart(self, chart_id: str, /) -> Chart:
         """Return a chart with its progress."""
@@ -174,27 +177,39 @@ class PersonKnowledge:
 
     async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart:
         """Change a chart."""
-        return await self._call(lambda client: client.change_chart(chart_id, changes))
+        key = uuid.uuid4().hex
+        return await self._call(
+            lambda client: client.change_chart(chart_id, changes, idempotency_key=key)
+        )
 
     async def add_step(self, chart_id: str, step: ActionStepIn, /) -> Chart:
         """Add an action step."""
-        return await self._call(lambda client: client.add_step(chart_id, step))
+        key = uuid.uuid4().hex
+        return await self._call(lambda client: client.add_step(chart_id, step, idempotency_key=key))
 
     async def remove_step(self, chart_id: str, step: StepIn, /) -> Chart:
         """Remove an action step."""
-        return await self._call(lambda client: client.remove_step(chart_id, step))
+        key = uuid.uuid4().hex
+        return await self._call(
+            lambda client: client.remove_step(chart_id, step, idempotency_key=key)
+        )
 
     async def record_progress(self, progress: StepProgressIn, /) -> Chart:
         """Record progress on a step."""
-        return await self._call(lambda client: client.record_progress(progress))
+        key = uuid.uuid4().hex
+        return await self._call(
+            lambda client: client.record_progress(progress, idempotency_key=key)
+        )
 
     async def complete_step(self, step: StepIn, /) -> Chart:
         """Complete an action step."""
-        return await self._call(lambda client: client.complete_step(step))
+        key = uuid.uuid4().hex
+        return await self._call(lambda client: client.complete_step(step, idempotency_key=key))
 
     async def telescope_step(self, step: TelescopeIn, /) -> Chart:
         """Make a chart of an action step."""
-        return await self._call(lambda client: client.telescope_step(step))
+        key = uuid.uuid4().hex
+        return await self._call(lambda client: client.telescope_step(step, idempotency_key=key))
 
     async def list_charts(
         self,

@@ -74,6 +74,14 @@ class Part:
         return tuple(text for each, text in self.observations if each != self.title_id)
 
     @property
+    def number(self) -> int:
+        """The number of a step in its chart; a renamed step has it in its data alone."""
+        number = self.data.get("number")
+        if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+            return number
+        return _number(self.name)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the part was completed."""
         return bool(self.data.get("completionStatus"))
@@ -190,7 +198,7 @@ def plan_creation(
 
 def plan_step(chart: StoredChart, step: StepTitle, writer: Writer) -> list[Act]:
     """Plan a further step of a chart."""
-    numbers = [_number(each.name) for each in chart.steps]
+    numbers = [each.number for each in chart.steps]
     due = parse_time(chart.chart.data.get("dueDate")) or writer.now
     (date,) = distribute_due_dates(writer.now, due, 1)
     return _step(
@@ -301,7 +309,7 @@ def _writer_of(fact: Fact) -> str | None:
 
 def sort_steps(steps: Iterable[Part]) -> tuple[Part, ...]:
     """Return steps in the order of their creation."""
-    return tuple(sorted(steps, key=lambda step: (_number(step.name), step.name)))
+    return tuple(sorted(steps, key=lambda step: (step.number, step.name)))
 
 
 def parse_time(value: object) -> datetime | None:
@@ -370,6 +378,7 @@ def _step(
     stamp = _stamp(writer.now)
     data = {
         "chartId": chart_id,
+        "number": number,
         "dueDate": _stamp(step.due_date or writer.now),
         "completionStatus": False,
         "createdAt": stamp,

@@ -278,7 +278,7 @@ def _require(store: Store, principal: Principal, chart_id: str) -> StoredChart:
 
 def _require_step(store: Store, principal: Principal, name: str) -> tuple[StoredChart, Part | None]:
     """Return the chart of a step, and the step; None for a desired outcome."""
-    fact = lookup.require(store, principal, name)
+    fact = _renamed_step(store, principal, name) or lookup.require(store, principal, name)
     chart_id = fact.data.get("chartId") if isinstance(fact.data, dict) else None
     if fact.subject not in (charts.STEP, charts.OUTCOME) or not isinstance(chart_id, str):
         raise NotFound(f"{name!r} is no action step and no desired outcome of a chart")
@@ -287,6 +287,26 @@ def _require_step(store: Store, principal: Principal, name: str) -> tuple[Stored
     if step is None and chart.outcome.fact_id != fact.id:
         raise NotFound(f"{name!r} is no longer a part of chart {chart_id}")
     return chart, step
+
+
+def _renamed_step(store: Store, principal: Principal, name: str) -> Fact | None:
+    """Return the one step that was renamed to a name that no entity has, or None.
+
+    A revision of an entity keeps its name in the store, so that relations by that name go on.
+    """
+    if lookup.find(store, principal, name) is not None:
+        return None
+    listing = Listing(
+        view=principal.view,
+        limit=_MAX_PARTS,
+        kind=lookup.ENTITY,
+        lifecycle="live",
+        schema=lookup.SCHEMA,
+        subject=charts.STEP,
+        contains=name,
+    )
+    renamed = [fact for fact in store.list_facts(listing) if fact.content == name]
+    return renamed[0] if len(renamed) == 1 else None
 
 
 def _check_open(chart: StoredChart) -> None:
@@ -384,8 +404,13 @@ def _ancestors(store: Store, principal: Principal, chart: StoredChart) -> list[O
         parent = _read(store, principal, fact) if fact else None
         if parent is None:
             return ancestors
-        step = next((each for each in parent.steps if each.name == name), None)
-        if step is None or not _is_telescoped(store, principal, (parent, step), chart):
+        # The step may have been renamed since.
+        steps = sorted(parent.steps, key=lambda each: each.name != name)
+        step = next(
+            (each for each in steps if _is_telescoped(store, principal, (parent, each), chart)),
+            None,
+        )
+        if step is None:
             return ancestors
         if parent.id in seen or len(ancestors) == _MAX_LEVELS:
             raise Conflict(f"chart {chart.id} is below itself: {' in '.join(sorted(seen))}")

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -569,3 +570,39 @@ async def test_a_repeated_call_creates_nothing_twice(mirrored, mirror, transport
     assert len(keys) == 2
     assert keys[0] == keys[1]
     assert names_of(mirror.path) == ["ferry"]
+
+
+async def test_a_repeated_call_changes_a_chart_once(mirrored, transport):
+    failed = []
+    transport.fails = lambda request: (
+        request.method == "POST"
+        and request.url.path not in failed
+        and not failed.append(request.url.path)
+    )
+    chart = await mirrored.create_chart(
+        models.ChartIn(
+            desired_outcome="Five songs",
+            current_reality="None",
+            due_date=datetime(2030, 5, 1, tzinfo=UTC),
+            action_steps=(models.ActionStepIn(title="Buy a guitar"),),
+        )
+    )
+    first = chart.action_steps[0].name
+    chart = await mirrored.add_step(chart.id, models.ActionStepIn(title="Find a teacher"))
+    second = chart.action_steps[1].name
+    await mirrored.record_progress(models.StepProgressIn(step=first, observation="Saw one"))
+    await mirrored.telescope_step(models.TelescopeIn(step=second, current_reality="I know none"))
+    await mirrored.complete_step(models.StepIn(step=first))
+    await mirrored.change_chart(chart.id, models.ChartChanges(current_reality=("It sounds",)))
+    chart = await mirrored.remove_step(chart.id, models.StepIn(step=second))
+    assert [step.name for step in chart.action_steps] == [first]
+    assert chart.current_reality == ("None", "Completed: Buy a guitar", "It sounds")
+    assert [each.id for each in (await mirrored.list_charts()).charts] == [chart.id]
+    assert chart.action_steps[0].progress == ("Saw one",)
+    sent = Counter(
+        (request.url.path, request.headers["Idempotency-Key"])
+        for request in transport.requests
+        if request.method == "POST"
+    )
+    assert len(sent) == 7
+    assert set(sent.values()) == {2}

@@ -27,8 +27,10 @@ from knowledge_client.models import (
     StepProgressIn,
     TelescopeIn,
 )
+from knowledge_service.errors import NotFound
 from knowledge_service.ports import Store
 from knowledge_service.use_cases import charts
+from knowledge_service.use_cases.graph import entities
 from knowledge_service.use_cases.operations import Performer
 from tests.contract.service.callers import CALLERS, Connect, refused
 from tests.knowledge_builders import LEAD, TEAM
@@ -357,3 +359,94 @@ async def test_the_observation_of_another_is_no_title(connect: Connect) -> None:
     assert after.action_steps[0].title == "Pay the invoice"
     assert "Pay me twice" in after.action_steps[0].progress
     assert "Completed: Pay the invoice" in after.current_reality
+
+
+async def rename(client: AsyncKnowledgeClient, name: str, new_name: str) -> None:
+    (entity,) = (await client.open_entities(GraphNamesIn(names=(name,)))).entities
+    await client.revise(entity.id, ReviseIn(reason="shorter", content=new_name))
+
+
+async def test_entities_that_are_renamed_stay_in_their_chart(connect: Connect) -> None:
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    for part in ("action_1", "action_2", "chart", "current_reality", "desired_outcome"):
+        await rename(lead, f"{chart.id}_{part}", f"my {part}")
+    more = await lead.add_step(chart.id, ActionStepIn(title="Practise"))
+    assert [(step.name, step.title) for step in more.action_steps] == [
+        ("my action_1", "Buy a guitar"),
+        ("my action_2", "Find a teacher"),
+        (f"{chart.id}_action_3", "Practise"),
+    ]
+    for step in more.action_steps:
+        done = await lead.complete_step(StepIn(step=step.name))
+    assert done.completed
+    assert done.current_reality == (
+        "I have never played an instrument.",
+        "Completed: Buy a guitar", "Completed: Find a teacher", "Completed: Practise",
+    )  # fmt: skip
+
+
+async def test_a_renamed_step_is_completed_by_the_chart_below_it(connect: Connect) -> None:
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    step = chart.action_steps[1].name
+    telescope = TelescopeIn(
+        step=step, current_reality="x", action_steps=(ActionStepIn(title="Ask friends"),)
+    )
+    below = await lead.telescope_step(telescope)
+    await rename(lead, step, "the teacher")
+    await lead.complete_step(StepIn(step=below.action_steps[0].name))
+    above = await lead.get_chart(chart.id)
+    assert [(each.name, each.completed) for each in above.action_steps] == [
+        (chart.action_steps[0].name, False), ("the teacher", True),
+    ]  # fmt: skip
+
+
+async def test_a_name_that_two_steps_were_renamed_to_is_refused(connect: Connect) -> None:
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    for step in chart.action_steps:
+        await rename(lead, step.name, "a step")
+    message = await refused(lead.complete_step(StepIn(step="a step")), CODE.NOT_FOUND)
+    assert message == "entity 'a step' does not exist or is not visible to you"
+    assert (await lead.get_chart(chart.id)).progress == 0
+
+
+async def test_a_person_deletes_what_an_agent_revises(connect: Connect) -> None:
+    """Whoever comes second gets an error that says what happened, and nothing comes back."""
+    lead, keeper = connect("lead"), connect("keeper")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    first, second = (step.name for step in chart.action_steps)
+    await keeper.delete_entities(GraphNamesIn(names=(first,)))
+    for call in (
+        lead.complete_step(StepIn(step=first)),
+        lead.record_progress(StepProgressIn(step=first, observation="x")),
+        lead.telescope_step(TelescopeIn(step=first, current_reality="x")),
+    ):
+        message = await refused(call, CODE.NOT_FOUND)
+        assert message == f"entity {first!r} does not exist or is not visible to you"
+    assert [step.name for step in (await lead.get_chart(chart.id)).action_steps] == [second]
+    (entity,) = (await lead.open_entities(GraphNamesIn(names=(second,)))).entities
+    await lead.record_progress(StepProgressIn(step=second, observation="I asked."))
+    await keeper.delete_entities(GraphNamesIn(names=(second,)))
+    stale = ReviseIn(reason="late", data={"chartId": chart.id})
+    assert "superseded already" in await refused(lead.revise(entity.id, stale), CODE.CONFLICT)
+    assert (await lead.get_chart(chart.id)).action_steps == ()
+
+
+async def test_a_deletion_while_a_step_is_completed_leaves_one_of_both(
+    connect: Connect, transport: httpx.ASGITransport
+) -> None:
+    lead, keeper = connect("lead"), connect("keeper")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    step = chart.action_steps[0].name
+    app: Any = transport.app
+    services = app.state.services
+    person = Performer(services, CALLERS["keeper"])
+    store: Any = InterleavedStore(
+        services.store, lambda: entities.delete_entities(person, GraphNamesIn(names=(step,)))
+    )
+    performer = Performer(replace(services, store=store), CALLERS["lead"])
+    with pytest.raises(NotFound, match=f"entity '{step}' does not exist"):
+        charts.complete_step(performer, StepIn(step=step), services.now())
+    assert (await keeper.get_chart(chart.id)).current_reality == chart.current_reality

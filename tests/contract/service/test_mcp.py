@@ -572,6 +572,114 @@ async def test_graph_has_the_nine_tools_of_server_memory(store: Store, mode: str
         assert (await called(lead, "read_graph"))["entities"] == [team]
 
 
+CHARTS = [
+    "create_structural_tension_chart", "telescope_action_step", "mark_action_complete",
+    "get_chart_progress", "list_active_charts", "update_action_progress", "update_current_reality",
+    "add_action_step", "remove_action_step", "update_desired_outcome",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_chart_is_kept_with_the_ten_tools(store: Store, mode: str) -> None:
+    async with serving(store) as service, service.mcp("lead", mode, "/mcp/charts") as lead:
+        assert [tool.name for tool in (await lead.list_tools()).tools] == CHARTS
+        answer = await called(
+            lead,
+            "create_structural_tension_chart",
+            desiredOutcome="Five songs",
+            currentReality="None yet",
+            dueDate="2030-05-01",
+            actionSteps=["Buy a guitar"],
+        )
+        assert answer["untrusted"] is True
+        chart = answer["chart"]["id"]
+        first = answer["chart"]["action_steps"][0]["name"]
+        added = await called(
+            lead, "add_action_step", parentChartId=chart, actionStepTitle="Find a teacher",
+            dueDate="2030-01-01", currentReality="I know none",
+        )  # fmt: skip
+        assert (added["chart"]["parent_chart"], added["chart"]["level"]) == (chart, 1)
+        second = added["chart"]["parent_step"]
+        await called(
+            lead, "update_action_progress", actionStepName=first, progressObservation="Saw one",
+            updateCurrentReality=True,
+        )  # fmt: skip
+        await called(lead, "update_current_reality", chartId=chart, newObservations=["I hum"])
+        await called(lead, "update_desired_outcome", chartId=chart, newDesiredOutcome="Ten songs")
+        below = await called(
+            lead, "telescope_action_step", actionStepName=first, newCurrentReality="No money",
+            initialActionSteps=["Save"],
+        )  # fmt: skip
+        (saving,) = below["chart"]["action_steps"]
+        await called(lead, "mark_action_complete", actionStepName=saving["name"])
+        progress = (await called(lead, "get_chart_progress", chartId=chart))["chart"]
+        assert (progress["desired_outcome"], progress["progress"]) == ("Ten songs", 0.5)
+        assert progress["current_reality"] == [
+            "None yet", "Saw one", "I hum", "Completed: Buy a guitar",
+        ]  # fmt: skip
+        await called(lead, "remove_action_step", parentChartId=chart, actionStepName=second)
+        (active,) = (await called(lead, "list_active_charts"))["charts"]
+        assert [step["name"] for step in active["action_steps"]] == [first]
+
+
+async def test_bad_calls_of_charts_get_an_error_and_change_nothing(store: Store) -> None:
+    async with (
+        serving(store) as service,
+        service.mcp("lead", path="/mcp/charts") as lead,
+        service.mcp("stranger", path="/mcp/charts,graph") as stranger,
+    ):
+        arguments = {
+            "desiredOutcome": "Five songs", "currentReality": "None yet", "dueDate": "2030-05-01",
+            "actionSteps": ["Buy a guitar", "Practise"],
+        }  # fmt: skip
+        chart = (await called(lead, "create_structural_tension_chart", **arguments))["chart"]
+        step, outcome = chart["action_steps"][0]["name"], f"{chart['id']}_desired_outcome"
+        await called(lead, "mark_action_complete", actionStepName=step)
+        progress = await called(lead, "get_chart_progress", chartId=chart["id"])
+        for tool, bad, code, text in (
+            ("mark_action_complete", {"actionStepName": step}, "conflict", "is complete already"),
+            (
+                "telescope_action_step",
+                {"actionStepName": outcome, "newCurrentReality": "x"},
+                "conflict",
+                "cannot be telescoped into itself",
+            ),
+            ("get_chart_progress", {"chartId": "chart_1"}, "not-found", "does not exist"),
+            ("mark_action_complete", {"actionStepName": "x"}, "not-found", "does not exist"),
+            (
+                "create_structural_tension_chart",
+                {**arguments, "dueDate": "some day"},
+                "invalid-body",
+                "dueDate",
+            ),
+        ):
+            error, message = await failed(lead, tool, **bad)
+            assert (error["code"], text in message) == (code, True), message
+        for tool, foreign in (
+            ("get_chart_progress", {"chartId": chart["id"]}),
+            ("mark_action_complete", {"actionStepName": step}),
+            ("update_current_reality", {"chartId": chart["id"], "newObservations": ["x"]}),
+            ("add_action_step", {"parentChartId": chart["id"], "actionStepTitle": "x"}),
+            ("remove_action_step", {"parentChartId": chart["id"], "actionStepName": step}),
+            (
+                "create_relations",
+                {"relations": [{"from": step, "to": outcome, "relationType": "x"}]},
+            ),
+            ("add_observations", {"observations": [{"entityName": step, "contents": ["x"]}]}),
+        ):
+            error, message = await failed(stranger, tool, **foreign)
+            assert error["code"] == "not-found", message
+            assert "Buy a guitar" not in message
+        for tool, names in (
+            ("open_nodes", {"names": [step]}),
+            ("search_nodes", {"query": "guitar"}),
+            ("read_graph", {}),
+        ):
+            assert (await called(stranger, tool, **names))["entities"] == []
+        assert (await called(stranger, "delete_entities", entityNames=[step]))["deleted"] == 0
+        assert await called(lead, "get_chart_progress", chartId=chart["id"]) == progress
+
+
 async def test_without_the_endpoint_there_is_no_route(http: httpx.AsyncClient) -> None:
     answer = await http.post("/mcp", json={}, headers={"Authorization": "Bearer lead"})
     assert answer.status_code == 404
