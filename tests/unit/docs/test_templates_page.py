@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.support import documents
-from kais import blueprints, templates
+from kais import blueprint_rendering, templates
 from kais.resources.blueprint import RESERVED_NAMES, ParameterType
 from kais.templates import filters, limits, sandbox
 
@@ -133,11 +133,11 @@ def test_limits_are_those_of_the_code() -> None:
 
 
 def test_number_in_a_text_field_is_refused_in_the_words_of_the_page() -> None:
-    def compiled(argument: str) -> blueprints.CompileReport:
+    def compiled(argument: str) -> blueprint_rendering.CompileReport:
         container = {"image": "x", "args": [argument]}
         cell = {"name": "a", "spec": {"mode": "Task", "container": container}}
         parameter = {"name": "count", "type": "integer", "default": 3}
-        return blueprints.compile_blueprint(
+        return blueprint_rendering.compile_blueprint(
             {"parameters": [parameter], "formation": {"cells": [cell]}}
         )
 

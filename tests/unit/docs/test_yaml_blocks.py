@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.support import documents
-from kais import blueprints, parameters, rendered_validation
+from kais import blueprint_rendering, parameters, rendered_validation
 from kais.errors import InvalidResource
 from kais.resources import blueprint, cell_template, formation, kinds, knowledge_scope, pod_template
 from kais.resources.base import Model
@@ -65,7 +65,7 @@ def object_problems(tree: dict[str, Any], block: documents.Block) -> list[str]:
         return [str(violation) for violation in exc.violations]
     found = [str(problem) for problem in rendered_validation.unknown_fields(kind, tree, "")]
     if isinstance(resource, blueprint.Blueprint):
-        report = blueprints.compile_blueprint(tree["spec"])
+        report = blueprint_rendering.compile_blueprint(tree["spec"])
         found += [] if report.is_good else [report.message]
     return found
 
