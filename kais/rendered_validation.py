@@ -200,7 +200,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _joined(path: str, below: str) -> str:
-    return f"{path}.{below}" if below else path
+    return ".".join(part for part in (path, below) if part)
 
 
 def _with_prefix(path: str, problem: str) -> Violation:

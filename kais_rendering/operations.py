@@ -63,6 +63,12 @@ def _read_yaml(request: Mapping[str, Any], _: Progress) -> Answer:
         return {"refused": str(exc)}
 
 
+def _yaml_lines(request: Mapping[str, Any], _: Progress) -> Answer:
+    from kais_rendering import yaml_documents  # noqa: PLC0415 - most workers read no YAML
+
+    return {"lines": yaml_documents.lines(request["text"], request["document"], request["paths"])}
+
+
 _OPERATIONS: Mapping[str, Callable[[Mapping[str, Any], Progress], Answer]] = {
     "compile": _compile,
     "render": _render,
@@ -70,4 +76,5 @@ _OPERATIONS: Mapping[str, Callable[[Mapping[str, Any], Progress], Answer]] = {
     "violations": _violations,
     "find": _find,
     "read_yaml": _read_yaml,
+    "yaml_lines": _yaml_lines,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -48,6 +48,74 @@ def read(text: str) -> list[Any]:
     except (TypeError, ValueError) as exc:
         raise YamlRefused(f"JSON cannot hold what is in it: {exc}") from exc
     return documents
+
+
+def lines(text: str, document: int, paths: Sequence[str]) -> list[int | None]:
+    """Return the line of each path, such as `spec.parameters[1].name`, in a document of a text.
+
+    The line is that of the deepest part of the path that exists. Inside a list with `$if` or `$for`
+    the items of a rendering have other positions, so the line is that of the list. `[name=x]`
+    selects the item of a list with this name.
+
+    Raises:
+        YamlRefused: The text is not YAML.
+    """
+    loader = _Loader(text)
+    try:
+        node = _node_at(loader, document)
+    except (yaml.YAMLError, RecursionError) as exc:
+        raise YamlRefused(str(exc) or "it is nested too deeply") from exc
+    finally:
+        loader.dispose()
+    return [_line(node, path) for path in paths]
+
+
+def _node_at(loader: _Loader, document: int) -> yaml.Node | None:
+    node: yaml.Node | None = None
+    for _ in range(document + 1):
+        node = loader.get_node() if loader.check_node() else None
+    return node
+
+
+_STEP = re.compile(r"\[name=([^\]]*)\]|\[(\d+)\]|([^.\[]+)")
+
+
+def _line(node: yaml.Node | None, path: str) -> int | None:
+    if node is None:
+        return None
+    line = node.start_mark.line
+    for name, index, key in _STEP.findall(path):
+        step = _child(node, name=name, index=index, key=key)
+        if step is None:
+            break
+        line, node = step
+    return int(line) + 1
+
+
+def _child(node: yaml.Node, *, name: str, index: str, key: str) -> tuple[int, yaml.Node] | None:
+    """Return the line and the node of one step of a path; None if it does not exist."""
+    if isinstance(node, yaml.SequenceNode) and (name or index):
+        items = node.value
+        if any(_value(item, key) for item in items for key in _RESHAPING):
+            return None
+        if name:
+            matches = (i for i in items if (n := _value(i, "name")) and n[1].value == name)
+            item = next(matches, None)
+        else:
+            item = items[int(index)] if int(index) < len(items) else None
+        return None if item is None else (item.start_mark.line, item)
+    return _value(node, key) if key else None
+
+
+_RESHAPING = ("$if", "$for")
+
+
+def _value(node: yaml.Node, name: str) -> tuple[int, yaml.Node] | None:
+    """Return the line of a key of a mapping, and its value."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    pairs = ((key, value) for key, value in node.value if key.value == name)
+    return next(((key.start_mark.line, value) for key, value in pairs), None)
 
 
 def _unquoted_braces(text: str, failure: yaml.constructor.ConstructorError) -> str | None:

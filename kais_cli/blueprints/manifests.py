@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kais import rendered_validation
 from kais.errors import InvalidResource
 from kais.resources.blueprint import Blueprint
 from kais_cli import argument_parsing, errors
@@ -61,7 +63,7 @@ def _in_folder(folder: Path) -> Iterator[Source]:
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
         source = Source(str(path), render_requests.read_text(path, subject=str(path)))
-        if _blueprints(source):
+        if _may_hold_blueprint(source):
             has_blueprint = True
             yield source
     if not has_blueprint:
@@ -70,28 +72,66 @@ def _in_folder(folder: Path) -> Iterator[Source]:
         )
 
 
+def _may_hold_blueprint(source: Source) -> bool:
+    """Return whether a file has a Blueprint, or cannot be read and may have one."""
+    try:
+        return bool(_blueprints(source))
+    except errors.UsageError:
+        return True
+
+
 def validate(source: Source) -> Iterator[CompileResult]:
     """Compile each Blueprint of a source.
 
     Raises:
         UsageError: It is not YAML, or holds no Blueprint.
     """
-    bodies = _blueprints(source)
+    documents = _documents(source)
+    bodies = [(i, body) for i, body in enumerate(documents) if _is_blueprint(body)]
     if not bodies:
         raise errors.UsageError(f"{source.name} holds no object of kind Blueprint")
-    for body in bodies:
+    for document, body in bodies:
         name = body.get("metadata", {}).get("name", "(without a name)")
         subject = f"Blueprint {name} in {source.name}"
         try:
             blueprint = Blueprint.from_dict(body)
         except InvalidResource as exc:
-            yield CompileResult(
-                subject, problems=tuple(str(violation) for violation in exc.violations)
-            )
+            violations = [str(violation) for violation in exc.violations]
+            yield CompileResult(subject, problems=_located(violations, source, document, root=""))
+            continue
+        unknown = [str(v) for v in rendered_validation.unknown_fields(Blueprint, body, "")]
+        if unknown:
+            yield CompileResult(subject, problems=_located(unknown, source, document, root=""))
             continue
         report = render_requests.compile_spec(blueprint.spec.to_dict(), subject=subject)
         problems = () if report.is_good else (report.errors or (report.message,))
-        yield CompileResult(subject, message=report.message, problems=problems)
+        located = _located(problems, source, document, root="spec.")
+        yield CompileResult(subject, message=report.message, problems=located)
+
+
+_PATH = re.compile(r"(?:^|: )([a-z]\w*[.\[][^\s:,]*|[a-z]\w*(?=: ))")
+_PARAMETER = re.compile(r"^parameter '([^']*)'")
+
+
+def _located(
+    problems: Sequence[str], source: Source, document: int, *, root: str
+) -> tuple[str, ...]:
+    """Put the file and the line before each problem; `root` is where its path begins."""
+    if not problems:
+        return ()
+    paths = [root + _path_of(problem) for problem in problems]
+    lines = render_requests.yaml_lines(source.text, paths, document=document, subject=source.name)
+    return tuple(
+        f"{source.name}:{line}: {problem}" for line, problem in zip(lines, problems, strict=True)
+    )
+
+
+def _path_of(problem: str) -> str:
+    """Return the path that a message begins with; empty if it names none."""
+    if parameter := _PARAMETER.match(problem):
+        return f"parameters[name={parameter[1]}]"
+    path = _PATH.search(problem)
+    return path[1] if path else ""
 
 
 def load(file: Path, name: str) -> Blueprint:
@@ -123,7 +163,12 @@ def load_all(file: Path) -> list[dict[str, Any]]:
 
 
 def _blueprints(source: Source) -> list[dict[str, Any]]:
-    documents = render_requests.parse_yaml(source.text, subject=source.name)
-    return [
-        body for body in documents if isinstance(body, dict) and body.get("kind") == "Blueprint"
-    ]
+    return [body for body in _documents(source) if _is_blueprint(body)]
+
+
+def _documents(source: Source) -> list[Any]:
+    return render_requests.parse_yaml(source.text, subject=source.name)
+
+
+def _is_blueprint(document: Any) -> bool:
+    return isinstance(document, dict) and document.get("kind") == "Blueprint"

@@ -126,6 +126,12 @@ def parse_yaml(text: str, *, subject: str) -> list[Any]:
     return list(answer["documents"])
 
 
+def yaml_lines(text: str, paths: Sequence[str], *, document: int, subject: str) -> list[int | None]:
+    """Return the line of each path in a document of a text that `parse_yaml` has read."""
+    request = {"op": "yaml_lines", "text": text, "document": document, "paths": list(paths)}
+    return list(_ask(request, f"reading {subject}", advice="make the file simpler")["lines"])
+
+
 def _session() -> RenderSession:
     return RenderSession(limit_s=_LIMIT_S, memory_mib=_MEMORY_MIB)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kais_cli import errors
 from kais_cli.blueprints import diff as blueprints_diff
 from kais_cli.blueprints import gitops, manifests, revisions
 from kais_cli.blueprints import stats as blueprints_stats
@@ -39,13 +40,19 @@ def validate(
     """Compile the blueprints of files without a cluster and report every error."""
     status = ExitStatus.SUCCEEDED
     for source in manifests.sources(session, files):
-        for verdict in manifests.validate(source):
-            if verdict.problems:
+        try:
+            results = list(manifests.validate(source))
+        except errors.UsageError as exc:
+            status = ExitStatus.USAGE
+            session.note(f"error: {exc}")
+            continue
+        for result in results:
+            if result.problems:
                 status = ExitStatus.USAGE
-                listed = "".join(f"\n  {problem}" for problem in verdict.problems)
-                session.note(f"error: {verdict.subject} does not compile:{listed}")
+                listed = "".join(f"\n  {problem}" for problem in result.problems)
+                session.note(f"error: {result.subject} does not compile:{listed}")
             else:
-                session.write(f"{verdict.subject}: {verdict.message}\n")
+                session.write(f"{result.subject}: {result.message}\n")
     return status
 
 

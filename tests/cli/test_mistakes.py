@@ -194,3 +194,33 @@ def test_a_rollback_that_gitops_will_undo_says_so(terminal, cluster, ready, meta
 def test_a_rollback_of_a_blueprint_that_no_tool_manages_has_no_warning(terminal, ready):
     assert terminal.run("blueprint", "rollback", "doctor", "--to", "1") == 0
     assert terminal.err == ""
+
+
+@pytest.mark.parametrize(
+    ("correct", "mistake", "line"),
+    [
+        ("maxAttempts: 1", "maxAttempt: 1", 21),
+        ('value: "{{ note }}"', "value: 3", 18),
+        ("default: hi", "default: no", 7),
+        ("            image: localhost/kais/client:0.1.0\n", "", 14),
+        ('"{{ question }}"', '"{{ question"', 20),
+        ("minLength", "minLenght", 6),
+        ("  mission:", "  misson:", 19),
+        ("kind:", "replicas: 3\nkind:", 2),
+        ("spec:\n", "spec:\n  description: 3\n", 5),
+    ],
+)
+def test_a_mistake_is_reported_with_file_and_line(terminal, tmp_path, correct, mistake, line):
+    assert f"\n  {tmp_path / 'notebook.yaml'}:{line}: " in error_of(
+        terminal, tmp_path, BLUEPRINT.replace(correct, mistake, 1)
+    )
+
+
+def test_one_broken_file_hides_no_mistake_of_another(terminal, tmp_path):
+    (tmp_path / "a.yaml").write_text("kind: [")
+    (tmp_path / "b.yaml").write_text(BLUEPRINT.replace("maxAttempts", "maxAttempt"))
+    (tmp_path / "c.yaml").write_text(BLUEPRINT)
+    assert terminal.run("blueprint", "validate", "-f", str(tmp_path)) == ExitStatus.USAGE
+    assert "error: cannot read" in terminal.err
+    assert "b.yaml:" in terminal.err
+    assert "c.yaml: the template renders" in terminal.out

@@ -32,3 +32,49 @@ def test_a_number_that_json_cannot_hold_is_refused(text):
 def test_anchors_and_merge_keys_are_expanded():
     text = "a: &x {b: 1}\nc: {<<: *x, d: 2}"
     assert yaml_documents.read(text)[0]["c"] == {"b": 1, "d": 2}
+
+
+TEXT = """\
+kind: Other
+---
+spec:
+  parameters:
+    - {name: note, type: string}
+    - name: question
+      type: string
+  cells:
+    - name: writer
+      env:
+        - $if: "{{ extra }}"
+          name: A
+        - name: B
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("spec", 3),
+        ("spec.parameters[1].type", 7),
+        ("parameters", 3),
+        ("spec.parameters[name=question]", 6),
+        ("spec.parameters[name=other]", 4),
+        ("spec.parameters[7]", 4),
+        ("spec.cells[0].name", 9),
+        ("spec.cells[0].image", 9),
+        ("spec.cells[0].env[1].name", 10),
+        ("spec.cells.name", 8),
+        ("", 3),
+    ],
+)
+def test_the_line_of_a_path_is_that_of_its_deepest_part(path, line):
+    assert yaml_documents.lines(TEXT, 1, [path]) == [line]
+
+
+def test_a_document_that_does_not_exist_has_no_lines():
+    assert yaml_documents.lines(TEXT, 2, ["spec"]) == [None]
+
+
+def test_lines_of_a_text_that_is_not_yaml_are_refused():
+    with pytest.raises(yaml_documents.YamlRefused):
+        yaml_documents.lines("a: [", 0, ["a"])
