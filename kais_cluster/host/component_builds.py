@@ -146,7 +146,7 @@ def build(
                 outcome = "built beside us"
             else:
                 outcome = _build_one(binary, folder, go=go, go_version=go_version)
-        report(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}")
+        report(f"  [{number:>2}/{len(stale)}] {binary.name:<24} {outcome}{_rest(stale[number:])}")
 
 
 def stamp(binary: Binary, *, go_version: str) -> str:
@@ -179,6 +179,14 @@ def _announce(stale: Sequence[Binary], folder: Path, *, report: subprocesses.Rep
         )
     else:
         report(f"building {subject} into {folder}")
+
+
+def _rest(binaries: Sequence[Binary]) -> str:
+    """Say what is built next, and how long all that is left takes; nothing if it is short."""
+    seconds = sum(binary.cold_s for binary in binaries)
+    if seconds < _ANNOUNCED_BUILD_S:
+        return ""
+    return f"; next {binaries[0].name}, about {-(-seconds // 60)} minutes left"
 
 
 def _build_one(binary: Binary, folder: Path, *, go: str, go_version: str) -> str:

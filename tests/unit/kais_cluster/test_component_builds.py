@@ -70,3 +70,24 @@ def test_first_build_says_how_long_it_takes(tmp_path):
     assert messages == [
         f"building 18 binaries into {tmp_path}: a first build takes about 15 minutes on 2 cores"
     ]
+
+
+def test_each_built_binary_is_followed_by_the_next_and_the_time_left(tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr(component_builds.subprocesses, "find_go", lambda: "go")
+    monkeypatch.setattr(component_builds.subprocesses, "run", lambda *_, **__: GO)
+
+    def build_one(binary, folder, **_):
+        built.append(binary.name)
+        return "built in 3 s"
+
+    monkeypatch.setattr(component_builds, "_build_one", build_one)
+    messages = []
+    binaries = component_builds.by_name(["etcd", "kube-apiserver", "kubectl"])
+    component_builds.build(binaries, tmp_path, report=messages.append)
+    assert built == ["etcd", "kube-apiserver", "kubectl"]
+    assert messages[1:] == [
+        "  [ 1/3] etcd                     built in 3 s; next kube-apiserver, about 5 minutes left",
+        "  [ 2/3] kube-apiserver           built in 3 s",
+        "  [ 3/3] kubectl                  built in 3 s",
+    ]
