@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from knowledge_client.models import FactPage, ReviewPage
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SHORT_ID = re.compile(r"[0-9a-f]{6}[0-9a-f-]{0,29}", re.IGNORECASE)
 _ALIAS = "alias:"
 PAGE_SIZE = 100
 """The maximum number of facts that the service returns at once."""
@@ -26,22 +27,27 @@ _MAX_STDIN_CHARACTERS = 1_000_000  # characters read from a pipe
 
 
 def fact_id(argument: str) -> str:
-    """Validate the id or alias of a fact.
+    """Validate the id or alias of a fact, or the beginning of an id.
 
     Raises:
         UsageError: The argument is neither; the service could not explain more.
     """
     text = argument.strip()
-    if _UUID.fullmatch(text):
+    if _UUID.fullmatch(text) or is_short_id(text):
         return text.lower()
     namespace, colon, value = text.removeprefix(_ALIAS).partition(":")
     if text.startswith(_ALIAS) and namespace and colon and value:
         return text
     raise errors.UsageError(
         f"{argument!r} is not a fact ID: it has 36 characters, such as"
-        " 01a20271-baae-74f2-a8ca-83ecb715fd90, and `kais knowledge list -o name` prints it;"
-        " a name is alias:<namespace>:<value>"
+        " 01a20271-baae-74f2-a8ca-83ecb715fd90, or the first 6 or more of them, and"
+        " `kais knowledge list -o name` prints it; a name is alias:<namespace>:<value>"
     )
+
+
+def is_short_id(argument: str) -> bool:
+    """Return whether an argument may be the beginning of an id."""
+    return _SHORT_ID.fullmatch(argument) is not None
 
 
 def parse_choice(value: str | None, choices: Sequence[str], *, option: str) -> str | None:

@@ -120,6 +120,7 @@ class KnowledgeClient:
         contains: str | None = None,
         alias_namespace: str | None = None,
         unlinked: bool | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.FactPage:
@@ -143,6 +144,7 @@ class KnowledgeClient:
                 contains=contains,
                 alias_namespace=alias_namespace,
                 unlinked=unlinked,
+                id_prefix=id_prefix,
                 cursor=cursor,
                 limit=limit,
             )

@@ -14,7 +14,7 @@ from kais_cli import argument_parsing, errors
 from kais_cli.commands.options import Listed, Output
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
-from kais_cli.facts import detail_view, output_formats, tables
+from kais_cli.facts import detail_view, output_formats, short_ids, tables
 from kais_cli.knowledge import scope_context, time_parsing
 from kais_cli.session import Session, command, group
 from kais_cli.settings import Identity
@@ -122,6 +122,8 @@ def recall(  # noqa: PLR0913 (one argument per option)
         known_at=time_parsing.parse(known_at, option="--known-at", now=now),
     )
     with scope_context.client(session) as client:
+        whole_ids = tuple(short_ids.resolve(client, fact_id) for fact_id in question.why_not)
+        question = question.model_copy(update={"why_not": whole_ids})
         if path is not None:
             paths = (path, *(s.path for s in scope_context.scopes_below(client, path)))
             question = question.model_copy(update={"scopes": paths})

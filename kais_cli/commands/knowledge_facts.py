@@ -11,7 +11,7 @@ from kais_cli import argument_parsing, errors
 from kais_cli.commands.knowledge import app
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.facts import detail_view
+from kais_cli.facts import detail_view, short_ids
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
 from kais_cli.views import output
@@ -26,7 +26,7 @@ FactId = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="Id of the fact, or alias:<namespace>:<value>.",
+        help="Id of the fact, the beginning of one, or alias:<namespace>:<value>.",
         callback=argument_parsing.fact_id,
     ),
 ]
@@ -37,6 +37,7 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; stored with t
 def show(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a fact: its text, source, times, links and history."""
     with scope_context.client(session) as client:
+        fact = short_ids.resolve(client, fact)
         fact_record = client.get_fact(fact)
         history = client.history(fact)
         links = client.list_links(fact).links
@@ -51,7 +52,7 @@ def why(session: Session, fact: FactId, output_: Output = Format.TABLE) -> ExitS
     Its author, the run, the facts recalled before it, and the facts it derives from.
     """
     with scope_context.client(session) as client:
-        provenance = client.why(fact)
+        provenance = client.why(short_ids.resolve(client, fact))
     page = detail_view.format_provenance(provenance, width=session.environment.width)
     return write_result(session, provenance, output_, page=page)
 
@@ -68,7 +69,7 @@ def impact(
     The recalls that returned it, their runs, its copies and the facts derived from it.
     """
     with scope_context.client(session) as client:
-        report = client.impact(fact, limit=limit)
+        report = client.impact(short_ids.resolve(client, fact), limit=limit)
     return write_result(session, report, output_, page=detail_view.format_impact(report))
 
 
@@ -96,7 +97,7 @@ def correct(
         reason=require_reason(reason), replacement=argument_parsing.read_text(session, replacement)
     )
     with scope_context.client(session) as client:
-        correction = client.correct(fact, body)
+        correction = client.correct(short_ids.resolve(client, fact), body)
     successor_note = (
         f"; {correction.replacement_id} takes its place" if correction.replacement_id else ""
     )
@@ -146,7 +147,7 @@ def revise(  # noqa: PLR0913 (one argument per option)
         changes["data"] = argument_parsing.read_json(session, data, option="--data")
     body = models.ReviseIn.model_validate({"reason": require_reason(reason), **changes})
     with scope_context.client(session) as client:
-        revised = client.revise(fact, body)
+        revised = client.revise(short_ids.resolve(client, fact), body)
     page = (
         f"{revised.fact_id}: revised; {revised.successor_id} takes its place\n"
         f"{detail_view.format_copies(revised)}"
@@ -168,7 +169,7 @@ def confirm(
 
     with scope_context.client(session) as client:
         body = models.ConfirmIn(reason=None if reason is None else require_reason(reason))
-        confirmed = client.confirm(fact, body)
+        confirmed = client.confirm(short_ids.resolve(client, fact), body)
     return write_result(session, confirmed, output_, page=f"{confirmed.id}: confirmed\n")
 
 
@@ -180,7 +181,9 @@ def retract(
 
     Copies that others confirmed remain and wait for a review.
     """
-    retracted = run_fact_action(session, reason, lambda client, why: client.retract(fact, why))
+    retracted = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.retract(fact, why)
+    )
     return write_result(session, retracted, output_, page=f"{retracted.id}: retracted\n")
 
 
@@ -189,7 +192,9 @@ def promote(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Copy a fact to the parent scope, or confirm an equal fact there."""
-    promotion = run_fact_action(session, reason, lambda client, why: client.promote(fact, why))
+    promotion = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.promote(fact, why)
+    )
     promotion_label = "copied to" if promotion.status == "created" else "confirmed in"
     page = f"{promotion.fact_id}: {promotion_label} {promotion.scope} as {promotion.copy_id}\n"
     return write_result(session, promotion, output_, page=page)
@@ -200,19 +205,24 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Undo the last change to a fact."""
-    undone = run_fact_action(session, reason, lambda client, why: client.undo(fact, why))
+    undone = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.undo(fact, why)
+    )
     return write_result(session, undone, output_, page=detail_view.undo_summary(undone))
 
 
 def run_fact_action(
-    session: Session, reason: str, action: Callable[[KnowledgeClient, models.ReasonIn], Result]
+    session: Session,
+    fact: str,
+    reason: str,
+    action: Callable[[KnowledgeClient, str, models.ReasonIn], Result],
 ) -> Result:
-    """Run an action of the service on facts, with a reason."""
+    """Run an action of the service on a fact, with a reason; `fact` may be a short id."""
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     body = models.ReasonIn(reason=require_reason(reason))
     with scope_context.client(session) as client:
-        return action(client, body)
+        return action(client, short_ids.resolve(client, fact), body)
 
 
 def require_reason(reason: str) -> str:

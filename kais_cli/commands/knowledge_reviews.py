@@ -66,8 +66,11 @@ def approve(  # noqa: PLR0913 (one argument per option)
     edits = {"content": replacement, "title": title, "tags": tuple(tag) if tag else None}
     approval = run_fact_action(
         session,
+        fact,
         reason,
-        lambda client, why: client.approve(fact, models.ApproveIn(reason=why.reason, **edits)),
+        lambda client, fact, why: client.approve(
+            fact, models.ApproveIn(reason=why.reason, **edits)
+        ),
     )
     replaced_note = f" in the place of {approval.replaced}" if approval.replaced else ""
     page = f"{approval.fact.id}: approved{replaced_note}\n{detail_view.format_copies(approval)}"
@@ -79,7 +82,9 @@ def reject(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Reject a fact: it is archived and can be restored."""
-    rejected = run_fact_action(session, reason, lambda client, why: client.reject(fact, why))
+    rejected = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.reject(fact, why)
+    )
     return write_result(session, rejected, output_, page=f"{rejected.id}: rejected\n")
 
 
@@ -92,7 +97,9 @@ def restore(
     Works for retracted, superseded, archived and rejected facts. Agents cannot restore a fact that
     a person closed, or whose text a reviewer rejected or replaced.
     """
-    restored = run_fact_action(session, reason, lambda client, why: client.restore(fact, why))
+    restored = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.restore(fact, why)
+    )
     return write_result(session, restored, output_, page=f"{restored.id}: live again\n")
 
 
@@ -113,7 +120,9 @@ def erase(
         raise errors.UsageError(
             f"the text of {fact} and of its copies cannot be restored; confirm with --yes"
         )
-    erasure = run_fact_action(session, reason, lambda client, why: client.erase(fact, why))
+    erasure = run_fact_action(
+        session, fact, reason, lambda client, fact, why: client.erase(fact, why)
+    )
     if output_ is Format.NAME:
         session.write("".join(f"{fact_id}\n" for fact_id in erasure.facts))
         return ExitStatus.SUCCEEDED

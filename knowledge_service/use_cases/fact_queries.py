@@ -54,6 +54,11 @@ class FactFilters(BaseModel):
     unlinked: bool = Field(
         default=False, description="only facts without a live link that you can see"
     )
+    id_prefix: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f-]{4,36}$",
+        description="only facts whose id begins with this; not together with `about`",
+    )
     cursor: str | None = None
     limit: int = Field(default=50, ge=1, le=500)
 
@@ -76,7 +81,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         tag=filters.tag,
         lifecycle=filters.lifecycle,
         source=filters.source,
-        before_id=None if about else last,
+        before_id=None if about else last or _id_behind(filters.id_prefix),
         after_position=_position_of(last) if about and last else None,
         review=filters.review,
         valid_at=filters.valid_at,
@@ -89,8 +94,16 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         is_unlinked=filters.unlinked,
     )
     key = _position_key if about else _id_key
-    facts, cursor = pagination.split_page(store.list_facts(listing), filters.limit, key)
+    rows = store.list_facts(listing)
+    if filters.id_prefix:  # the list is in the order of ids, so all of them stand together
+        rows = tuple(fact for fact in rows if fact.id.startswith(filters.id_prefix))
+    facts, cursor = pagination.split_page(rows, filters.limit, key)
     return FactPage(facts=facts, cursor=cursor)
+
+
+def _id_behind(prefix: str | None) -> str | None:
+    """Return a text that sorts behind all ids with the prefix, and before all greater ids."""
+    return f"{prefix}~" if prefix else None
 
 
 def _id_key(fact: Fact) -> str:

@@ -107,7 +107,7 @@ def test_ids_and_names_of_facts_are_taken(typed):
     assert argument_parsing.fact_id(f" {typed} ").casefold() == typed.casefold()
 
 
-@pytest.mark.parametrize("typed", ["", "01a20273", "../../etc", "a b", "alias:ko", "alias::x", "-"])
+@pytest.mark.parametrize("typed", ["", "01a2", "../../etc", "a b", "alias:ko", "alias::x", "-"])
 @pytest.mark.parametrize("verb", ["show", "why", "impact", "confirm"])
 def test_what_is_no_id_is_refused_before_anything_is_asked(terminal, knowledge, verb, typed):
     assert terminal.run("knowledge", verb, "--", typed) == ExitStatus.USAGE

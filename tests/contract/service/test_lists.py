@@ -124,3 +124,25 @@ async def test_a_link_that_the_caller_cannot_see_leaves_a_fact_unlinked(connect:
     await ada.link(LinkIn(from_=hidden, to=shared["alone"]))
     assert "alone" in contents(await peer.list_facts(unlinked=True))
     assert "alone" not in contents(await ada.list_facts(unlinked=True))
+
+
+async def test_facts_are_listed_by_the_beginning_of_their_ids(connect: Connect) -> None:
+    lead, peer = connect("lead"), connect("peer")
+    ids = [
+        (await lead.remember(FactIn(content=f"fact {number}", scope=LEAD))).fact_id
+        for number in range(3)
+    ]
+    for number, id_ in enumerate(ids):
+        for beginning in (id_, id_[:-1]):
+            page = await lead.list_facts(id_prefix=beginning)
+            assert contents(page) == [f"fact {number}"]
+            assert page.cursor is None
+            assert (await peer.list_facts(id_prefix=beginning)).facts == ()
+    first = await lead.list_facts(id_prefix=ids[0][:4], limit=2)
+    assert contents(first) == ["fact 2", "fact 1"]
+    second = await lead.list_facts(id_prefix=ids[0][:4], limit=2, cursor=first.cursor)
+    assert contents(second)[0] == "fact 0"
+    for beginning in ("ffff", "0000"):
+        assert (await lead.list_facts(id_prefix=beginning)).facts == ()
+    with pytest.raises(errors.InvalidRequest):
+        await lead.list_facts(id_prefix="x%")
