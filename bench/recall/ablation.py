@@ -15,7 +15,7 @@ from bench.recall import marks, training
 from bench.recall.meetings import meetings
 from bench.recall.queries import Set
 from knowledge_client.models import RecallIn
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.ranking.weights import FACTOR_NAMES, SHIPPED, WEIGHT_NAMES, Weights
 from knowledge_service.store.sqlite.store import SqliteStore

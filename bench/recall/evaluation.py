@@ -16,7 +16,7 @@ from bench.recall.queries import Question, Set
 from bench.recall.sets import held_out_conversations, read_conversations, reported_sets, tuning_sets
 from knowledge_client.models import FactIn, RecallIn, Source
 from knowledge_service.domain import facts as domain
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall as use_cases_recall

@@ -23,7 +23,7 @@ from bench.recall.meetings import meetings
 from bench.recall.queries import Question, Set
 from knowledge_client.models import FactIn, Ref, Source
 from knowledge_service.domain import facts as domain
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Actor, Search
 from knowledge_service.search import pipeline

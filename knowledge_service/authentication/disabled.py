@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from knowledge_service.domain.access_control import Principal, administrator
+from knowledge_service.domain.principals import Principal, administrator
 
 
 class NoAuthentication:

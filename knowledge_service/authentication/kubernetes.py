@@ -23,7 +23,7 @@ import httpx
 from knowledge_service.authentication.cache import Cache, Identity
 from knowledge_service.authentication.people import PersonRule, is_account, person
 from knowledge_service.authentication.token_review_limits import TokenReviewLimiter
-from knowledge_service.domain.access_control import Principal, administrator
+from knowledge_service.domain.principals import Principal, administrator
 from knowledge_service.errors import (
     Forbidden,
     IdentityUnavailable,

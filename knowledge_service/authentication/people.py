@@ -15,7 +15,8 @@ from pydantic import Field, TypeAdapter, model_validator
 from kais import scopes
 from knowledge_client.models import Grant
 from knowledge_service.authentication.cache import Identity
-from knowledge_service.domain.access_control import PLATFORM, Principal
+from knowledge_service.domain.access_control import PLATFORM
+from knowledge_service.domain.principals import Principal
 
 _ACCOUNT_PREFIX = "system:serviceaccount:"
 

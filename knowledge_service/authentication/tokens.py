@@ -28,7 +28,7 @@ from pydantic import Field, StringConstraints
 from kais import scopes
 from knowledge_client.base_model import WireModel
 from knowledge_client.models import Grant, Quota
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import IdentityUnavailable, StartupError, Unauthenticated
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from kais import outcomes
 from knowledge_client.models import Fact, Run, RunIn
-from knowledge_service.domain.access_control import PrincipalType, realm_of
+from knowledge_service.domain.access_control import realm_of
+from knowledge_service.domain.principals import PrincipalType
 from knowledge_service.errors import InvalidBody
 
 # An arbitrary bound: the operator writes one counter.

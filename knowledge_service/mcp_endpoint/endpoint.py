@@ -33,7 +33,7 @@ from kais_mcp.resources import Reference
 from kais_mcp.subscriptions import Changes
 from kais_mcp.tools import QuotaName, Tool
 from knowledge_client.models import Event
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, NotFound, ServiceError, Unauthenticated
 from knowledge_service.mcp_endpoint.caller_knowledge import CallerKnowledge
 from knowledge_service.routes import dependencies, problems, request_bodies, streams

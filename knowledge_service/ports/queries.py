@@ -10,7 +10,8 @@ from knowledge_client.models import (
     Fact,
     Receipt,
 )
-from knowledge_service.domain.access_control import PrincipalType, ScopeRange, View, realm_of
+from knowledge_service.domain.access_control import ScopeRange, View, realm_of
+from knowledge_service.domain.principals import PrincipalType
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.domain.run_reports import RunKey
 

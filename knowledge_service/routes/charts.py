@@ -18,7 +18,7 @@ from knowledge_client.models import (
     StepProgressIn,
     TelescopeIn,
 )
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import charts, idempotency

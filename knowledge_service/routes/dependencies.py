@@ -12,7 +12,7 @@ from fastapi import Depends, Header, Query, Request
 from pydantic import BeforeValidator
 
 from knowledge_client import base_model
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.use_cases import concurrency_limits, rate_limits
 from knowledge_service.use_cases.services import Services

@@ -17,7 +17,7 @@ from knowledge_client.models import (
     GraphRelations,
     GraphRelationsIn,
 )
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import idempotency

@@ -13,7 +13,7 @@ import anyio.to_thread
 from starlette.types import Message, Send
 
 from knowledge_client.models import Event
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import ServiceError
 from knowledge_service.use_cases import event_stream
 from knowledge_service.use_cases.services import Services

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from kais import scopes
 from knowledge_client.models import Fact, ProblemViolation, Run, ScopeRef, Verb
 from knowledge_client.models.facts import MINE
-from knowledge_service.domain.access_control import Principal, ScopeRange, View, lineage, realm_of
+from knowledge_service.domain.access_control import ScopeRange, View, lineage, realm_of
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import (
     Conflict,
     Forbidden,

@@ -26,8 +26,8 @@ from knowledge_client.models import (
 )
 from knowledge_service import uuid7
 from knowledge_service.domain import charts
-from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.charts import Origin, Part, StepTitle, StoredChart, Writer
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.ports import Listing
 from knowledge_service.use_cases import authorization, pagination

@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import PLATFORM, realm_of
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import QuotaExceeded, StoreUnavailable
 
 SlotKind = Literal["lists", "lookups", "recalls", "writes"]

@@ -8,8 +8,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
-from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, View, realm_of
+from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, realm_of
 from knowledge_service.domain.cursor_encryption import CursorCipher, InvalidCursor
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Compacted, Forbidden, InvalidToken, QuotaExceeded
 from knowledge_service.ports import AuditCursor, ChangeRecord
 from knowledge_service.use_cases import authorization

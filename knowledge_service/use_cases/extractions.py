@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Extraction, ExtractionIn
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.domain.run_reports import key_of
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.use_cases import authorization, runs

@@ -28,7 +28,8 @@ from knowledge_client.models import (
     Verb,
 )
 from knowledge_service.domain import redaction
-from knowledge_service.domain.access_control import PLATFORM, Principal, ScopeRange, lineage
+from knowledge_service.domain.access_control import PLATFORM, ScopeRange, lineage
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.use_cases import authorization, fact_queries, fact_validation, pagination

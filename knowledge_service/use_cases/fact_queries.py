@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 from knowledge_client.base_model import UtcDatetime
 from knowledge_client.models import Fact, FactPage
 from knowledge_service.domain import aliases
-from knowledge_service.domain.access_control import Principal, View, lineage
+from knowledge_service.domain.access_control import View, lineage
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.ports import Listing
 from knowledge_service.use_cases import authorization, pagination

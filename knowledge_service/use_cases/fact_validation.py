@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kais import facts as kais_facts
 from knowledge_client.models import FactIn, ProblemViolation, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction
-from knowledge_service.domain.access_control import Principal, realm_of
+from knowledge_service.domain.access_control import realm_of
 from knowledge_service.domain.fact_fields import STORED_FIELDS
 from knowledge_service.domain.facts import FactText, NewFact
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody, SecretRefused, TooLarge
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch

@@ -6,8 +6,8 @@ import hashlib
 
 from pydantic import BaseModel
 
-from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import canonical
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody
 from knowledge_service.ports import IdempotencyKey
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact, Linked, LinkIn, LinkPage, Neighborhood, ProblemViolation
 from knowledge_service.domain import redaction
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
 from knowledge_service.ports import NeighbourQuery, NewLink
 from knowledge_service.use_cases import authorization, fact_queries, pagination

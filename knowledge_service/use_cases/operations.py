@@ -26,8 +26,8 @@ from knowledge_client.models import (
     UnlinkAct,
 )
 from knowledge_service.domain import facts, redaction
-from knowledge_service.domain.access_control import Principal
 from knowledge_service.domain.facts import NewFact
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody, ServiceError
 from knowledge_service.ports import ActionContext
 from knowledge_service.ports.operations import (

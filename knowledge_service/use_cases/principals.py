@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import PrincipalIn, PrincipalPage, WhoAmI
-from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import PLATFORM, realm_of
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.use_cases import authorization
 

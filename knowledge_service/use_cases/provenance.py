@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import FactProvenance, Impact, Receipt
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import NotFound
 from knowledge_service.ports import AuditReader
 from knowledge_service.use_cases import fact_queries

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from knowledge_service.domain import token_bucket
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import QuotaExceeded
 
 QuotaName = Literal["writes", "facts", "bytes", "recalls", "reads"]

@@ -28,7 +28,6 @@ from knowledge_client.models import (
 from knowledge_service import uuid7
 from knowledge_service.domain import redaction
 from knowledge_service.domain.access_control import (
-    Principal,
     ScopeRange,
     View,
     contains,
@@ -36,6 +35,7 @@ from knowledge_service.domain.access_control import (
     nearest_first,
     realm_of,
 )
+from knowledge_service.domain.principals import Principal
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.ports import Hit, IdempotencyKey, NewReceipt, Search, SearchResult

@@ -15,7 +15,8 @@ from knowledge_client.models import (
     RecordedQuery,
     ReplayResult,
 )
-from knowledge_service.domain.access_control import Principal, ScopeRange, View
+from knowledge_service.domain.access_control import ScopeRange, View
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict
 from knowledge_service.search.text import analyser
 from knowledge_service.use_cases import fact_queries, provenance, recall

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact
 from knowledge_service.domain import charts
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.use_cases.graph import lookup
 from knowledge_service.use_cases.graph.observations import OBSERVATION
 

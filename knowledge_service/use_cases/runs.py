@@ -24,11 +24,11 @@ from knowledge_service.domain import facts, redaction
 from knowledge_service.domain.access_control import (
     EVERYTHING,
     PLATFORM,
-    Principal,
     ScopeRange,
     View,
     realm_of,
 )
+from knowledge_service.domain.principals import Principal
 from knowledge_service.domain.run_reports import MAX_COUNTER_NAME, RunKey, key_of
 from knowledge_service.errors import Forbidden, InvalidBody, TooLarge
 from knowledge_service.ports import Listing, RunListing

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import AdoptionResult, ScopeConfig, ScopeOut, ScopePage
-from knowledge_service.domain.access_control import Principal, realm_of
+from knowledge_service.domain.access_control import realm_of
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, NotFound
 from knowledge_service.use_cases import authorization, pagination
 

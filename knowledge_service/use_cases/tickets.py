@@ -29,8 +29,9 @@ from knowledge_client.models import (
     TicketIn,
     VerifiedTicket,
 )
-from knowledge_service.domain.access_control import PLATFORM, Principal, realm_of
+from knowledge_service.domain.access_control import PLATFORM, realm_of
 from knowledge_service.domain.cursor_encryption import CursorCipher, InvalidCursor
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import (
     CallLoop,
     Forbidden,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import UsageCounted, UsageIn
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden
 from knowledge_service.ports import FactUsage
 from knowledge_service.use_cases import fact_queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Unauthenticated, Unregistered
 
 

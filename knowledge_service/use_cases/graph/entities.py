@@ -15,7 +15,7 @@ from knowledge_client.models import (
     RetractAct,
     ScopeRef,
 )
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.use_cases import authorization
 from knowledge_service.use_cases.graph import lookup, observations, views
 from knowledge_service.use_cases.operations import Performer

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact
-from knowledge_service.domain.access_control import PLATFORM, Principal, lineage, realm_of
+from knowledge_service.domain.access_control import PLATFORM, lineage, realm_of
 from knowledge_service.domain.aliases import Name
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, NotFound
 
 if TYPE_CHECKING:

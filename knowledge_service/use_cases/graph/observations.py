@@ -17,7 +17,7 @@ from knowledge_client.models import (
     ScopeRef,
     Source,
 )
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Listing
 from knowledge_service.use_cases.graph import lookup
 from knowledge_service.use_cases.operations import Performer

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact, Graph, GraphNamesIn
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Listing
 from knowledge_service.use_cases import authorization, pagination
 from knowledge_service.use_cases.graph import lookup, views

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact, Graph, GraphEntity, GraphRelation
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.use_cases.graph import lookup, observations, relations
 
 if TYPE_CHECKING:

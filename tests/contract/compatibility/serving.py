@@ -15,7 +15,7 @@ import httpx
 
 from knowledge_client.models import Grant
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import ALL_VERBS, Principal, administrator
+from knowledge_service.domain.principals import ALL_VERBS, Principal, administrator
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.fakes.identity import NamedCallers
 

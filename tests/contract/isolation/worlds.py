@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_client.models import RecallIn, Source
-from knowledge_service.domain.access_control import EVERYTHING, Principal, View
+from knowledge_service.domain.access_control import EVERYTHING, View
+from knowledge_service.domain.principals import Principal
 from knowledge_service.fact_transactions import close_with_copies
 from knowledge_service.fact_transactions.unit_of_work import require_fact
 from knowledge_service.ports import (

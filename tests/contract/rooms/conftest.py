@@ -7,7 +7,7 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.ports import Store
 from tests.fakes.identity import NamedCallers
 

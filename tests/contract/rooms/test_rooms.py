@@ -15,7 +15,7 @@ import httpx
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_service import migrations
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.rooms import test_blocks, test_files, test_graph, test_knowledge_objects
 from tests.fakes.identity import NamedCallers

@@ -8,7 +8,8 @@ import pytest
 
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import FactIn, Grant, PrincipalIn, Quota, Subject
-from knowledge_service.domain.access_control import ALL_VERBS, PLATFORM, Principal, administrator
+from knowledge_service.domain.access_control import PLATFORM
+from knowledge_service.domain.principals import ALL_VERBS, Principal, administrator
 from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 Connect = Callable[[str], AsyncKnowledgeClient]

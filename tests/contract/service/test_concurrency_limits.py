@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Listing, Store
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers

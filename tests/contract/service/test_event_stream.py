@@ -19,7 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Store
 from knowledge_service.routes import streams as event_streams
 from tests.contract.service.callers import CALLERS, Connect, refused, registration, told

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.routes import streams
 from knowledge_service.use_cases import event_stream

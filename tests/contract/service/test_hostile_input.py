@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import Grant
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import settings

@@ -38,7 +38,7 @@ from knowledge_client.models import (
     StepIn,
 )
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.mcp_endpoint.endpoint import McpEndpoint
 from knowledge_service.ports import Store
 from knowledge_service.routes import streams

@@ -12,7 +12,7 @@ from knowledge_client.models import (
     FactIn,
 )
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import administrator
+from knowledge_service.domain.principals import administrator
 from knowledge_service.errors import StoreDamaged, StoreUnavailable
 from knowledge_service.ports import Store
 from tests.contract.service.callers import OPERATOR, Connect

@@ -11,7 +11,7 @@ import pytest
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import CellAddress, PrincipalIn, Subject, Ticket, TicketIn
 from knowledge_service.asgi_app import create_app
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Store
 from knowledge_service.use_cases import tickets
 from tests.contract.service.callers import CALLERS, refused

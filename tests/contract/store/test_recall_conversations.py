@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 from knowledge_client.models import Recalled, RecallIn
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import IdempotencyKey
 from knowledge_service.search import ranker_version
 from knowledge_service.search.pipeline import RankerConfig

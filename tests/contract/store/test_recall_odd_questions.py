@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_client.models import RecalledFact, RecallIn
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall
 from tests.fakes.store import MemoryStore

@@ -10,9 +10,9 @@ import pytest
 
 from knowledge_client.models import Fact, FactIn, ScopeConfig, Source
 from knowledge_service.domain import fact_fields
-from knowledge_service.domain.access_control import administrator
 from knowledge_service.domain.fact_fields import NAMES, STORED_FIELDS, Encoding
 from knowledge_service.domain.facts import NewFact, new_fact, promoted_copy, replacement
+from knowledge_service.domain.principals import administrator
 from knowledge_service.errors import SecretRefused
 from knowledge_service.event_log import fact_event_json, fact_events
 from knowledge_service.use_cases import fact_validation

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from knowledge_client.models import FactIn, FactsIn, ScopeConfig
 from knowledge_service.domain import facts, text_screening
-from knowledge_service.domain.access_control import Principal, administrator
 from knowledge_service.domain.facts import FactText, NewFact
+from knowledge_service.domain.principals import Principal, administrator
 from knowledge_service.errors import ServiceError
 from knowledge_service.search.text import batch_analysis, term_ids
 from knowledge_service.use_cases import fact_validation

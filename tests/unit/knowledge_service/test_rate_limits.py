@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge_client.models import Quota
-from knowledge_service.domain.access_control import Principal
+from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import QuotaExceeded
 from knowledge_service.routes.dependencies import quota_cost
 from knowledge_service.use_cases.rate_limits import RateLimiter

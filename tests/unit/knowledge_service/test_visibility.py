@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_client.models import Grant
-from knowledge_service.domain import access_control
-from knowledge_service.domain.access_control import Principal, ScopeRange, View
+from knowledge_service.domain import access_control, principals
+from knowledge_service.domain.access_control import ScopeRange, View
+from knowledge_service.domain.principals import Principal
 from tests.knowledge_builders import LEAD, OTHER, TEAM
 
 PATHS = [LEAD, TEAM, "realm:demo", "platform", OTHER, f"{TEAM}/cell:lead-1", "realm:demo2"]
@@ -52,8 +53,8 @@ def test_principal_writes_home_and_where_it_was_granted() -> None:
 
 
 def test_admin_has_every_verb() -> None:
-    principal = access_control.administrator("x", "system")
-    assert all(principal.has_verb(verb, OTHER) for verb in access_control.ALL_VERBS)
+    principal = principals.administrator("x", "system")
+    assert all(principal.has_verb(verb, OTHER) for verb in principals.ALL_VERBS)
 
 
 def test_nearest_scopes_come_first() -> None:
