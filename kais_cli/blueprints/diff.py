@@ -16,7 +16,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais_cli.blueprints import lookup, manifests, render_requests, revisions
 from kais_cli.error_messages import failures
 from kais_cli.errors import UsageError
-from kais_cli.views import output, yaml_key_order
+from kais_cli.views import output, text_layout, yaml_key_order
 
 if TYPE_CHECKING:
     from kais.change_preview import ChangePreview
@@ -60,10 +60,13 @@ class BlueprintDiff:
         if not self.changes and not self.lines:
             parts = [f"{self.before} and {self.after} have the same template\n"]
         else:
-            parts = [f"{self.before} → {self.after}:\n", output.indent(_sentences(self.changes))]
+            parts = [
+                f"{self.before} → {self.after}:\n",
+                text_layout.indent(_sentences(self.changes)),
+            ]
             if self.breaking:
-                parts += ["\nMay break instances:\n", output.indent("\n".join(self.breaking))]
-            parts += ["\nTemplate:\n", output.indent("\n".join(self.lines))]
+                parts += ["\nMay break instances:\n", text_layout.indent("\n".join(self.breaking))]
+            parts += ["\nTemplate:\n", text_layout.indent("\n".join(self.lines))]
         if self.uses is not None:
             parts.append(_format_instances(self.uses))
         return "".join(parts)
@@ -242,11 +245,11 @@ def _format_instances(instance_diffs: Sequence[InstanceDiff]) -> str:
         head = f"{instance_diff.name} (updatePolicy {instance_diff.policy})"
         if instance_diff.problems:
             parts.append(f"  {head}: the new template fails\n")
-            parts.append(output.indent("\n".join(instance_diff.problems), "    "))
+            parts.append(text_layout.indent("\n".join(instance_diff.problems), "    "))
         elif not instance_diff.lines:
             parts.append(f"  {head}: {instance_diff.note or 'nothing changes'}\n")
         else:
             parts.append(f"  {head}:\n")
-            parts.append(output.indent("\n".join(instance_diff.lines), "    "))
+            parts.append(text_layout.indent("\n".join(instance_diff.lines), "    "))
             parts.append(f"    ({instance_diff.note})\n" if instance_diff.note else "")
     return "".join(parts)

@@ -13,7 +13,7 @@ from kais.resources.blueprint import Blueprint, TemplateSpec
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_cli import errors
 from kais_cli.blueprints import lookup
-from kais_cli.views import output
+from kais_cli.views import quantities, table_layout
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -40,18 +40,18 @@ def format_list(
     served = blueprint.status.served_revision
     rows = [_row(revision, served, now) for revision in revisions]
     headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")
-    return output.format_table(headers, rows)
+    return table_layout.format_table(headers, rows)
 
 
 def _row(revision: BlueprintRevision, served: int | None, now: datetime) -> tuple[object, ...]:
     status, number = revision.status, revision.spec.revision
     return (
         f"{number}*" if number == served else str(number),
-        output.format_age(revision.metadata.creation_timestamp, now),
+        quantities.format_age(revision.metadata.creation_timestamp, now),
         _status(revision, ConditionType.COMPILED),
         _status(revision, ConditionType.COMPATIBLE),
         status.usage_count,
-        output.format_percent(status.avg_success_rate),
+        quantities.format_percent(status.avg_success_rate),
         revision.spec.changes or "first",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kais_cli.blueprints import lookup
-from kais_cli.views import output
+from kais_cli.views import quantities, table_layout
 
 if TYPE_CHECKING:
     from kais_cli.session import Session
@@ -41,17 +41,21 @@ def format_stats(stats: BlueprintStats, *, name: str, namespace: str) -> str:
     headers = (
         "USES", "SUCCEEDED", "FAILED", "EXCLUDED", "RUNNING", "SUCCESS", "CI95"
     )  # fmt: skip
-    parts = [f"{name} in {namespace}\n\n", output.format_table(headers, [_row(stats)]), _LEGEND]
+    parts = [
+        f"{name} in {namespace}\n\n",
+        table_layout.format_table(headers, [_row(stats)]),
+        _LEGEND,
+    ]
     if stats.median_duration_s is not None:
         parts.append(f"\nmedian duration: {stats.median_duration_s:.1f} s\n")
     if stats.last_used is not None:
         parts.append(f"last used: {stats.last_used:%Y-%m-%d %H:%M} UTC\n")
     if stats.revisions:
         rows = [(revision.revision, *_row(revision)) for revision in stats.revisions]
-        parts.append("\n" + output.format_table(("REVISION", *headers), rows))
+        parts.append("\n" + table_layout.format_table(("REVISION", *headers), rows))
     for parameter in stats.parameters:
         rows = [(value.value or "(rarer values)", *_row(value)) for value in parameter.values]
-        parts.append("\n" + output.format_table((parameter.name, *headers), rows))
+        parts.append("\n" + table_layout.format_table((parameter.name, *headers), rows))
     return "".join(parts)
 
 
@@ -63,6 +67,6 @@ def _row(counts: Counts) -> tuple[object, ...]:
         counts.failed,
         counts.excluded,
         counts.running,
-        output.format_percent(counts.success_rate),
-        output.format_interval(interval.low, interval.high) if interval else None,
+        quantities.format_percent(counts.success_rate),
+        quantities.format_interval(interval.low, interval.high) if interval else None,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
-from kais_cli.views import output
+from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ def _watch_list(
     return ExitStatus.SUCCEEDED
 
 
-def _columns(table: Table, selection: Selection) -> output.Columns:
-    return output.Columns([*(["NAMESPACE"] if selection.all_namespaces else []), *table.headers])
+def _columns(table: Table, selection: Selection) -> table_layout.Columns:
+    return table_layout.Columns(
+        [*(["NAMESPACE"] if selection.all_namespaces else []), *table.headers]
+    )
 
 
 def _row(body: Body, table: Table, selection: Selection) -> list[object]:

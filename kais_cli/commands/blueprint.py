@@ -24,7 +24,7 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
-from kais_cli.views import blueprint, output, tables
+from kais_cli.views import blueprint, output
 from kais_cli.views.output import Format
 
 app = group("blueprint", "Use and manage blueprints.")
@@ -52,8 +52,8 @@ def list_blueprints(
     """List the blueprints of a namespace."""
     now = session.environment.now()
     table = resource_access.Table(
-        tables.BLUEPRINT_HEADERS,
-        lambda body: tables.blueprint_row(Blueprint.from_dict(body), now=now),
+        blueprint.BLUEPRINT_HEADERS,
+        lambda body: blueprint.blueprint_row(Blueprint.from_dict(body), now=now),
     )
     selection = resource_access.Selection(all_namespaces, selector, watch)
     return resource_access.write_list(session, "Blueprint", output_, selection, table=table)
@@ -66,7 +66,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     if output_ is Format.TABLE:
         session.write(blueprint.format_blueprint(Blueprint.from_dict(body)))
     else:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -157,7 +157,7 @@ def use(  # noqa: PLR0913 (one argument per option)
             revision=revision_object.spec.revision,
         )
     form = Format.NAME if output_ is Format.TABLE else output_
-    session.write(tables.dump_object(instance, form))
+    session.write(output.dump_object(instance, form))
     return ExitStatus.SUCCEEDED
 
 

@@ -15,7 +15,7 @@ from kais_cli.commands.blueprint import Name, app
 from kais_cli.commands.options import DryRun, Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command
-from kais_cli.views import output, tables
+from kais_cli.views import output, text_layout
 from kais_cli.views.output import Format
 
 File = Annotated[
@@ -137,9 +137,11 @@ def rollback(
             " restore the template in its source as well"
         )
     if output_ is not Format.TABLE:
-        session.write(tables.dump_object(updated, output_))
+        session.write(output.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
     checked = " (dry run, nothing changed)" if dry_run else ""
     session.write(f"{name}: template of revision {number} again{checked}\n")
-    session.write(output.indent(changes or "no change: the blueprint has that template already"))
+    session.write(
+        text_layout.indent(changes or "no change: the blueprint has that template already")
+    )
     return ExitStatus.SUCCEEDED

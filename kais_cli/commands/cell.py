@@ -20,7 +20,7 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command, group
-from kais_cli.views import blueprint, formation, tables
+from kais_cli.views import conditions, formation, output
 from kais_cli.views.output import Format
 
 app = group("cell", "Inspect cells and read their logs.")
@@ -54,10 +54,10 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
         cell = Cell.from_dict(body)
         session.write(
             f"{name} in {session.namespace}: {cell.spec.mode}, {cell.status.phase or 'Pending'}\n"
-            f"\nConditions:\n{blueprint.format_conditions(cell)}"
+            f"\nConditions:\n{conditions.format_conditions(cell)}"
         )
     else:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 

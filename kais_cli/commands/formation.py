@@ -13,7 +13,7 @@ from kais_cli.cluster import formation_scaling, resource_access
 from kais_cli.commands.options import AllNamespaces, DryRun, Output, Selector, Watch, object_name
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
-from kais_cli.views import formation, output, tables
+from kais_cli.views import formation, output
 from kais_cli.views import topology as views_topology
 from kais_cli.views.output import Format
 
@@ -46,7 +46,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     """Show a formation: its cells, their readiness and its topology."""
     body = resource_access.get(session, "Formation", name)
     if output_ is not Format.TABLE:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
         return ExitStatus.SUCCEEDED
     bodies = session.cluster.list("Cell", session.namespace)
     cells = [Cell.from_dict(body) for body in bodies]
@@ -85,7 +85,7 @@ def scale(
     previous_replicas = formation_scaling.current_replicas(session, formation, cell)
     updated = formation_scaling.scale(session, formation, cell, replicas=replicas, dry_run=dry_run)
     if output_ is not Format.TABLE:
-        session.write(tables.dump_object(updated, output_))
+        session.write(output.dump_object(updated, output_))
         return ExitStatus.SUCCEEDED
     checked = " (dry run, nothing changed)" if dry_run else ""
     session.write(f"{name}: {cell} scaled from {previous_replicas} to {replicas}{checked}\n")

@@ -23,7 +23,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
-from kais_cli.views import instance, output, tables
+from kais_cli.views import instance, output
 from kais_cli.views.output import Format
 
 app = group("instance", "Inspect, follow and delete instances of blueprints.")
@@ -58,7 +58,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     if output_ is Format.TABLE:
         session.write(instance.format_instance(BlueprintInstance.from_dict(body)))
     else:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 
@@ -106,5 +106,5 @@ def delete(session: Session, name: Name, output_: Output = Format.TABLE) -> Exit
         session.note(f"{KIND}/{session.namespace}/{name} is being deleted")
         session.write(output.format_names([body], kind=KIND))
     else:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
     return ExitStatus.SUCCEEDED

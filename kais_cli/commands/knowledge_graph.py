@@ -17,7 +17,7 @@ from kais_cli.facts.detail_view import pluralise
 from kais_cli.graph import tables
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command, group
-from kais_cli.views import output
+from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
@@ -242,7 +242,9 @@ def _join(pages: Iterable[Graph]) -> Graph:
 
 def _write_graph(session: Session, graph: Graph, form: Format, *, hint: str) -> None:
     if form is Format.NAME:
-        session.write("".join(f"{output.format_cell(each.name)}\n" for each in graph.entities))
+        session.write(
+            "".join(f"{table_layout.format_cell(each.name)}\n" for each in graph.entities)
+        )
     elif form is Format.TABLE:
         session.write(tables.format_entities(graph.entities))
         _write_relations(session, graph)

@@ -19,7 +19,7 @@ from kais_cli.facts import tables
 from kais_cli.facts.detail_view import pluralise
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
-from kais_cli.views import output
+from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _adopt_from_cells(
         session.write("".join(f"{copy.copy_id}\n" for copy in adoption.copies))
     elif output_ is Format.TABLE:
         rows = [(copy.fact_id, copy.copy_id, copy.scope) for copy in adoption.copies]
-        session.write(output.format_table(("ID", "COPY", "SCOPE"), rows) if rows else "")
+        session.write(table_layout.format_table(("ID", "COPY", "SCOPE"), rows) if rows else "")
         session.write(
             f"{pluralise(len(rows), 'fact')} of cells adopted;"
             " kais knowledge undo COPY --reason WHY takes one back\n"

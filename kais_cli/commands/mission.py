@@ -20,7 +20,7 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.session import Session, command, group
-from kais_cli.views import blueprint, tables
+from kais_cli.views import mission, output
 from kais_cli.views.output import Format
 
 app = group("mission", "Inspect and control missions.")
@@ -39,7 +39,7 @@ def list_missions(
     """List the missions of a namespace."""
     now = session.environment.now()
     table = resource_access.Table(
-        tables.MISSION_HEADERS, lambda body: tables.mission_row(Mission.from_dict(body), now=now)
+        mission.MISSION_HEADERS, lambda body: mission.mission_row(Mission.from_dict(body), now=now)
     )
     selection = resource_access.Selection(all_namespaces, selector, watch)
     return resource_access.write_list(session, "Mission", output_, selection, table=table)
@@ -51,10 +51,10 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     body = resource_access.get(session, "Mission", name)
     if output_ is Format.TABLE:
         session.write(
-            blueprint.format_mission(Mission.from_dict(body), width=session.environment.width)
+            mission.format_mission(Mission.from_dict(body), width=session.environment.width)
         )
     else:
-        session.write(tables.dump_object(body, output_))
+        session.write(output.dump_object(body, output_))
     return ExitStatus.SUCCEEDED
 
 

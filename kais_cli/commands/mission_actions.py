@@ -20,7 +20,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command
-from kais_cli.views import output, tables
+from kais_cli.views import output
 from kais_cli.views.output import Format
 
 Feedback = Annotated[str, typer.Option(metavar="TEXT", help="Feedback of the reviewer.")]
@@ -53,7 +53,7 @@ def retry(
     session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}")
     if dry_run or not wait:
         session.write(
-            tables.dump_object(annotated, Format.NAME if output_ is Format.TABLE else output_)
+            output.dump_object(annotated, Format.NAME if output_ is Format.TABLE else output_)
         )
         return ExitStatus.SUCCEEDED
     return report.follow_mission(
@@ -177,5 +177,5 @@ def _write_acknowledgement(
         session.note(message)
         session.write(output.format_names([annotated], kind=annotated["kind"]))
     else:
-        session.write(tables.dump_object(annotated, form))
+        session.write(output.dump_object(annotated, form))
     return ExitStatus.SUCCEEDED

@@ -14,7 +14,7 @@ from kais_cli.commands.options import Output
 from kais_cli.doctor import installation
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
-from kais_cli.views import output
+from kais_cli.views import output, table_layout
 from kais_cli.views.output import Format
 
 app = group("version", "")
@@ -42,7 +42,9 @@ def version(
             versions |= _installed_versions(session)
     finally:  # an unreachable cluster does not hide the version of the command
         if output_ is Format.TABLE:
-            session.write(output.format_table(("COMPONENT", "VERSION"), list(versions.items())))
+            session.write(
+                table_layout.format_table(("COMPONENT", "VERSION"), list(versions.items()))
+            )
         else:
             session.write(output.dump(versions, output_))
     expected = {client_version, installation.CURRENT_KINDS}

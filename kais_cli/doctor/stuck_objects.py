@@ -12,7 +12,7 @@ from kais.conditions import ConditionType
 from kais.reasons import Reason
 from kais.resources import kinds
 from kais_cli.doctor.findings import Finding, ok, warning
-from kais_cli.views import output
+from kais_cli.views import quantities
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
@@ -83,7 +83,7 @@ def _failure_finding(
     return warning(
         "objects",
         f"{reason}: {counts}; {qualifier}{worst.kind}/{worst.name}"
-        f" for {output.format_age(worst.since, now)}: {' '.join(message.split())}",
+        f" for {quantities.format_age(worst.since, now)}: {' '.join(message.split())}",
         f"kubectl describe {worst.kind.lower()} {worst.name} -n {namespace}",
     )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kais_cli.facts import tables
-from kais_cli.views import output, text_layout
+from kais_cli.views import table_layout, text_layout
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
@@ -69,7 +69,7 @@ def pluralise(count: int, singular: str, plural: str | None = None) -> str:
 
 def _impact_sections(report: Impact) -> Iterator[str]:
     rows = [(_timestamp(s.at), s.principal, s.run, s.receipt) for s in report.recalls]
-    table = output.format_table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
+    table = table_layout.format_table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
     truncation_note = "there are more recalls than these: --limit\n" if report.truncated else ""
     recalls, runs = pluralise(len(report.recalls), "recall"), pluralise(len(report.runs), "run")
     yield f"{report.fact}: given in {'at least ' * report.truncated}{recalls}, to {runs}\n"
@@ -85,7 +85,7 @@ def _impact_sections(report: Impact) -> Iterator[str]:
 
 
 def _fact_list(title: str, facts: Sequence[str]) -> str:
-    return f"\n{title}:\n{output.indent(chr(10).join(facts))}" if facts else ""
+    return f"\n{title}:\n{text_layout.indent(chr(10).join(facts))}" if facts else ""
 
 
 def explain_missing_facts(explanations: Sequence[FactExplanation]) -> str:
@@ -119,20 +119,26 @@ def _fact_sections(
         ("flags", ", ".join(fact.flags)),
         ("from", ", ".join(f"{ref.type} {ref.id}" for ref in fact.source.refs)),
     ]
-    yield "".join(f"  {name:<11} {output.format_cell(value)}\n" for name, value in rows if value)
+    yield "".join(
+        f"  {name:<11} {table_layout.format_cell(value)}\n" for name, value in rows if value
+    )
     live_links = [link for link in links if link.closed_at is None]
     if live_links:
         yield "\nLinks:\n"
         link_rows = [
             (link.type, link.from_, link.to, f"{link.weight or ''}") for link in live_links
         ]
-        yield output.indent(output.format_table(("TYPE", "FROM", "TO", "WEIGHT"), link_rows))
+        yield text_layout.indent(
+            table_layout.format_table(("TYPE", "FROM", "TO", "WEIGHT"), link_rows)
+        )
     if history.entries:
         yield "\nHistory:\n"
         history_rows = [
             (_timestamp(e.at), event_label(e.type), e.actor, e.reason) for e in history.entries
         ]
-        yield output.indent(output.format_table(("AT (UTC)", "WHAT", "BY", "REASON"), history_rows))
+        yield text_layout.indent(
+            table_layout.format_table(("AT (UTC)", "WHAT", "BY", "REASON"), history_rows)
+        )
 
 
 def _provenance_lines(provenance: FactProvenance, width: int | None) -> Iterator[str]:

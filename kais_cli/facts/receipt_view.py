@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kais_cli.facts import tables
-from kais_cli.views import output, text_layout
+from kais_cli.views import table_layout, text_layout
 
 if TYPE_CHECKING:
     from knowledge_client.models import Fact, Receipt, ReplayResult
@@ -41,7 +41,7 @@ def _sections(receipt: Receipt, facts: Mapping[str, Fact], width: int | None) ->
         )
     ]
     yield "\n"
-    yield output.format_table(("RANK", "SCORE", "ID", "VERSION", "FACT"), rows)
+    yield table_layout.format_table(("RANK", "SCORE", "ID", "VERSION", "FACT"), rows)
 
 
 def format_replay(result: ReplayResult, facts: Mapping[str, Fact], *, is_now: bool) -> str:
@@ -61,7 +61,7 @@ def format_replay(result: ReplayResult, facts: Mapping[str, Fact], *, is_now: bo
         for change in result.moved
     ]
     if rows:
-        lines.append(output.format_table(("RANK THEN", "RANK NOW", "ID", "FACT"), rows))
+        lines.append(table_layout.format_table(("RANK THEN", "RANK NOW", "ID", "FACT"), rows))
     lines += [f"because: {reason}\n" for reason in result.reasons]
     return "".join(lines)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kais_cli.views import output, score_explanation, text_layout, text_width
+from kais_cli.views import quantities, score_explanation, table_layout, text_layout, text_width
 
 if TYPE_CHECKING:
     from knowledge_client.models import Fact, RecalledFact, ScopeStats
@@ -39,14 +39,16 @@ class Table:
         self._row = row
         self._columns = columns
         self._is_uncut = is_uncut
-        self._table = output.Columns((*headers, "CONTENT"))
+        self._table = table_layout.Columns((*headers, "CONTENT"))
         self._content_columns: int | None = None
 
     def page(self, facts: Sequence[Fact]) -> str:
         """Format a page of facts."""
         if not facts:
             return ""
-        heads = [tuple(output.format_cell(value) for value in self._row(fact)) for fact in facts]
+        heads = [
+            tuple(table_layout.format_cell(value) for value in self._row(fact)) for fact in facts
+        ]
         if self._content_columns is None:
             self._content_columns = self._available_columns(heads)
         if self._columns and self._content_columns < _MIN_CONTENT_COLUMNS:
@@ -94,7 +96,7 @@ def review_table(*, columns: int | None) -> Table:
 
 def truncate_content(content: str, columns: int) -> str:
     """Fit content into one line of at most `columns` columns; an ellipsis marks a cut."""
-    return text_width.truncate(output.format_cell(content), columns)
+    return text_width.truncate(table_layout.format_cell(content), columns)
 
 
 _HEADERS = ("ID", "SCOPE", "KIND", "CONFIDENCE", "SOURCE", "LIFECYCLE")
@@ -113,14 +115,14 @@ def format_recall(
     """
     if width is None and question is None:
         rows = [(f.rank, f"{f.score:.2f}", f.id, f.scope, f.content) for f in facts]
-        return output.format_table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
+        return table_layout.format_table(("RANK", "SCORE", "ID", "SCOPE", "CONTENT"), rows)
     return "".join(_paragraph(fact, width, question) for fact in facts)
 
 
 def format_recall_wide(facts: Sequence[RecalledFact]) -> str:
     """Format recalled facts with every column."""
     rows = [(f.rank, f"{f.score:.4f}", *_wide_row(f), f.content) for f in facts]
-    return output.format_table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
+    return table_layout.format_table(("RANK", "SCORE", *_WIDE, "CONTENT"), rows)
 
 
 def format_scopes(scope_stats: Iterable[ScopeStats]) -> str:
@@ -130,12 +132,12 @@ def format_scopes(scope_stats: Iterable[ScopeStats]) -> str:
             scope.path,
             scope.facts,
             scope.recalls,
-            output.format_percent(scope.usefulness),
+            quantities.format_percent(scope.usefulness),
             format_timestamp(scope.last_write_at),
         )
         for scope in scope_stats
     ]
-    return output.format_table(("SCOPE", "FACTS", "RECALLS", "USEFUL", "WRITTEN (UTC)"), rows)
+    return table_layout.format_table(("SCOPE", "FACTS", "RECALLS", "USEFUL", "WRITTEN (UTC)"), rows)
 
 
 def format_timestamp(at: datetime | None) -> str | None:
@@ -171,8 +173,8 @@ def _two_line_row(head: tuple[str, ...], fact: Fact, columns: int) -> str:
 
 
 def _paragraph(fact: RecalledFact, width: int | None, question: str | None) -> str:
-    head = f"{fact.rank}  {fact.id}  {output.format_cell(fact.scope)}  {fact.score:.2f}\n"
-    content = output.format_cell(fact.content)
+    head = f"{fact.rank}  {fact.id}  {table_layout.format_cell(fact.scope)}  {fact.score:.2f}\n"
+    content = table_layout.format_cell(fact.content)
     if width:
         content = text_width.truncate(content, _MAX_PARAGRAPH_LINES * (width - len(_INDENT)))
     parts = [] if question is None else score_explanation.explain_score(fact, question)

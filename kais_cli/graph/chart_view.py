@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kais_cli.views import output
+from kais_cli.views import table_layout
 
 if TYPE_CHECKING:
     from knowledge_client.models import Chart
@@ -26,7 +26,7 @@ def format_charts(charts: Iterable[Chart]) -> str:
         for chart in charts
     ]
     headers = ("ID", "PHASE", "PROGRESS", "DUE (UTC)", "NEXT STEP", "DESIRED OUTCOME")
-    return output.format_table(headers, rows) if rows else ""
+    return table_layout.format_table(headers, rows) if rows else ""
 
 
 def format_chart(chart: Chart) -> str:
@@ -34,11 +34,11 @@ def format_chart(chart: Chart) -> str:
     due = _format_date(chart.due_date) or "at no date"
     head = [
         f"{chart.id}  {chart.phase}, {chart.progress:.0%} complete, due {due}",
-        f"desired outcome: {output.format_cell(chart.desired_outcome)}",
-        *(f"current reality: {output.format_cell(text)}" for text in chart.current_reality),
+        f"desired outcome: {table_layout.format_cell(chart.desired_outcome)}",
+        *(f"current reality: {table_layout.format_cell(text)}" for text in chart.current_reality),
     ]
     if chart.parent_chart:
-        head.append(f"below: {output.format_cell(chart.parent_step)} of {chart.parent_chart}")
+        head.append(f"below: {table_layout.format_cell(chart.parent_step)} of {chart.parent_chart}")
     rows = [
         (
             step.name,
@@ -50,7 +50,7 @@ def format_chart(chart: Chart) -> str:
         for step in chart.action_steps
     ]
     headers = ("STEP", "COMPLETE", "DUE (UTC)", "CHART", "TITLE")
-    table = f"\n{output.format_table(headers, rows)}" if rows else ""
+    table = f"\n{table_layout.format_table(headers, rows)}" if rows else ""
     return "\n".join(head) + "\n" + table
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kais_cli.facts import tables
-from kais_cli.views import output
+from kais_cli.views import table_layout
 
 if TYPE_CHECKING:
     from knowledge_client.models import GraphEntity, GraphRelation
@@ -30,21 +30,23 @@ def format_entities(entities: Sequence[GraphEntity]) -> str:
         for each in entities
     ]
     headers = ("NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST")
-    return output.format_table(headers, rows) if rows else ""
+    return table_layout.format_table(headers, rows) if rows else ""
 
 
 def format_relations(relations: Sequence[GraphRelation]) -> str:
     """Format relations as a table."""
     rows = [(each.from_, each.relation_type, each.to, each.strength) for each in relations]
-    return output.format_table(("FROM", "RELATION", "TO", "STRENGTH"), rows) if rows else ""
+    return table_layout.format_table(("FROM", "RELATION", "TO", "STRENGTH"), rows) if rows else ""
 
 
 def format_details(entity: GraphEntity) -> str:
     """Format an entity with every observation and its metadata."""
-    lines = [f"{output.format_cell(entity.name)}  ({output.format_cell(entity.entity_type)})"]
-    lines += [f"  scope: {output.format_cell(entity.scope)}"]
+    lines = [
+        f"{table_layout.format_cell(entity.name)}  ({table_layout.format_cell(entity.entity_type)})"
+    ]
+    lines += [f"  scope: {table_layout.format_cell(entity.scope)}"]
     if entity.metadata is not None:
         metadata = json.dumps(entity.metadata, ensure_ascii=False, sort_keys=True)
-        lines.append(f"  metadata: {output.format_cell(metadata)}")
-    lines += [f"  - {output.format_cell(text)}" for text in entity.observations]
+        lines.append(f"  metadata: {table_layout.format_cell(metadata)}")
+    lines += [f"  - {table_layout.format_cell(text)}" for text in entity.observations]
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from kais_cli import errors
 from kais_cli.exit_status import ExitStatus, of_outcome
 from kais_cli.facts import tables as fact_tables
 from kais_cli.knowledge import scope_context
-from kais_cli.views import output
+from kais_cli.views import text_layout
 
 if TYPE_CHECKING:
     from kais.resources.mission import Mission
@@ -83,7 +83,7 @@ def write_record(session: Session, mission: Mission, run_id: str, attempt: int |
         head = (
             f"{fact_tables.format_timestamp(episode.at)}  attempt {episode.attempt}  {episode.type}"
         )
-        session.write(f"{head}\n{output.indent(episode.content)}")
+        session.write(f"{head}\n{text_layout.indent(episode.content)}")
 
 
 def _episodes(session: Session, run_id: str, namespace: str) -> Iterator[Episode]:

@@ -20,7 +20,7 @@ from kais.resources.mission import Mission
 from kais_cli.ports import Change
 from kais_cli.runs import waiting_reasons
 from kais_cli.runs.waiting_reasons import WaitReason
-from kais_cli.views import output
+from kais_cli.views import quantities
 
 _EXPECTED_REASONS = frozenset(
     {
@@ -167,4 +167,4 @@ def duration(state: RunState) -> str | None:
     if status.started_at is None or status.finished_at is None:
         return None
     elapsed: timedelta = status.finished_at - status.started_at
-    return output.format_duration(elapsed)
+    return quantities.format_duration(elapsed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from kais_cli.views import output, text_layout
+from kais_cli.views import output, quantities, text_layout
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -103,7 +103,7 @@ class LiveDisplay:
 
         attempt = f", attempt {state.attempt}" if state.attempt else ""
         self._spinner.update(
-            text=Text(f"{state.phase}{attempt}, {output.format_duration(elapsed)}")
+            text=Text(f"{state.phase}{attempt}, {quantities.format_duration(elapsed)}")
         )
         self._live.refresh()
 

@@ -128,7 +128,9 @@ def _format_report(
     mission = state.mission
     if mission and mission.status.result:
         cut = " (cut at 4 KiB)" if mission.status.result_truncated else ""
-        parts.append(f"result{cut}:\n{output.format_result(mission.status.result, width=width)}")
+        parts.append(
+            f"result{cut}:\n{text_layout.format_result(mission.status.result, width=width)}"
+        )
     if mission and mission.status.turns is not None:
         parts.append(f"agent: {agent_usage.format_usage(mission.status)}\n")
     if run_knowledge is not None:

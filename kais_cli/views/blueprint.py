@@ -1,27 +1,66 @@
-"""Format a blueprint or a mission as a page for people, with status and conditions."""
+"""Format blueprints for people: one line each, or a page of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from datetime import datetime
 
 from kais.conditions import ConditionType
 from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
-from kais.resources.mission import Mission
-from kais_cli.facts import tables
-from kais_cli.views import agent_usage, output, text_layout
-from kais_cli.views.tables import format_success_interval, mark_required
+from kais_cli.views import conditions, output, quantities, table_layout, text_layout
+
+BLUEPRINT_HEADERS = (
+    *("NAME", "PARAMS", "REVISION", "SERVED"),
+    *("USES", "SUCCESS", "CI95", "READY", "AGE"),
+)
+
+
+def blueprint_row(blueprint: Blueprint, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a blueprint in a list."""
+    status = blueprint.status
+    return (
+        blueprint.metadata.name,
+        ",".join(mark_required(p) for p in blueprint.spec.parameters),
+        status.latest_revision,
+        status.served_revision,
+        status.usage_count,
+        quantities.format_percent(status.avg_success_rate),
+        format_success_interval(blueprint),
+        _status_of(blueprint, ConditionType.READY),
+        quantities.format_age(blueprint.metadata.creation_timestamp, now),
+    )
+
+
+def mark_required(parameter: Parameter) -> str:
+    """Return the name of a parameter, with an asterisk if it is required."""
+    return parameter.name + ("*" if parameter.is_required else "")
+
+
+def format_success_interval(blueprint: Blueprint) -> str | None:
+    """Format the 95 % interval of the success rate, such as `62-97%`; None if no run counts."""
+    success_interval = blueprint.status.success_interval
+    return (
+        quantities.format_interval(success_interval.low, success_interval.high)
+        if success_interval
+        else None
+    )
+
+
+def _status_of(resource: Resource, type_: str) -> str | None:
+    condition = resource.condition(type_)
+    return condition.status if condition else None
 
 
 def format_blueprint(blueprint: Blueprint) -> str:
     """Format one blueprint: its description, parameters, statistics and conditions."""
     parts = [f"{blueprint.metadata.name} in {blueprint.metadata.namespace}\n"]
     if blueprint.spec.description:
-        parts.append(output.indent(blueprint.spec.description))
+        parts.append(text_layout.indent(blueprint.spec.description))
     parts += ["\nParameters (* is required):\n", _parameters(blueprint.spec.parameters)]
-    parts += ["\nRevisions:\n", output.indent(_revisions(blueprint))]
-    parts += ["\nUses:\n", output.indent(_uses(blueprint))]
-    parts += ["\nConditions:\n", format_conditions(blueprint)]
+    parts += ["\nRevisions:\n", text_layout.indent(_revisions(blueprint))]
+    parts += ["\nUses:\n", text_layout.indent(_uses(blueprint))]
+    parts += ["\nConditions:\n", conditions.format_conditions(blueprint)]
     return "".join(parts)
 
 
@@ -37,8 +76,8 @@ def _parameters(parameters: Sequence[Parameter]) -> str:
         )
         for p in parameters
     ]
-    return output.indent(
-        output.format_table(("NAME", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"), rows)
+    return text_layout.indent(
+        table_layout.format_table(("NAME", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"), rows)
     )
 
 
@@ -89,7 +128,7 @@ def _uses(blueprint: Blueprint) -> str:
         lines.append("success rate: unknown, nothing counted so far")
     else:
         lines.append(
-            f"success rate: {output.format_percent(status.avg_success_rate)}"
+            f"success rate: {quantities.format_percent(status.avg_success_rate)}"
             f" (95 % interval {format_success_interval(blueprint) or 'unknown'})"
         )
     if status.median_duration_seconds is not None:
@@ -97,63 +136,3 @@ def _uses(blueprint: Blueprint) -> str:
     if status.last_used is not None:
         lines.append(f"last used: {status.last_used:%Y-%m-%d %H:%M} UTC")
     return "\n".join(lines)
-
-
-def format_conditions(resource: Resource) -> str:
-    """Format the conditions of an object with their messages."""
-    rows = [(c.type, c.status, c.reason, c.message) for c in resource.status.conditions]
-    if not rows:
-        return "  none yet: the operator has not looked at it\n"
-    return output.indent(output.format_table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))
-
-
-def format_mission(mission: Mission, *, width: int | None = None) -> str:
-    """Format one mission: the work, its attempts and checks, its result and conditions."""
-    return "".join(_mission_sections(mission, width))
-
-
-def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
-    spec, status = mission.spec, mission.status
-    yield f"{mission.metadata.name} in {mission.metadata.namespace}: {status.phase or 'Pending'}"
-    yield f", outcome {status.outcome}\n" if status.outcome else "\n"
-    yield f"\nObjective:\n{text_layout.wrap_text(spec.objective, width=width, indent='  ')}"
-    yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
-    if status.history:
-        timestamp = tables.format_timestamp
-        earlier_runs = [a.run_id for a in status.history if a.run_id]
-        rows = [
-            (
-                earlier_runs.index(a.run_id) + 1 if a.run_id else len(earlier_runs) + 1,
-                a.attempt,
-                timestamp(a.started_at),
-                timestamp(a.finished_at),
-                a.result,
-            )
-            for a in status.history
-        ]
-        headers = ("RUN", "ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT")
-        first = 0 if earlier_runs else 1  # with one run, its number says nothing
-        attempts = output.format_table(headers[first:], [row[first:] for row in rows])
-        yield f"\nAttempts:\n{output.indent(attempts)}"
-    if status.checks:
-        checks = output.format_table(
-            ("CHECK", "STATUS", "MESSAGE"), [(c.name, c.status, c.message) for c in status.checks]
-        )
-        yield f"\nChecks:\n{output.indent(checks)}"
-    if status.result:
-        cut = " (cut)" if status.result_truncated else ""
-        yield f"\nResult{cut}:\n{output.format_result(status.result, width=width)}"
-    if status.knowledge:
-        mission_knowledge = status.knowledge
-        yield (
-            f"\nKnowledge: {mission_knowledge.injected or 0} facts given"
-            f" (receipt {mission_knowledge.receipt or 'none'}),"
-            f" {mission_knowledge.extracted or 0} extracted,"
-            f" {mission_knowledge.remembered or 0} stored by cells\n"
-        )
-    if status.turns is not None:
-        yield f"\nAgent: {agent_usage.format_usage(status)}\n"
-    if status.artifacts:
-        files = [(file.path, file.size_bytes) for file in status.artifacts]
-        yield f"\nFiles:\n{output.indent(output.format_table(('PATH', 'BYTES'), files))}"
-    yield f"\nConditions:\n{format_conditions(mission)}"

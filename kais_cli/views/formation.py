@@ -8,7 +8,7 @@ from datetime import datetime
 from kais.conditions import ConditionType
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
-from kais_cli.views import blueprint, output, topology
+from kais_cli.views import conditions, quantities, table_layout, text_layout, topology
 
 HEADERS = ("NAME", "TOPOLOGY", "CELLS", "READY", "AGE")
 CELL_LIST_HEADERS = ("NAME", "FORMATION", "MODE", "STATUS", "READY", "AGE")
@@ -22,10 +22,10 @@ def format_detail(formation: Formation, cells: Sequence[Cell]) -> str:
     if owner is not None:
         parts.append(f"  made by {owner.kind}/{formation.metadata.namespace}/{owner.name}\n")
     rows = [_cell_row(cell) for cell in sorted(cells, key=lambda cell: cell.metadata.name)]
-    listed = output.format_table(CELL_HEADERS, rows)
-    parts += ["\nCells:\n", output.indent(listed) if rows else "  none yet\n"]
-    parts += ["\nTopology:\n", output.indent(topology.topology(formation))]
-    parts += ["\nConditions:\n", blueprint.format_conditions(formation)]
+    listed = table_layout.format_table(CELL_HEADERS, rows)
+    parts += ["\nCells:\n", text_layout.indent(listed) if rows else "  none yet\n"]
+    parts += ["\nTopology:\n", text_layout.indent(topology.topology(formation))]
+    parts += ["\nConditions:\n", conditions.format_conditions(formation)]
     return "".join(parts)
 
 
@@ -38,7 +38,7 @@ def row(formation: Formation, *, now: datetime) -> tuple[object, ...]:
         formation.spec.topology.type,
         f"{status.ready_cells or 0}/{status.total_cells or 0}",
         ready.status if ready else None,
-        output.format_age(formation.metadata.creation_timestamp, now),
+        quantities.format_age(formation.metadata.creation_timestamp, now),
     )
 
 
@@ -51,7 +51,7 @@ def cell_list_row(cell: Cell, *, now: datetime) -> tuple[object, ...]:
         cell.spec.mode,
         cell.status.phase,
         ready.status if ready else None,
-        output.format_age(cell.metadata.creation_timestamp, now),
+        quantities.format_age(cell.metadata.creation_timestamp, now),
     )
 
 

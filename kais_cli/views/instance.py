@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kais.conditions import ConditionType
 from kais.resources.blueprint_instance import BlueprintInstance
-from kais_cli.views import blueprint, output
+from kais_cli.views import conditions, output, quantities, table_layout, text_layout
 
 HEADERS = ("NAME", "BLUEPRINT", "REVISION", "STATUS", "OUTCOME", "READY", "AGE")
 
@@ -22,7 +22,7 @@ def row(instance: BlueprintInstance, *, now: datetime) -> tuple[object, ...]:
         status.phase,
         status.outcome,
         ready.status if ready else None,
-        output.format_age(instance.metadata.creation_timestamp, now),
+        quantities.format_age(instance.metadata.creation_timestamp, now),
     )
 
 
@@ -37,12 +37,16 @@ def format_instance(instance: BlueprintInstance) -> str:
         if name
     ]
     rows = [(name, output.json_line(value)) for name, value in spec.parameters.items()]
-    parameters = output.indent(output.format_table(("NAME", "VALUE"), rows)) if rows else "  none\n"
+    parameters = (
+        text_layout.indent(table_layout.format_table(("NAME", "VALUE"), rows))
+        if rows
+        else "  none\n"
+    )
     return (
         f"{metadata.name} in {metadata.namespace}: {status.phase or 'Pending'}{outcome}\n"
         f"  of Blueprint/{metadata.namespace}/{spec.blueprint_ref.name}{revision}\n"
         f"\nParameters:\n{parameters}"
         f"\nObjects:\n  {', '.join(objects) or 'none yet'}\n"
         f"\nRun: {status.run_id or 'not opened'}\n"
-        f"\nConditions:\n{blueprint.format_conditions(instance)}"
+        f"\nConditions:\n{conditions.format_conditions(instance)}"
     )

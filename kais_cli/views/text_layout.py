@@ -105,3 +105,16 @@ def _wrap_line(text: str, width: int | None, first: str, further: str) -> str:
         break_on_hyphens=False,
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+def indent(text: str, by: str = "  ") -> str:
+    """Indent every line of a text and end it with a newline."""
+    return "".join(f"{by}{line}\n" for line in text.splitlines())
+
+
+def format_result(text: str, *, width: int | None) -> str:
+    """Lay out a mission's result, indented: JSON as an outline, any other text as it is."""
+    try:
+        return format_outline(json.loads(text), width=width, indent="  ")
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+        return wrap_text(text, width=width, indent="  ")

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from kais_cli.views import output, text_layout, text_width
+from kais_cli.views import output, table_layout, text_layout, text_width
 
 FAMILY = "👩‍👩‍👧"
 
@@ -21,12 +21,14 @@ def test_columns_are_those_of_a_terminal(text, columns):
 
 def test_columns_of_a_table_stand_below_each_other_in_every_script():
     rows = [("日本語", "a"), ("plain", "b"), ("e\u0301e\u0301", "c"), (FAMILY, "d")]
-    lines = output.format_table(("NAME", "X"), rows).splitlines()
+    lines = table_layout.format_table(("NAME", "X"), rows).splitlines()
     assert {text_width.column_count(line) for line in lines} == {9}
 
 
 def test_control_characters_do_not_move_the_columns_behind_them():
-    lines = output.format_table(("NAME", "X"), [("\x1b[31m", "a"), ("plain", "b")]).splitlines()
+    lines = table_layout.format_table(
+        ("NAME", "X"), [("\x1b[31m", "a"), ("plain", "b")]
+    ).splitlines()
     assert lines == ["NAME        X", "\\u001b[31m  a", "plain       b"]
 
 

@@ -1,0 +1,77 @@
+"""Format missions for people: one line each, or a page of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kais.resources.mission import Mission
+from kais_cli.facts import tables
+from kais_cli.views import agent_usage, conditions, quantities, table_layout, text_layout
+
+MISSION_HEADERS = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
+
+
+def mission_row(mission: Mission, *, now: datetime) -> tuple[object, ...]:
+    """Return the cells of a mission in a list."""
+    status = mission.status
+    return (
+        mission.metadata.name,
+        status.phase,
+        status.outcome,
+        f"{status.attempt}/{mission.spec.completion.max_attempts}" if status.attempt else None,
+        status.display.facts if status.display else None,
+        quantities.format_age(mission.metadata.creation_timestamp, now),
+    )
+
+
+def format_mission(mission: Mission, *, width: int | None = None) -> str:
+    """Format one mission: the work, its attempts and checks, its result and conditions."""
+    return "".join(_mission_sections(mission, width))
+
+
+def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
+    spec, status = mission.spec, mission.status
+    yield f"{mission.metadata.name} in {mission.metadata.namespace}: {status.phase or 'Pending'}"
+    yield f", outcome {status.outcome}\n" if status.outcome else "\n"
+    yield f"\nObjective:\n{text_layout.wrap_text(spec.objective, width=width, indent='  ')}"
+    yield f"\nRun: {status.run_id or 'not opened'}, in {spec.formation_ref or spec.cell_ref}\n"
+    if status.history:
+        timestamp = tables.format_timestamp
+        earlier_runs = [a.run_id for a in status.history if a.run_id]
+        rows = [
+            (
+                earlier_runs.index(a.run_id) + 1 if a.run_id else len(earlier_runs) + 1,
+                a.attempt,
+                timestamp(a.started_at),
+                timestamp(a.finished_at),
+                a.result,
+            )
+            for a in status.history
+        ]
+        headers = ("RUN", "ATTEMPT", "STARTED (UTC)", "FINISHED (UTC)", "RESULT")
+        first = 0 if earlier_runs else 1  # with one run, its number says nothing
+        attempts = table_layout.format_table(headers[first:], [row[first:] for row in rows])
+        yield f"\nAttempts:\n{text_layout.indent(attempts)}"
+    if status.checks:
+        checks = table_layout.format_table(
+            ("CHECK", "STATUS", "MESSAGE"), [(c.name, c.status, c.message) for c in status.checks]
+        )
+        yield f"\nChecks:\n{text_layout.indent(checks)}"
+    if status.result:
+        cut = " (cut)" if status.result_truncated else ""
+        yield f"\nResult{cut}:\n{text_layout.format_result(status.result, width=width)}"
+    if status.knowledge:
+        mission_knowledge = status.knowledge
+        yield (
+            f"\nKnowledge: {mission_knowledge.injected or 0} facts given"
+            f" (receipt {mission_knowledge.receipt or 'none'}),"
+            f" {mission_knowledge.extracted or 0} extracted,"
+            f" {mission_knowledge.remembered or 0} stored by cells\n"
+        )
+    if status.turns is not None:
+        yield f"\nAgent: {agent_usage.format_usage(status)}\n"
+    if status.artifacts:
+        files = [(file.path, file.size_bytes) for file in status.artifacts]
+        yield f"\nFiles:\n{text_layout.indent(table_layout.format_table(('PATH', 'BYTES'), files))}"
+    yield f"\nConditions:\n{conditions.format_conditions(mission)}"
