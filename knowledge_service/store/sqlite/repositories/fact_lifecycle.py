@@ -27,7 +27,7 @@ from knowledge_service.store.sqlite.repositories import (
     base,
     fact_history,
     fact_rows,
-    receipt_retention,
+    receipts,
     scope_erasure,
     usage_erasure,
 )
@@ -149,9 +149,7 @@ class FactLifecycle(base.SqliteRepository):
     def delete_old_receipts(self, cutoff: datetime) -> int:
         """Delete old receipts, some in each commit, so that no write waits for long."""
         moment, count = times.to_us(cutoff), 0
-        while deleted_count := self._writer.submit(
-            lambda tx: receipt_retention.delete_receipts(tx, moment)
-        ):
+        while deleted_count := self._writer.submit(lambda tx: receipts.delete_receipts(tx, moment)):
             count += deleted_count
         return count
 

@@ -1,19 +1,15 @@
-"""Retrieval over the posting tables, receipts, and the usage that recalls and runs count."""
+"""The `RecallStore` port over the posting tables: retrieval, and the most recent facts."""
 
 from __future__ import annotations
 
-import json
-import operator
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, islice
-from typing import Any
+from itertools import islice
 
 import apsw
 from pydantic import TypeAdapter
 
-from knowledge_client.models import Fact, Recalled, Receipt
+from knowledge_client.models import Fact, Recalled
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.access_control import PLATFORM, View, nearest_first
 from knowledge_service.event_log import times
@@ -29,8 +25,8 @@ from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline, ranker_version
 from knowledge_service.search.pipeline import RankerConfig, Retrieval, SearchQuery
 from knowledge_service.search.ranking.ranking import Ranked
-from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
-from knowledge_service.store.sqlite.repositories import base, fact_rows
+from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.repositories import base, fact_rows, receipts
 from knowledge_service.store.sqlite.repositories.recall_snapshot import (
     ReaderScopes,
     SqliteSnapshot,
@@ -41,22 +37,9 @@ _RECALLED: TypeAdapter[Recalled] = TypeAdapter(Recalled)
 
 _RECENT = f"""{fact_rows.SELECT} WHERE f.scope_no = ? AND f.lifecycle = 'live'
   ORDER BY f.confidence DESC, f.id DESC"""
-_RECENT_THEN = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
+_RECENT_AS_OF = f"""SELECT * FROM ({fact_rows.select_as_of("?2")} WHERE f.scope_no = ?1
   AND f.recorded_at <= ?2) WHERE lifecycle = 'live' ORDER BY confidence DESC, id DESC"""
-_RECEIPT = """INSERT INTO receipt(id, principal, observer_no, run_id, attempt, at, query_hash, body,
-  realm_no) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_FIND = """SELECT r.body, s.path FROM receipt r JOIN scope s ON s.scope_no = r.observer_no
-  WHERE r.id = ? AND s.retired_at IS NULL"""
 _FACTS = "SELECT fact_no, scope_no FROM fact WHERE id = ?"
-_THEM = """SELECT f.id, f.fact_no, f.scope_no FROM json_each(?) n CROSS JOIN fact f
-  ON f.id = n.value"""
-_USE = """INSERT INTO usage(fact_no, observer_no, kind, count, last_at) VALUES(?, ?, ?, 1, ?)
-  ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at"""
-_USE_SCOPE = """INSERT INTO scope_usage(scope_no, observer_no, kind, count, last_at)
-  VALUES(?, ?, ?, ?, ?)
-  ON CONFLICT DO UPDATE SET count = count + excluded.count, last_at = excluded.last_at"""
-_SERVED = """INSERT OR IGNORE INTO served(fact_no, at, receipt, principal, observer_no, run_id)
-  VALUES(?, ?, ?, ?, ?, ?)"""
 
 
 class RecallRepository(base.SqliteRepository):
@@ -105,35 +88,35 @@ class RecallRepository(base.SqliteRepository):
     def _vector(self, search: Search) -> Vector | None:
         if self.embedder is None or not search.query.strip():
             return None
-        found = self.embedder.embed([search.query])
-        return Vector(self.embedder.model, found[0]) if found else None
+        vectors = self.embedder.embed([search.query])
+        return Vector(self.embedder.model, vectors[0]) if vectors else None
 
     def recent(self, search: Search) -> tuple[Fact, ...]:
         """Read facts scope by scope, nearest first."""
-        found: list[Fact] = []
+        facts: list[Fact] = []
         with self._readers.snapshot() as connection:
             scopes = base.visible_scopes(connection, search.view, search.scopes)
             number_of = {path: number for number, path in scopes.items()}
             for path in nearest_first(number_of):
-                asked: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
+                query: tuple[str, tuple[int, ...]] = (_RECENT, (number_of[path],))
                 if search.filters.known_at:
-                    then = times.to_us(search.filters.known_at)
-                    asked = (_RECENT_THEN, (number_of[path], then))
-                served = (
+                    as_of_us = times.to_us(search.filters.known_at)
+                    query = (_RECENT_AS_OF, (number_of[path], as_of_us))
+                matching = (
                     fact
-                    for fact in fact_rows.facts(connection, *asked)
+                    for fact in fact_rows.facts(connection, *query)
                     if recall_filters.is_match(fact, search.filters)
                 )
-                found += islice(served, search.limit - len(found))
-                if len(found) >= search.limit:
+                facts += islice(matching, search.limit - len(facts))
+                if len(facts) >= search.limit:
                     break
-        return tuple(found)
+        return tuple(facts)
 
     def visible_scopes(self, view: View, scopes: tuple[str, ...] | None) -> tuple[str, ...]:
         """Return the visible scopes, nearest first."""
         with self._readers.snapshot() as connection:
-            seen = base.visible_scopes(connection, view, scopes)
-        return _visible(seen.values(), view, scopes)
+            paths = base.visible_scopes(connection, view, scopes)
+        return _visible(paths.values(), view, scopes)
 
     def record_recall(
         self, new: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
@@ -141,21 +124,19 @@ class RecallRepository(base.SqliteRepository):
         """Commit the receipt, its usage and the answer for a repeat."""
 
         def work(tx: Transaction) -> Recalled:
-            _record(tx, [new])
+            receipts.record(tx, [new])
             return answer
 
         return self._idempotent(idempotency_key, _RECALLED, work)
 
     def record_recall_later(self, new: NewReceipt) -> None:
         """Add the receipt to the writer's deferred jobs."""
-        self._writer.submit_later(_Recording(new))
+        self._writer.submit_later(receipts.RecordReceipt(new))
 
     def receipt(self, receipt_id: str) -> NewReceipt | None:
         """Return a receipt and its observer."""
         with self._readers.snapshot() as connection:
-            for body, observer in connection.execute(_FIND, (receipt_id,)):
-                return NewReceipt(Receipt.model_validate_json(body), observer)
-        return None
+            return receipts.find(connection, receipt_id)
 
 
 def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None) -> SqliteSnapshot:
@@ -165,9 +146,9 @@ def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None
         everything = base.scope_filter(view, paths)
         reading = ReaderScopes(base.VisibleScopes(connection, view), everything, everything)
     else:
-        seen = paths if search.scopes is None else base.visible_scopes(connection, view, None)
-        asked = base.scope_filter(view, seen)
-        reading = ReaderScopes(seen, asked, base.scope_filter(view, paths))
+        visible = paths if search.scopes is None else base.visible_scopes(connection, view, None)
+        of_reader = base.scope_filter(view, visible)
+        reading = ReaderScopes(visible, of_reader, base.scope_filter(view, paths))
     snapshot = SqliteSnapshot(connection, paths, reading, search.filters.known_at)
     snapshot.vector = vector
     return snapshot
@@ -193,47 +174,3 @@ def _explanations(
 
 def _visible(paths: Iterable[str], view: View, named: tuple[str, ...] | None) -> tuple[str, ...]:
     return nearest_first(base.with_own_path(paths, view, named))
-
-
-class _Recording(BatchableJob):
-    """Writes a receipt and its uses; the receipts of one commit are written together."""
-
-    def __init__(self, new: NewReceipt) -> None:
-        self.new = new
-
-    def __call__(self, tx: Transaction) -> None:
-        """Write the receipt."""
-        _record(tx, [self.new])
-
-    def run_batch(self, tx: Transaction, jobs: Sequence[_Recording]) -> list[None]:
-        """Write the receipts of all jobs."""
-        _record(tx, [job.new for job in jobs])
-        return [None] * len(jobs)
-
-
-def _record(tx: Transaction, receipts: Sequence[NewReceipt]) -> None:
-    named = dict.fromkeys(chain.from_iterable([new.receipt.facts for new in receipts]))
-    found = {fact_id: rest for fact_id, *rest in tx.fetch_all(_THEM, (json.dumps(list(named)),))}
-    told: list[tuple[Any, ...]] = []
-    served: list[tuple[Any, ...]] = []
-    used: list[tuple[Any, ...]] = []
-    of_scopes: list[tuple[Any, ...]] = []
-    for new in receipts:
-        receipt = new.receipt
-        observer_no = base.ensure_scope(tx, new.observer, receipt.principal)
-        who = (receipt.id, receipt.principal, observer_no, receipt.run)
-        realm_no = base.ensure_scope(tx, new.realm, receipt.principal) if receipt.run else None
-        body = receipt.model_dump_json()
-        told.append((*who, receipt.attempt, tx.at_us, receipt.query_hash, body, realm_no))
-        own = [found[fact_id] for fact_id in receipt.facts if fact_id in found]
-        kind = "injected" if receipt.run else "recalled"
-        served += [(fact_no, tx.at_us, *who) for fact_no, _ in own]
-        used += [(fact_no, observer_no, kind, tx.at_us) for fact_no, _ in own]
-        # Besides the uses of its facts, a scope counts the recall itself.
-        scopes = sorted(Counter([scope_no for _, scope_no in own]).items())
-        of_scopes += [(scope_no, observer_no, kind, count, tx.at_us) for scope_no, count in scopes]
-        of_scopes += [(scope_no, observer_no, "recall", 1, tx.at_us) for scope_no, _ in scopes]
-    tx.executemany(_RECEIPT, told)
-    tx.executemany(_SERVED, sorted(served, key=operator.itemgetter(0)))
-    tx.executemany(_USE, sorted(used, key=operator.itemgetter(0)))
-    tx.executemany(_USE_SCOPE, of_scopes)
