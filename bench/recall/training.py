@@ -27,7 +27,8 @@ from knowledge_service.domain.principals import administrator
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import Actor, Search
 from knowledge_service.search import pipeline
-from knowledge_service.search.pipeline import DEFAULT_CONFIG, Gathered, SearchQuery
+from knowledge_service.search.match_selection import SearchQuery
+from knowledge_service.search.pipeline import DEFAULT_CONFIG, Gathered
 from knowledge_service.search.ranking import ranking, weights
 from knowledge_service.search.ranking.weights import ADDITIVE_NAMES, FACTOR_NAMES, Weights
 from knowledge_service.store.sqlite.store import SqliteStore

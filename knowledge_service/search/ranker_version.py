@@ -15,7 +15,14 @@ from types import ModuleType
 from typing import Any
 
 from knowledge_service.domain import conversation_metadata, recall_filters
-from knowledge_service.search import pipeline, thesaurus
+from knowledge_service.search import (
+    match_selection,
+    neighbours,
+    pipeline,
+    retrieval_result,
+    snapshot,
+    thesaurus,
+)
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.query import answer_types, expansion, parser
 from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking, weights
@@ -26,7 +33,8 @@ from knowledge_service.search.text import dates, english
 FORMULA = "learned-1"
 """The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
-    answer_types, candidates, thesaurus, dates, english, recall_filters, pipeline, near_duplicates,
+    answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,
+    neighbours, pipeline, retrieval_result, snapshot, near_duplicates,
     parser, ranking, weights, bm25, grouping, speakers, expansion, turn_order,
     conversation_metadata,
 )  # fmt: skip

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
-from knowledge_service.search.pipeline import Matches, RowRequest
-from knowledge_service.search.pipeline import RowBatch as CandidateRows
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
+from knowledge_service.search.snapshot import Matches, RowRequest
+from knowledge_service.search.snapshot import RowBatch as CandidateRows
 from knowledge_service.search.text import term_ids
 from tests.fakes.store_base import Row
 

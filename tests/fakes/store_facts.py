@@ -34,7 +34,7 @@ from knowledge_service.ports import (
     SearchResult,
 )
 from knowledge_service.search import pipeline, ranker_version
-from knowledge_service.search.pipeline import SearchQuery
+from knowledge_service.search.match_selection import SearchQuery
 from tests.fakes.recall_snapshot import MemorySnapshot
 from tests.fakes.store_base import Base, Row, StoredScope
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork

@@ -23,8 +23,10 @@ from knowledge_service.ports import (
 )
 from knowledge_service.ports.embeddings import Embedder
 from knowledge_service.search import pipeline, ranker_version
-from knowledge_service.search.pipeline import RankerConfig, Retrieval, SearchQuery
+from knowledge_service.search.match_selection import SearchQuery
+from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.ranking.ranking import Ranked
+from knowledge_service.search.retrieval_result import Retrieval
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, fact_rows, receipts
 from knowledge_service.store.sqlite.repositories.recall_snapshot import (

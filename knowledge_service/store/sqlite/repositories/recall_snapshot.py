@@ -17,11 +17,11 @@ import apsw
 from knowledge_client.models import Fact
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.event_log import times
-from knowledge_service.search.pipeline import Matches, RowBatch, RowRequest
 from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
+from knowledge_service.search.snapshot import Matches, RowBatch, RowRequest
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
@@ -95,7 +95,7 @@ class ReaderScopes:
 
 
 class SqliteSnapshot:
-    """The `pipeline.Snapshot` of one read transaction; `paths` are the searched scopes.
+    """The `snapshot.Snapshot` of one read transaction; `paths` are the searched scopes.
 
     With the query's `vector`, facts with near embeddings match, too. `cache` holds the postings
     that other queries decoded.

@@ -10,9 +10,10 @@ import pytest
 
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search import pipeline
-from knowledge_service.search.pipeline import Matches, RowBatch, RowRequest, SearchQuery
+from knowledge_service.search.match_selection import SearchQuery
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
+from knowledge_service.search.snapshot import Matches, RowBatch, RowRequest
 from knowledge_service.search.text import term_ids
 from tests.fakes.recall_snapshot import MemorySnapshot, scored
 from tests.unit.knowledge_service.search.candidate_rows import candidate
