@@ -33,7 +33,8 @@ def serve(
     allow_launch: Annotated[
         bool,
         typer.Option(
-            "--allow-launch", help="Add kais_launch_team, which creates instances of blueprints."
+            "--allow-launch",
+            help="Add kais_launch_team and kais_send_message, which start work and can cost money.",
         ),
     ] = False,
 ) -> ExitStatus:

@@ -1,6 +1,7 @@
 """The tool set `kais`: blueprints, missions, and the knowledge of a team, in one namespace.
 
-Launching costs money and runs code, so its tool exists only if the person asks for it.
+Launching a team costs money and runs code, and so does the work that a message starts. Their tools
+exist only if the person asks for them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
+from kais import topology
+from kais.resources import base
 from kais.resources.blueprint import Blueprint
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
 from kais.resources.mission import Mission
+from kais_cli import errors
 from kais_cli.blueprints import instances, lookup, parameter_values
 from kais_cli.cluster import resource_access
 from kais_cli.knowledge import scope_context
@@ -29,6 +35,7 @@ T = TypeVar("T")
 SET = "kais"
 _MAX_LISTED = 100
 _MAX_TEXT = 2000
+_MAX_NAME_PART = 200
 Name = Field(min_length=1, max_length=253, description="Name of the Mission.")
 
 
@@ -143,6 +150,27 @@ class LaunchAnswer(ToolAnswer):
     mission: str
 
 
+class SendMessageArguments(ToolArguments):
+    """A message to a running team, or to one of its cells."""
+
+    message: str = Field(min_length=1, max_length=65536, description="Text of the message.")
+    formation: str | None = Field(
+        default=None, max_length=253, description="Name of the Formation that gets the message."
+    )
+    cell: str | None = Field(
+        default=None,
+        max_length=253,
+        description="Cell of the Formation, such as lead-0. Without formation: name of a Cell.",
+    )
+
+
+class SendMessageAnswer(ToolAnswer):
+    """The mission that carries the message; kais_get_results has its answer."""
+
+    namespace: str
+    mission: str
+
+
 async def _list_blueprints(backend: PersonKnowledge, _: NoArguments) -> BlueprintsAnswer:
     session = backend.session
     bodies = await _in_thread(session.cluster.list, "Blueprint", session.namespace)
@@ -247,6 +275,54 @@ def _create_instance(session: Session, arguments: LaunchArguments) -> dict[str, 
     )
 
 
+async def _send_message(
+    backend: PersonKnowledge, arguments: SendMessageArguments
+) -> SendMessageAnswer:
+    session = backend.session
+    body = await _in_thread(_create_mission, session, arguments)
+    return SendMessageAnswer(namespace=session.namespace, mission=body["metadata"]["name"])
+
+
+def _create_mission(session: Session, arguments: SendMessageArguments) -> dict[str, Any]:
+    """Create a mission for cells that run already: the operator sends them its objective."""
+    spec: dict[str, Any] = {"objective": arguments.message, "completion": {"maxAttempts": 1}}
+    if arguments.formation:
+        target = arguments.formation
+        spec |= {"formationRef": target, **_entrypoint(session, target, arguments.cell)}
+    elif arguments.cell:
+        target = arguments.cell
+        cell = Cell.from_dict(resource_access.get(session, "Cell", target))
+        _require_agent(f"Cell/{session.namespace}/{target}", serves_a2a=cell.spec.serves_a2a)
+        spec["cellRef"] = target
+    else:
+        raise errors.UsageError("name the formation or the cell that gets the message")
+    name = f"{target[:_MAX_NAME_PART].rstrip('-.')}-{session.environment.suffix()}"
+    metadata = {"name": name, "namespace": session.namespace}
+    manifest = {"apiVersion": base.API_VERSION, "kind": "Mission", "metadata": metadata}
+    return session.cluster.create({**manifest, "spec": spec})
+
+
+def _entrypoint(session: Session, name: str, cell: str | None) -> dict[str, Any]:
+    formation = Formation.from_dict(resource_access.get(session, "Formation", name))
+    short_name = topology.entrypoint_cell(formation.spec, cell)
+    template = topology.template_of(formation.spec, short_name) if short_name else None
+    reference = f"Formation/{session.namespace}/{name}"
+    if template is None:
+        names = ", ".join(each.name for each in formation.spec.cells)
+        raise errors.UsageError(f"{reference} has no cell {cell!r}; its templates are {names}")
+    spec = next(each.spec for each in formation.spec.cells if each.name == template)
+    _require_agent(f"cell {short_name} of {reference}", serves_a2a=spec.serves_a2a)
+    return {"entrypoint": {"cell": short_name}} if cell else {}
+
+
+def _require_agent(reference: str, *, serves_a2a: bool) -> None:
+    if not serves_a2a:
+        raise errors.UsageError(
+            f"{reference} takes no messages: only an agent in mode Service does. Launch its"
+            " blueprint instead"
+        )
+
+
 async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.to_thread(functools.partial(call, *arguments))
 
@@ -311,22 +387,38 @@ _READS = (
         cost={},
     ),
 )
-_LAUNCH = Tool(
-    name="kais_launch_team",
-    title="Launch a team",
-    description=(
-        "Launch a blueprint as a team with a mission. It runs code and can cost money; ask the"
-        " person first. Follow it with kais_mission_status."
+_WORK = (
+    Tool(
+        name="kais_launch_team",
+        title="Launch a team",
+        description=(
+            "Launch a blueprint as a team with a mission. It runs code and can cost money; ask the"
+            " person first. Follow it with kais_mission_status."
+        ),
+        arguments=LaunchArguments,
+        answer=LaunchAnswer,
+        run=_launch_team,
+        render=lambda answer: f"launched: BlueprintInstance/{answer.namespace}/{answer.instance}",
+        effect="change",
+        cost={},
     ),
-    arguments=LaunchArguments,
-    answer=LaunchAnswer,
-    run=_launch_team,
-    render=lambda answer: f"launched: BlueprintInstance/{answer.namespace}/{answer.instance}",
-    effect="change",
-    cost={},
+    Tool(
+        name="kais_send_message",
+        title="Send a message to a team",
+        description=(
+            "Send a message to a team that is running, or to one of its cells, as a mission. It"
+            " can cost money; ask the person first. kais_get_results has the answer."
+        ),
+        arguments=SendMessageArguments,
+        answer=SendMessageAnswer,
+        run=_send_message,
+        render=lambda answer: f"sent as Mission/{answer.namespace}/{answer.mission}",
+        effect="change",
+        cost={},
+    ),
 )
 
 
 def tools(*, can_launch: bool) -> Sequence[Tool]:
     """Return the tools of the set."""
-    return (*_READS, _LAUNCH) if can_launch else _READS
+    return (*_READS, *_WORK) if can_launch else _READS

@@ -6,12 +6,14 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import get_default_environment
 
+from kais.resources.mission import Mission
 from kais_cli import errors
 from kais_cli.environment import ClusterOptions
 from kais_cli.mcp import serving
@@ -133,6 +135,75 @@ async def test_launching_is_off_unless_asked_for(terminal, cluster) -> None:
     (body,) = cluster.created
     assert body["metadata"]["name"] == launched["instance"]
     assert body["spec"] == {"blueprintRef": {"name": "doctor"}, "parameters": {"who": "bob"}}
+
+
+def agent_formation(mode: str = "Service") -> dict[str, Any]:
+    spec = {
+        "mode": mode,
+        "mind": {"provider": "openai", "model": "test", "systemPrompt": "Help."},
+    }
+    cells = [{"name": "lead", "spec": spec}, {"name": "doctor", "replicas": 2, "spec": spec}]
+    return objects.made("Formation", "ward", {"cells": cells, "topology": {"type": "full_mesh"}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spec"),
+    [
+        ({"formation": "ward"}, {"formationRef": "ward"}),
+        (
+            {"formation": "ward", "cell": "doctor-1"},
+            {"formationRef": "ward", "entrypoint": {"cell": "doctor-1"}},
+        ),
+        ({"cell": "clerk"}, {"cellRef": "clerk"}),
+    ],
+)
+async def test_a_message_reaches_a_running_team_as_a_mission(
+    terminal, cluster, arguments, spec
+) -> None:
+    cluster.put(agent_formation())
+    cluster.put(objects.made("Cell", "clerk", agent_formation()["spec"]["cells"][0]["spec"]))
+    async with connected(terminal, can_launch=True) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names == [*TEAM, "kais_launch_team", "kais_send_message"]
+        sent = await called(client, "kais_send_message", message="Look at bed 3.", **arguments)
+    (body,) = cluster.created
+    assert (body["kind"], body["metadata"]["name"]) == ("Mission", sent["mission"])
+    sent_spec = {**spec, "objective": "Look at bed 3.", "completion": {"maxAttempts": 1}}
+    assert body["spec"] == sent_spec
+    Mission.from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "name the formation or the cell that gets the message"),
+        ({"formation": "none"}, "Formation/demo/none does not exist"),
+        (
+            {"formation": "ward", "cell": "cook"},
+            "has no cell 'cook'; its templates are lead, doctor",
+        ),
+        ({"formation": "ward", "cell": "doctor-2"}, "has no cell 'doctor-2'"),
+        ({"formation": "ward"}, "cell lead-0 of Formation/demo/ward takes no messages: only an"),
+        ({"cell": "none"}, "Cell/demo/none does not exist"),
+    ],
+)
+async def test_a_message_that_nobody_would_get_is_refused(
+    terminal, cluster, arguments, message
+) -> None:
+    cluster.put(agent_formation("Task"))
+    async with connected(terminal, can_launch=True) as client:
+        refused = await client.call_tool("kais_send_message", {"message": "x", **arguments})
+    assert refused.is_error
+    assert message in refused.meta["kais.io/error"]["message"]
+    assert cluster.created == []
+
+
+async def test_messages_are_off_unless_asked_for(terminal, cluster) -> None:
+    cluster.put(agent_formation())
+    async with connected(terminal) as client:
+        with pytest.raises(MCPError, match="unknown tool 'kais_send_message'"):
+            await client.call_tool("kais_send_message", {"formation": "ward", "message": "x"})
+    assert cluster.created == []
 
 
 async def test_a_token_that_expires_is_renewed(terminal, cluster) -> None:
