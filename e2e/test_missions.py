@@ -10,6 +10,7 @@ import pytest
 from e2e.support import manifests
 from e2e.support.installed import KAIS_NAMESPACE, OPERATOR, Body, Installed, conditions
 from e2e.support.waiting import wait_until
+from kais_cluster import errors
 
 pytestmark = pytest.mark.e2e
 UNPULLABLE = "127.0.0.1:1/missing:1"
@@ -27,8 +28,8 @@ def succeeded(body: Body) -> tuple[str, str]:
     return condition["reason"], condition["message"]
 
 
-def annotate(cluster: Installed, namespace: str, name: str, annotation: str) -> None:
-    cluster.kubectl("annotate", "mission", name, annotation, "-n", namespace, "--overwrite")
+def annotate(cluster: Installed, namespace: str, name: str, *annotations: str) -> None:
+    cluster.kubectl("annotate", "mission", name, *annotations, "-n", namespace, "--overwrite")
 
 
 def running(cluster: Installed, namespace: str, job: str) -> None:
@@ -129,26 +130,34 @@ def test_a_review_rejects_with_words_and_approves(cluster: Installed, namespace:
     assert "Is the cause named?" in succeeded(waiting_mission)[1]
     events = cluster.list("event", namespace)
     assert [e["type"] for e in events if e["reason"] == "ReviewRequested"] == ["Normal"]
-    annotate(cluster, namespace, "review", "kais.io/review=yes")
+    user = cluster.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+
+    def give(verdict: str) -> None:
+        author = f"kais.io/reviewed-by={user}"
+        annotate(cluster, namespace, "review", f"kais.io/review={verdict}", author)
+
+    with pytest.raises(errors.CommandFailed, match=f"kais.io/reviewed-by: {user}"):
+        annotate(cluster, namespace, "review", "kais.io/review=yes")
+    give("yes")
     wait_until(
         lambda: succeeded(cluster.get("mission", "review", namespace) or {})[1],
         lambda condition_message: "kais.io/review is not JSON" in condition_message,
         description="words about a verdict that cannot be read",
     )
     review_json = '{"attempt": 1, "verdict": "reject", "feedback": "which $(NODE)?"}'
-    annotate(cluster, namespace, "review", f"kais.io/review={review_json}")
+    give(review_json)
     second = waits_for_review(cluster, namespace, "review", 2)
     assert "is ignored" not in succeeded(second)[1], "the verdict has rejected attempt 1"
-    annotate(cluster, namespace, "review", 'kais.io/review={"attempt": 2, "verdict": "approve"}')
+    give('{"attempt": 2, "verdict": "approve"}')
     finished_mission = cluster.finished_mission("review", namespace)
     assert (finished_mission["status"]["outcome"], finished_mission["status"]["result"]) == (
         "Succeeded",
         "which $(NODE)?",
     )
-    assert finished_mission["status"]["review"] == {"status": "Approved"}
+    assert finished_mission["status"]["review"] == {"status": "Approved", "by": user}
     assert (
         finished_mission["status"]["history"][0]["result"]
-        == "rejected in review by ana: which $(NODE)?"
+        == f"rejected in review by {user}: which $(NODE)?"
     )
 
 

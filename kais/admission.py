@@ -1,4 +1,4 @@
-"""The admission policies for Cells, generated into the chart: who created a Cell is on record.
+"""The admission policies, generated into the chart: who created a Cell or reviewed is on record.
 
 A cell may be given the right to create Cells. Its spawn limits must not depend on what it writes.
 The policies do not apply to users with the verb `approve` on cells (the roles edit and admin). For
@@ -6,6 +6,9 @@ all others the API server requires the true user name of the creator, and refuse
 limit. That includes the deletion of Cells that others created, because a Cell with other limits
 could replace each. It also includes what makes the garbage collector delete a Cell, or holds up its
 deletion: its ownerReferences and its finalizers.
+A verdict on a Mission names the user who gives it, whatever their rights: the API server compares
+the annotation with the request. A Mission that is created with a verdict, as by a restore, is not
+checked, because no verdict on earlier work applies to a new run.
 The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
 `python -m kais.admission [--check]` writes the files of the chart, or compares them only.
@@ -37,7 +40,11 @@ _MAY_DELETE_EVERYTHING = "authorizer.group('*').resource('*').check('delete').al
 
 def files() -> dict[str, str]:
     """Return the generated files by their paths: the specs of the policies."""
-    specs = {"cells": policy(), "cell-deletions": deletion_policy()}
+    specs = {
+        "cells": policy(),
+        "cell-deletions": deletion_policy(),
+        "mission-reviews": review_policy(),
+    }
     return {
         f"{FOLDER}/{name}.yaml": _HEADER + yaml_writer.dump(spec) for name, spec in specs.items()
     }
@@ -128,12 +135,37 @@ def deletion_policy() -> dict[str, Any]:
     }
 
 
-def _constraints(*operations: str) -> dict[str, Any]:
+def review_policy() -> dict[str, Any]:
+    """Return the spec of the policy for verdicts on Missions: each names its author."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _constraints("UPDATE", resource="missions"),
+        "variables": [
+            _variable("review", "annotations", labels.REVIEW),
+            _variable("reviewedBy", "annotations", labels.REVIEWED_BY),
+            _variable("oldReview", "annotations", labels.REVIEW, side="oldObject"),
+            _variable("oldReviewedBy", "annotations", labels.REVIEWED_BY, side="oldObject"),
+        ],
+        "validations": [
+            {
+                "expression": "variables.review == ''"
+                " || (variables.review == variables.oldReview"
+                " && variables.reviewedBy == variables.oldReviewedBy)"
+                " || variables.reviewedBy == request.userInfo.username",
+                "messageExpression": f"'{labels.REVIEW} needs the annotation"
+                f" {labels.REVIEWED_BY}: ' + request.userInfo.username"
+                " + '; `kais mission approve` and `kais mission reject` write both'",
+            },
+        ],
+    }
+
+
+def _constraints(*operations: str, resource: str = "cells") -> dict[str, Any]:
     rule = {
         "apiGroups": [API_GROUP],
         "apiVersions": ["v1"],
         "operations": list(operations),
-        "resources": ["cells"],
+        "resources": [resource],
     }
     return {"resourceRules": [rule]}
 

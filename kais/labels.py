@@ -31,6 +31,10 @@ RERUN: Final = "kais.io/rerun"
 nonce)` and then copies the nonce to its Mission, which uses the same run-id.
 """
 REVIEW: Final = "kais.io/review"
+REVIEWED_BY: Final = "kais.io/reviewed-by"
+"""Beside the annotation for a review: the user name of who wrote it. The admission policy of the
+chart requires it, and compares it with the request.
+"""
 RECONCILE: Final = "kais.io/reconcile"
 RECONCILE_SUSPENDED: Final = "suspended"
 ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"

@@ -101,6 +101,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def user_name(self) -> str:
+        """Return the name by which the API server knows the user."""
+        ...
+
     def version(self) -> str:
         """Return the version of the API server, such as `v1.36.3`."""
         ...

@@ -140,3 +140,10 @@ class ReviewResult(Model):
     feedback: Text | None = Field(
         default=None, description="Feedback of the reviewer, passed to the next attempt."
     )
+    by: Line | None = Field(
+        default=None,
+        description=(
+            "User who gave the verdict, as the API server knows them. Missing if the installation "
+            "has no admission policy that requires the name."
+        ),
+    )

@@ -161,6 +161,13 @@ class KubernetesCluster:
         answer = self._run(call, f"ask whether you may {verb} {resource}")
         return bool(answer["status"].get("allowed"))
 
+    def user_name(self) -> str:
+        """Ask for the user's name with a SelfSubjectReview, which every user may create."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        call = self._call("POST", "authentication.k8s.io/v1", "selfsubjectreviews", json=body)
+        answer = self._run(call, "ask who you are")
+        return str(answer["status"]["userInfo"]["username"])
+
     def version(self) -> str:
         """Return the version of the API server."""
         return self._run(self._api.version(), "ask for the version")

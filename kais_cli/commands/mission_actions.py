@@ -157,7 +157,8 @@ def _review(
     annotation = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
     annotation |= {"run": mission.status.run_id} if mission.status.run_id else {}
     text = json.dumps(annotation, ensure_ascii=False)
-    annotated = _annotate(session, "Mission", name, {labels.REVIEW: text}, dry_run=dry_run)
+    annotations = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
+    annotated = _annotate(session, "Mission", name, annotations, dry_run=dry_run)
     return _write_acknowledgement(
         session, annotated, f"{mission.ref}: attempt {attempt}: {verdict}", form
     )

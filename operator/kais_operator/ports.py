@@ -309,7 +309,8 @@ class Placement:
         watched_namespaces: empty for all of the cluster.
         check_image: the image that checks for files in the workspace of a task's attempt.
         allowed_additions: paths that others may add to Deployments and Services of ours.
-        has_spawn_policy: whether the chart's admission policy records who created a Cell.
+        has_spawn_policy: whether the chart's admission policies record who created a Cell and who
+            reviewed a Mission.
         agents: settings for cells with a mind.
         pod_policy: defaults of the pods of cells, and the names that they may use.
     """

@@ -44,7 +44,7 @@ class Settings:
         cell_knowledge_url: address of the same service for pods.
         watch_namespaces: empty for the whole cluster.
         check_image: image that looks for the files of fileExists checks.
-        has_spawn_policy: whether the chart's admission policy for Cells is in force.
+        has_spawn_policy: whether the chart's admission policies are in force.
         allowed_additions: paths that others may add to Deployments and Services of ours.
         renderer_socket: socket of a renderer that runs as another user; None renders in child
             processes of the operator.

@@ -116,6 +116,7 @@ def test_a_verdict_names_the_run_and_the_attempt_that_wait(terminal, cluster, ve
     document = json.loads(annotations(cluster)[labels.REVIEW])
     verdict = {"attempt": 2, "verdict": verb, "feedback": "say $(HOME) why"}
     assert document == {**verdict, "run": "run-3"}
+    assert annotations(cluster)[labels.REVIEWED_BY] == "ada@harbour.example"
     assert terminal.err == f"Mission/demo/{NAME}: attempt 2: {verb}\n"
 
 

@@ -1,4 +1,4 @@
-"""The admission policy for Cells before a real API server: a creator is on record, or approves."""
+"""The admission policies at a real API server: creators of Cells and reviewers are on record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cell(name: str, *, annotations: Body | None = None, **extra_fields: Any) -> 
 @pytest.fixture(scope="module")
 def policy(control_plane: ControlPlane, helm: Path):
     bodies = [b for b in rendered(helm, namespace="default") if b["kind"] in POLICIES]
-    assert len(bodies) == 4
+    assert len(bodies) == 6
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
     yield
     for body in bodies:
@@ -277,3 +277,46 @@ def test_an_installation_for_some_namespaces_has_no_policy_and_its_operator_is_t
         env = operator["spec"]["template"]["spec"]["containers"][0]["env"]
         value = json.dumps(has_policy)
         assert {"name": "KAIS_SPAWN_POLICY", "value": value} in env
+
+
+MISSION = {
+    "apiVersion": "kais.io/v1",
+    "kind": "Mission",
+    "metadata": {"name": "report"},
+    "spec": {"formationRef": "reporter", "objective": "Write the report"},
+}
+
+
+@pytest.fixture
+def annotate(policy: None, control_plane: ControlPlane, namespace: str) -> Callable[..., str]:
+    """A function by which a user annotates a Mission; returns the refusal, or nothing."""
+    where = ("-n", namespace)
+    control_plane.kubectl("apply", *where, "-f", "-", stdin=json.dumps(MISSION))
+    rights = ("--verb=get,patch", "--resource=missions.kais.io")
+    control_plane.kubectl("create", "role", "reviewers", *rights, *where)
+    people = ("--role=reviewers", "--user=ana", "--user=bob")
+    control_plane.kubectl("create", "rolebinding", "reviewers", *people, *where)
+
+    def annotate_as(user: str, *annotations: str) -> str:
+        verb = ("annotate", "--overwrite", "missions.kais.io", "report")
+        return refusal(control_plane, "--as", user, *where, *verb, *annotations)
+
+    number = itertools.count()
+    wait_for(
+        lambda: "kais.io/reviewed-by" in annotate_as("ana", f"kais.io/review={next(number)}"),
+        subject="the policy",
+    )
+    return annotate_as
+
+
+def test_a_verdict_names_the_user_who_gives_it(annotate: Callable[..., str]):
+    verdict = 'kais.io/review={"attempt": 1, "verdict": "approve"}'
+    message = "kais.io/review needs the annotation kais.io/reviewed-by: ana; `kais mission approve`"
+    assert message in annotate("ana", verdict)
+    assert message in annotate("ana", verdict, "kais.io/reviewed-by=bob")
+    assert annotate("ana", verdict, "kais.io/reviewed-by=ana") == ""
+    assert annotate("bob", "note=x") == ""
+    other = 'kais.io/review={"attempt": 1, "verdict": "reject"}'
+    assert "kais.io/reviewed-by: bob" in annotate("bob", other)
+    assert "kais.io/reviewed-by: ana" in annotate("ana", "kais.io/reviewed-by=bob")
+    assert annotate("bob", "kais.io/review-", "kais.io/reviewed-by-") == ""

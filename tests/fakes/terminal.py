@@ -119,6 +119,10 @@ class FakeCluster:
         self.checked.add((verb, resource))
         return (verb, resource) not in self.forbidden
 
+    def user_name(self) -> str:
+        self._fail()
+        return "ada@harbour.example"
+
     def version(self) -> str:
         self._fail()
         return "v1.36.3"

@@ -27,6 +27,7 @@ _OF_A_RUN = (
     labels.FIXED_PARAMETERS,
     labels.ABORT,
     labels.REVIEW,
+    labels.REVIEWED_BY,
 )
 """Annotations about a run; a person writes those for abort and review, the operator all others."""
 

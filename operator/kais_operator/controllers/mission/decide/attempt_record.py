@@ -140,7 +140,8 @@ def dump(summary: AttemptSummary) -> Body:
     if summary.checks:
         record["checks"] = [[r.name, r.status.value, r.message] for r in summary.checks]
     if summary.verdict is not None:
-        record["verdict"] = [summary.verdict.status.value, summary.verdict.feedback]
+        author = [summary.verdict.by] if summary.verdict.by else []
+        record["verdict"] = [summary.verdict.status.value, summary.verdict.feedback, *author]
     if summary.is_exec:
         record["exec"] = True
     if summary.message_id is not None:
@@ -212,4 +213,6 @@ def _optional_text(value: Any) -> str | None:
 def _verdict(number: int, values: Sequence[Any] | None) -> Verdict | None:
     if not values:
         return None
-    return Verdict(number, ReviewStatus(values[0]), annotation_values.parse_text(values[1]))
+    status, feedback, *author = values
+    by = annotation_values.parse_text(author[0]) if author else None
+    return Verdict(number, ReviewStatus(status), annotation_values.parse_text(feedback), by)

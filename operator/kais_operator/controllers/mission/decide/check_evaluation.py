@@ -143,7 +143,7 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     if last.message_id is not None and (last.is_over or last.state is State.RUNNING):
         return _unanswered(observed, last)
     if last.is_exec:
-        return _with_results(mission, last, _results_of_exec(observed, final, now), now=now)
+        return _with_results(observed, last, _results_of_exec(observed, final, now), now=now)
     if last.job is None:
         message = "its Job is gone, so it is unknown how its task ended"
         return replace(
@@ -164,7 +164,7 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     is_hanging = any(
         _is_hanging(observed, last, c, r) for c, r in zip(_checks(observed), results, strict=True)
     )
-    return _with_results(mission, last, results, now=now, is_hanging=is_hanging)
+    return _with_results(observed, last, results, now=now, is_hanging=is_hanging)
 
 
 def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:
@@ -256,7 +256,7 @@ def _pod_of(observed: MissionObserved, last: Attempt) -> Body | None:
 
 
 def _with_results(
-    mission: Mission,
+    observed: MissionObserved,
     last: Attempt,
     results: tuple[Result, ...],
     *,
@@ -281,7 +281,7 @@ def _with_results(
         return replace(
             last, state=State.FAILED, finished_at=ended_at, end_message=message, trouble=None
         )
-    return _reviewed(mission, last, ended_at)
+    return _reviewed(observed, last, ended_at)
 
 
 def _truncate(message: str) -> str:
@@ -292,7 +292,8 @@ def _sentence(result: Result) -> str:
     return f"{result.name} {result.status}{': ' if result.message else ''}{result.message}"
 
 
-def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
+def _reviewed(observed: MissionObserved, last: Attempt, ended_at: datetime) -> Attempt:
+    mission = observed.mission
     succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
     is_series = last.is_exec and last.message_id is None
     summary = "the checks passed" if is_series else "the task succeeded"
@@ -307,10 +308,16 @@ def _reviewed(mission: Mission, last: Attempt, ended_at: datetime) -> Attempt:
     if not isinstance(verdict, decide_review.Verdict) or verdict.attempt != last.number:
         message = f"{summary}; it waits for the review by {review.reviewer}"
         return replace(succeeded, state=State.REVIEWING, end_message=message)
+    user = decide_review.reviewer(mission, is_recorded=observed.has_review_policy)
+    verdict = replace(verdict, by=user)
+    author = user or _unknown_reviewer(observed)
     if verdict.status is ReviewStatus.REJECTED:
         suffix = f": {verdict.feedback}" if verdict.feedback else ""
-        message = f"rejected in review by {review.reviewer}{suffix}"
+        message = f"rejected in review by {author}{suffix}"
         return replace(succeeded, state=State.FAILED, end_message=message, verdict=verdict)
-    return replace(
-        succeeded, end_message=f"{summary}, and {review.reviewer} approved", verdict=verdict
-    )
+    return replace(succeeded, end_message=f"{summary}, and {author} approved", verdict=verdict)
+
+
+def _unknown_reviewer(observed: MissionObserved) -> str:
+    reason = "" if observed.has_review_policy else ": this installation has no admission policy"
+    return f"a reviewer (not on record{reason})"

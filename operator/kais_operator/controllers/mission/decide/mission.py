@@ -127,8 +127,8 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     if observed.copied:  # its owner reference may be copied as well
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
-    if _has_annotation(mission, labels.REVIEW):  # there is no work to review yet
-        stale.append(labels.REVIEW)
+    verdict = (labels.REVIEW, labels.REVIEWED_BY)  # there is no work to review yet
+    stale += [annotation for annotation in verdict if _has_annotation(mission, annotation)]
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
         labels.RUN_ID: run_id,

@@ -277,6 +277,8 @@ def _review_message(view: MissionView, last: Attempt) -> str:
         f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}; "
         f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
     )
+    if view.observed.has_review_policy:
+        message += f" and {labels.REVIEWED_BY}=<your user name>"
     verdict = decide_review.read(view.mission)
     if any(summary.verdict == verdict for summary in view.summaries() if summary.verdict):
         return message  # the annotation stays after it decided about an earlier attempt

@@ -89,6 +89,7 @@ class MissionObserved:
         operator_namespace: the namespace of the outbox.
         agents: settings of the installation for cells with a mind.
         pod_policy: defaults of the installation for the pods of cells.
+        has_review_policy: whether the API server confirms who wrote a verdict.
         spending_cell: the entry cell of an ended run whose cost is not counted yet; None if it is
             gone, or nothing is to be counted.
     """
@@ -117,6 +118,7 @@ class MissionObserved:
     operator_namespace: str = ""
     agents: AgentSettings = NO_AGENTS
     pod_policy: PodPolicy = NO_POLICY
+    has_review_policy: bool = False
     spending_cell: Cell | None = None
 
 

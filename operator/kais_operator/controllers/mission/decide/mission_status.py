@@ -133,7 +133,9 @@ def _review(view: MissionView, summaries: Sequence[AttemptSummary]) -> ReviewRes
     )
     if verdict is None:
         return None
-    return ReviewResult(status=verdict.status, feedback=verdict.feedback or None)
+    return ReviewResult(
+        status=verdict.status, feedback=verdict.feedback or None, by=verdict.by or None
+    )
 
 
 def _acknowledged(view: MissionView, summaries: Sequence[AttemptSummary]) -> Acknowledged | None:

@@ -72,6 +72,7 @@ def write_patch(
             labels.ATTEMPTS: None,
             labels.ABORT: None,
             labels.REVIEW: None,
+            labels.REVIEWED_BY: None,
         },
         finalizers=finalizers.added(metadata.finalizers),
     )

@@ -9,7 +9,7 @@ in which it is written, because the annotation is removed when a run starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from kais import labels
@@ -18,6 +18,7 @@ from kais.resources.mission import Mission
 from kais_operator.planning import annotation_values
 
 FEEDBACK_LIMIT = 4096
+USER_NAME_LIMIT = 1024
 _RUN_SHOWN = 128
 """Characters of a run-id that a message repeats; those of kais have 36."""
 _VERDICTS = {
@@ -31,11 +32,15 @@ _FORM = '{"attempt": 1, "verdict": "approve" or "reject", "feedback": "…"}'
 
 @dataclass(frozen=True)
 class Verdict:
-    """A reviewer's verdict on one attempt; `status` is Approved or Rejected."""
+    """A reviewer's verdict on one attempt; `status` is Approved or Rejected.
+
+    `by` is the user who wrote it, if the API server has confirmed the name.
+    """
 
     attempt: int
     status: ReviewStatus
     feedback: str = ""
+    by: str | None = field(default=None, compare=False)
 
 
 def is_wanted(mission: Mission) -> bool:
@@ -47,6 +52,14 @@ def is_wanted(mission: Mission) -> bool:
 def annotation_text(mission: Mission) -> str | None:
     """Return the raw value of the annotation."""
     return mission.metadata.annotations.get(labels.REVIEW)
+
+
+def reviewer(mission: Mission, *, is_recorded: bool) -> str | None:
+    """Return the user who wrote the verdict; None unless the API server confirms such names."""
+    if not is_recorded:
+        return None
+    text = mission.metadata.annotations.get(labels.REVIEWED_BY, "")
+    return annotation_values.parse_text(text)[:USER_NAME_LIMIT] or None
 
 
 def read(mission: Mission) -> Verdict | str | None:

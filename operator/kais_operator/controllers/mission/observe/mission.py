@@ -91,6 +91,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         check_image=world.placement.check_image,
         agents=world.placement.agents,
         pod_policy=world.placement.pod_policy,
+        has_review_policy=world.placement.has_spawn_policy,
         spending_cell=await _spending_cell(world, mission) if has_ended else None,
         has_commands=world.containers.is_running(ref),
     )

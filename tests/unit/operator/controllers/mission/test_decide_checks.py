@@ -25,6 +25,7 @@ ENDED = NOW - timedelta(seconds=5)
 ANSWER = {"name": "answer", "type": "response", "successPattern": "DONE"}
 TESTS = {"name": "tests", "type": "command", "command": "make test"}
 LINT = {"name": "lint", "type": "command", "command": "make lint"}
+NOBODY = "a reviewer (not on record: this installation has no admission policy)"
 REVIEW = {"enabled": True, "reviewer": "ada", "criteria": "is it right?"}
 JOB = {
     "apiVersion": "batch/v1",
@@ -123,12 +124,18 @@ CASES: dict[str, Case] = {
         (State.SUCCEEDED, "the task ended"), review={**REVIEW, "enabled": False}
     ),
     "work that the reviewer approved is a success": Case(
-        (State.SUCCEEDED, "the task succeeded, and ada approved"),
+        (
+            State.SUCCEEDED,
+            f"the task succeeded, and {NOBODY} approved",
+        ),
         verdict={"attempt": 1, "verdict": "approve"},
         **REVIEWED,
     ),
     "work that the reviewer rejected is a failure with the feedback": Case(
-        (State.FAILED, "rejected in review by ada: too short"),
+        (
+            State.FAILED,
+            f"rejected in review by {NOBODY}: too short",
+        ),
         verdict={"attempt": 1, "verdict": "reject", "feedback": "too short"},
         **REVIEWED,
     ),

@@ -1,6 +1,7 @@
 """Missions with a review: who is asked, what is heard, and what a rejection is worth."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ def reviewed(**completion: Any) -> Body:
 
 def say(fake: FakeWorld, output: Any) -> None:
     text = output if isinstance(output, str) else json.dumps(output)
-    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/review": text}}})
+    written = {"kais.io/review": text, "kais.io/reviewed-by": "ana@harbour.example"}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": written}})
 
 
 async def waiting(**completion: Any) -> FakeWorld:
@@ -43,6 +45,7 @@ def asked_of(fake: FakeWorld) -> str:
         "attempt 1: the task succeeded; it waits for the review by ana; criteria: Is the cause "
         f'named?; answer with the annotation kais.io/review={{"run": "{run_id(fake)}", '
         '"attempt": 1, "verdict": "approve", "feedback": ""} (or reject)'
+        " and kais.io/reviewed-by=<your user name>"
     )
 
 
@@ -62,9 +65,16 @@ async def test_an_approval_is_success_and_acknowledged() -> None:
     say(fake, record)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
-    assert status(fake)["review"] == {"status": "Approved", "feedback": "well done"}
+    assert status(fake)["review"] == {
+        "status": "Approved",
+        "feedback": "well done",
+        "by": "ana@harbour.example",
+    }
     assert status(fake)["acknowledged"] == {"review": json.dumps(record)}
-    assert condition(fake, "Succeeded")[2] == "attempt 1: the task succeeded, and ana approved"
+    assert (
+        condition(fake, "Succeeded")[2]
+        == "attempt 1: the task succeeded, and ana@harbour.example approved"
+    )
 
 
 async def test_a_rejection_gives_its_feedback_to_the_next_attempt() -> None:
@@ -73,8 +83,15 @@ async def test_a_rejection_gives_its_feedback_to_the_next_attempt() -> None:
     say(fake, record)
     await teams.settle(fake)
     assert feedback(fake, 2) == "which $$(NODE)?"
-    assert status(fake)["history"][0]["result"] == "rejected in review by ana: which $(NODE)?"
-    assert status(fake)["review"] == {"status": "Rejected", "feedback": "which $(NODE)?"}
+    assert (
+        status(fake)["history"][0]["result"]
+        == "rejected in review by ana@harbour.example: which $(NODE)?"
+    )
+    assert status(fake)["review"] == {
+        "status": "Rejected",
+        "feedback": "which $(NODE)?",
+        "by": "ana@harbour.example",
+    }
     assert status(fake)["acknowledged"] == {"review": json.dumps(record)}
 
 
@@ -86,7 +103,7 @@ async def test_the_last_rejection_is_failure() -> None:
     assert condition(fake, "Succeeded") == (
         "False",
         "ReviewRejected",
-        "Failed: attempt 1 of 1 failed: rejected in review by ana: no",
+        "Failed: attempt 1 of 1 failed: rejected in review by ana@harbour.example: no",
     )
 
 
@@ -228,3 +245,37 @@ async def test_a_review_longer_than_a_status_holds_counts_and_is_acknowledged_cu
     await teams.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
     assert status(fake)["acknowledged"]["review"].startswith('{"attempt": 1, "verdict": "approve"')
+
+
+async def test_a_new_run_removes_the_verdict_with_its_author() -> None:
+    fake = await waiting(maxAttempts=1)
+    say(fake, {"attempt": 1, "verdict": "approve"})
+    await teams.settle(fake)
+    await again(fake)
+    annotations = fake.cluster.read(MISSION)["metadata"]["annotations"]
+    assert not {"kais.io/review", "kais.io/reviewed-by"} & annotations.keys()
+
+
+@pytest.mark.parametrize(
+    ("has_policy", "author"),
+    [
+        (True, "a reviewer (not on record)"),
+        (False, "a reviewer (not on record: this installation has no admission policy)"),
+    ],
+)
+async def test_no_name_is_shown_that_the_api_server_has_not_confirmed(
+    has_policy: bool, author: str
+) -> None:
+    fake = await teams.started(reviewed())
+    placement = replace(fake.world.placement, has_spawn_policy=has_policy)
+    fake.world = replace(fake.world, placement=placement)
+    teams.succeed(fake, "it is the network")
+    await teams.settle(fake)
+    written = {"kais.io/review": '{"attempt": 1, "verdict": "approve"}'}
+    written |= {} if has_policy else {"kais.io/reviewed-by": "the-boss"}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": written}})
+    await teams.settle(fake)
+    assert (
+        condition(fake, "Succeeded")[2] == f"attempt 1: the task succeeded, and {author} approved"
+    )
+    assert status(fake)["review"] == {"status": "Approved"}
