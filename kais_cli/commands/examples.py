@@ -134,6 +134,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "knowledge charts telescope": (
         "chart_1_action_1 --reality 'There are no notes.' --step 'Read the log'",
     ),
+    "knowledge charts archive": ("--to completed.jsonl",),
     "receipt": (f"show {RECEIPT}", f"replay {RECEIPT}", f"diff {RECEIPT}"),
     "receipt show": (RECEIPT, f"{RECEIPT} -o json"),
     "receipt replay": (RECEIPT,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from kais_cli.commands import knowledge
 from kais_cli.commands.knowledge import Cursor, Scope
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
+from kais_cli.facts.detail_view import pluralise
 from kais_cli.graph import chart_view
 from kais_cli.knowledge import scope_context, time_parsing
 from kais_cli.session import Session, command, group
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 app = group("charts", "Keep structural tension charts.")
 knowledge.app.add_typer(app)
+_NAMED = 3
 _PHASES = ("germination", "assimilation", "completion")
 
 ChartId = Annotated[str, typer.Argument(metavar="CHART", help="Id of the chart.")]
@@ -100,6 +103,33 @@ def due(
     """List the charts that are due, or have an open step that is."""
     before = session.environment.now() + timedelta(days=within)
     return _list(session, scope, output_, due_before=before)
+
+
+@command(app, "archive")
+def archive(
+    session: Session,
+    file: Annotated[
+        Path, typer.Option("--to", help="File to write; must not exist. `graph import` reads it.")
+    ],
+    *,
+    scope: Scope = None,
+) -> ExitStatus:
+    """Move completed charts to a memory file, and delete them from the graph.
+
+    The file is complete before anything is deleted. A completed chart below an active one stays.
+    """
+    from kais_cli.graph import chart_archive  # noqa: PLC0415 (only this command)
+
+    path = None if scope is None else scope_context.path(session, scope)
+    with scope_context.client(session) as client:
+        archived = chart_archive.archive(client, scope=path, file=file)
+    charts = pluralise(len(archived.charts), "chart")
+    session.note(f"{charts} with {archived.entities} entities moved to {file}")
+    if archived.left:
+        names = ", ".join(repr(name) for name in archived.left[:_NAMED])
+        session.note(f"{len(archived.left)} of them are still in the graph: {names}")
+        return ExitStatus.FAILED
+    return ExitStatus.SUCCEEDED
 
 
 @command(app, "show")

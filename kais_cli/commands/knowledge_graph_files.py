@@ -16,6 +16,7 @@ from kais_cli.commands.knowledge import Scope
 from kais_cli.commands.knowledge_graph import app
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts.detail_view import pluralise
+from kais_cli.graph import new_file
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
 
@@ -60,7 +61,7 @@ def export(
                 session.environment.write(line)
                 count += 1
         else:
-            count = _write_new(file, lines)
+            count = new_file.write(file, lines)
     session.note(f"{pluralise(count, 'line')} written to {file}")
     return ExitStatus.SUCCEEDED
 
@@ -158,20 +159,3 @@ def _open_input(session: Session, file: Path) -> Iterator[BinaryIO]:
         raise errors.UsageError(f"cannot read {file}: {exc.strerror}") from exc
     with opened:
         yield opened
-
-
-def _write_new(file: Path, lines: Iterator[str]) -> int:
-    """Write a file that does not exist; a failure leaves none."""
-    count = 0
-    try:
-        with file.open("x", encoding="utf-8", errors="surrogatepass") as stream:
-            try:
-                for line in lines:
-                    stream.write(line)
-                    count += 1
-            except BaseException:
-                file.unlink(missing_ok=True)
-                raise
-    except OSError as exc:
-        raise errors.UsageError(f"cannot write {file}: {exc.strerror}") from exc
-    return count

@@ -184,8 +184,8 @@ class Mirror:
         if size >= _WARNING_BYTES and not self._has_warned:
             self._has_warned = True
             self.report(
-                f"{self.path} has {size / 1e6:,.0f} of at most {_LIMIT_BYTES / 1e6:,.0f} MB; delete"
-                " completed charts after an export, with `kais knowledge graph delete`"
+                f"{self.path} has {size / 1e6:,.0f} of at most {_LIMIT_BYTES / 1e6:,.0f} MB; move"
+                " completed charts to another file with `kais knowledge charts archive --to FILE`"
             )
 
     def _timestamp(self) -> str:

@@ -97,3 +97,55 @@ async def test_agents_find_the_ten_tools_that_they_know(service, tmp_path):
         assert again.meta["kais.io/error"]["code"] == "conflict"
     names = [json.loads(line).get("name") for line in path.read_text().splitlines()]
     assert chart["name"] in names
+
+
+def create_chart(shell, outcome, *steps):
+    options = [option for step in steps for option in ("--step", step)]
+    out = shell(
+        "charts", "create", outcome, "--reality", "None yet.", "--due", "2040-05-01",
+        *options, "--scope", shell.realm, "-o", "json",
+    )  # fmt: skip
+    return json.loads(out)
+
+
+def test_completed_charts_move_to_a_file_and_come_back(shell, tmp_path):
+    done = create_chart(shell, "Five songs", "Practise")
+    step = done["actionSteps"][0]["name"]
+    below = json.loads(
+        shell("charts", "telescope", step, "--reality", "No time.", "--step", "x", "-o", "json")
+    )
+    shell("charts", "complete", below["actionSteps"][0]["name"])
+    active = create_chart(shell, "A garden", "Dig", "Sow")
+    dig = active["actionSteps"][0]["name"]
+    dug = json.loads(
+        shell("charts", "telescope", dig, "--reality", "No spade.", "--step", "y", "-o", "json")
+    )
+    shell("charts", "complete", dug["actionSteps"][0]["name"])
+    shell("graph", "create", "Ada", "--type", "person", "--scope", shell.realm)
+    shell("graph", "relate", "Ada", "sings", done["name"])
+    before = shell("charts", "show", done["id"])
+    file = tmp_path / "archive.jsonl"
+    shell("charts", "archive", "--to", str(file), "--scope", shell.realm)
+    assert shell.terminal.err == f"2 charts with 8 entities moved to {file}\n"
+    listed = shell("charts", "list", "--completed", "-o", "name", "--scope", shell.realm).split()
+    assert sorted(listed) == sorted([active["id"], dug["id"]])
+    shell("charts", "show", done["id"], status=1)
+    shell("graph", "import", "--from", str(file), "--scope", shell.realm)
+    assert shell("charts", "show", done["id"]) == before
+    opened = json.loads(shell("graph", "open", "Ada", done["name"], "-o", "json"))
+    assert [each["relationType"] for each in opened["relations"]] == ["sings"]
+
+
+def test_an_archive_overwrites_nothing_and_deletes_nothing_without_a_file(shell, tmp_path):
+    shell("charts", "archive", "--to", str(tmp_path / "none"), "--scope", shell.realm, status=1)
+    assert shell.terminal.err == "error: no completed chart to archive\n"
+    assert not (tmp_path / "none").exists()
+    chart = create_chart(shell, "Five songs", "Practise")
+    shell("charts", "complete", chart["actionSteps"][0]["name"])
+    file = tmp_path / "memory.jsonl"
+    file.write_text("mine")
+    for target, reason in ((file, "File exists"), (tmp_path / "x" / "y", "No such file")):
+        shell("charts", "archive", "--to", str(target), "--scope", shell.realm, status=2)
+        assert reason in shell.terminal.err
+    assert file.read_text() == "mine"
+    shell("charts", "show", chart["id"])

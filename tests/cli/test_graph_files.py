@@ -342,6 +342,7 @@ def test_a_file_near_its_limit_is_reported_once(mirror):
     mirror.append(["b\n"])
     (warning,) = mirror.said
     assert "has 950 of at most 1,000 MB" in warning
+    assert warning.endswith("with `kais knowledge charts archive --to FILE`")
 
 
 def test_a_copy_is_restored(graph, tmp_path):
@@ -372,8 +373,9 @@ def test_commands_of_the_page_work_as_they_stand(graph, service, tmp_path):
         cwd=tmp_path, env=environment, text=True, capture_output=True, check=False, timeout=120,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
-    recalled = process.stdout.partition("RANK")[2]
-    assert "Ada speaks French." in recalled.splitlines()[1]
+    of_ada, of_chart = process.stdout.split("RANK")[1:]
+    assert "Ada speaks French." in of_ada.splitlines()[1]
+    assert "I own no guitar." in of_chart
 
 
 @contextlib.asynccontextmanager

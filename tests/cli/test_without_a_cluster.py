@@ -30,6 +30,9 @@ def test_commands_of_the_page_work_as_they_stand(tmp_path):
     assert "The pilot boat has no radio on Sundays." in process.stdout
     assert "words of the question (" in process.stdout
     assert "takes its place" in process.stdout
+    tables = process.stdout.split("RANK")[1:]
+    for known in ("Barnacles cover the north pier.", "Nobody has scraped it for a decade."):
+        assert any(known in table for table in tables), f"recall does not find: {known}"
     assert "1 fact stored" in process.stderr or "facts stored, 0 existing" in process.stderr
     assert "0 facts stored, " in process.stderr
     assert "events: no problems found" in process.stderr
