@@ -53,7 +53,7 @@ def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitSt
     if output_ is Format.TABLE:
         cell = Cell.from_dict(body)
         session.write(
-            f"{name} in {session.namespace}: {cell.spec.mode}, {cell.status.phase or 'Pending'}\n"
+            f"{name} in {session.namespace}: {cell.spec.mode}, {formation.cell_status(cell)}\n"
             f"\nConditions:\n{conditions.format_conditions(cell)}"
         )
     else:

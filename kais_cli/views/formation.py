@@ -49,18 +49,24 @@ def cell_list_row(cell: Cell, *, now: datetime) -> tuple[object, ...]:
         cell.metadata.name,
         cell.spec.formation_ref,
         cell.spec.mode,
-        cell.status.phase,
+        cell_status(cell),
         ready.status if ready else None,
         quantities.format_age(cell.metadata.creation_timestamp, now),
     )
 
 
+def cell_status(cell: Cell) -> str:
+    """Return the state of a cell in one word, the same as in `kubectl get`."""
+    display = cell.status.display
+    return (display.status if display else None) or cell.status.phase or "Pending"
+
+
 def _cell_row(cell: Cell) -> tuple[object, ...]:
-    ready, display = cell.condition(ConditionType.READY), cell.status.display
+    ready = cell.condition(ConditionType.READY)
     return (
         cell.metadata.name,
         cell.spec.mode,
-        display.status if display and display.status else cell.status.phase,
+        cell_status(cell),
         ready.status if ready else None,
         ready.message if ready else "the operator has not looked at it",
     )

@@ -13,7 +13,7 @@ taken the name. The object with that name is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -31,6 +31,11 @@ RETRY_INTERVAL = timedelta(seconds=5)
 """How often a deletion is checked; arbitrary, watch events are usually faster."""
 NAME_TAKEN_RETRY_INTERVAL = timedelta(seconds=30)
 """How often a taken name is checked; no watch event reports objects of other owners."""
+
+EDIT_UNDONE = "EditUndone"
+"""The reason of the Event about an edit of a child that the operator takes back."""
+_MAX_LISTED_PATHS = 5
+_EVENT_LIMIT = 1024  # the API server's limit for an Event's message
 
 PARENT_LABELS: Mapping[str, str] = {
     "BlueprintInstance": labels.INSTANCE,
@@ -141,7 +146,41 @@ def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecis
             message=message,
             requeue_after=RETRY_INTERVAL,
         )
-    return ChildDecision(Ownership.OWNED, (plan.Apply(desired, uid=live["metadata"]["uid"]),))
+    apply = plan.Apply(desired, uid=live["metadata"]["uid"])
+    return ChildDecision(Ownership.OWNED, (apply, *_undone_edit(desired, live, parent)))
+
+
+def _undone_edit(desired: Body, live: Body, parent: Parent) -> tuple[plan.EmitEvent, ...]:
+    """Return an Event if another client made the difference, and not a new spec of the parent.
+
+    No Event if only the replicas are 0: the operator itself stops a cell that may not run.
+    """
+    carried = live["metadata"].get("labels") or {}
+    if carried.get(labels.SPEC_HASH) != desired["metadata"]["labels"].get(labels.SPEC_HASH):
+        return ()
+    paths = list(_changed_paths(desired, live))
+    if paths == ["spec.replicas"] and live["spec"].get("replicas") == 0:
+        return ()
+    owner = f"{parent.kind}/{parent.namespace}/{parent.name}"
+    what = ", ".join(paths[:_MAX_LISTED_PATHS]) or f"fields that {owner} does not declare"
+    more = f" and {len(paths) - _MAX_LISTED_PATHS} more" if len(paths) > _MAX_LISTED_PATHS else ""
+    message = (
+        f"another client changed {ref_of(desired)} ({what}{more}); the change is undone, because"
+        f" {owner} decides it: change that object instead"
+    )
+    return (plan.EmitEvent("Warning", EDIT_UNDONE, message[:_EVENT_LIMIT]),)
+
+
+def _changed_paths(desired: Mapping[str, Any], live: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of desired values that are missing or different, lists as a whole."""
+    live_values = live if isinstance(live, Mapping) else {}
+    for key, value in desired.items():
+        if _contains({key: value}, live_values):
+            continue
+        if isinstance(value, Mapping) and isinstance(live_values.get(key), Mapping):
+            yield from _changed_paths(value, live_values[key], f"{path}{key}.")
+        else:
+            yield f"{path}{key}"
 
 
 def decide_fixed_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecision:

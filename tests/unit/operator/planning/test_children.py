@@ -7,7 +7,7 @@ import pytest
 from kais.reasons import Reason
 from kais_operator.planning import children
 from kais_operator.planning.children import Ownership, Parent
-from kais_operator.planning.plan import Apply, Body, Create, Delete, PatchMetadata
+from kais_operator.planning.plan import Apply, Body, Create, Delete, EmitEvent, PatchMetadata
 
 PARENT = Parent("kais.io/v1", "Formation", "demo", "team", "uid-team")
 OWN_LABELS = {"kais.io/formation": "team", "app.kubernetes.io/managed-by": "kais"}
@@ -157,9 +157,45 @@ def test_the_deletion_of_an_immutable_map_is_bound_to_the_uid_that_was_seen() ->
 
 def test_an_apply_is_bound_to_the_uid_that_was_seen() -> None:
     result = seen() | {"data": {}}
-    (action,) = children.decide_child(desired(), result, PARENT).actions
+    action = children.decide_child(desired(), result, PARENT).actions[0]
     assert isinstance(action, Apply)
     assert action.uid == "u1"
+
+
+def events(desired_body: Body, live: Body) -> list[str]:
+    actions = children.decide_child(desired_body, live, PARENT).actions
+    return [action.message for action in actions if isinstance(action, EmitEvent)]
+
+
+def test_an_edit_of_another_client_is_undone_with_an_event() -> None:
+    edited = seen(desired(more="x")) | {"data": {"routes.json": "[]", "more": "x"}}
+    assert events(desired(more="x"), edited) == [
+        (
+            "another client changed ConfigMap/demo/topology-team (data.routes.json); the change is"
+            " undone, because Formation/demo/team decides it: change that object instead"
+        )
+    ]
+
+
+def test_a_new_spec_of_the_parent_is_no_edit_of_another_client() -> None:
+    assert events(desired(more="x"), seen()) == []
+
+
+def test_the_event_lists_the_first_paths_of_a_large_edit() -> None:
+    keys = {f"key{n}": "x" for n in range(7)}
+    (message,) = events(desired(**keys), seen(desired(**keys)) | {"data": {}})
+    assert "(data.routes.json, data.key0, data.key1, data.key2, data.key3 and 3 more)" in message
+
+
+@pytest.mark.parametrize(("replicas", "count"), [(0, 0), (3, 1)])
+def test_a_cell_that_the_operator_stopped_is_no_edit_of_another_client(
+    replicas: int, count: int
+) -> None:
+    content = {"spec": {"replicas": 1}}
+    body = children.child_body(
+        PARENT, api_version="apps/v1", kind="Deployment", name="solo", content=content
+    )
+    assert len(events(body, seen(body) | {"spec": {"replicas": replicas}})) == count
 
 
 EXPECTED = {

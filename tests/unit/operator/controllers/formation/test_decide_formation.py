@@ -99,11 +99,21 @@ CASES: dict[str, tuple[FormationObserved, PlanSummary]] = {
         replace(
             OBSERVED, cells={LEAD: {**ready(CELL), "spec": {**CELL["spec"], "mode": "Service"}}}
         ),
-        PlanSummary(("Apply Cell/team-lead-0", "EmitEvent Normal Ready"), READY),
+        PlanSummary(
+            ("Apply Cell/team-lead-0", "EmitEvent Warning EditUndone", "EmitEvent Normal Ready"),
+            READY,
+        ),
     ),
     "a topology map that somebody changed is applied again": (
         replace(OBSERVED, routes={**ROUTES, "data": {}}),
-        PlanSummary(("Apply ConfigMap/topology-team", "EmitEvent Normal Ready"), READY),
+        PlanSummary(
+            (
+                "Apply ConfigMap/topology-team",
+                "EmitEvent Warning EditUndone",
+                "EmitEvent Normal Ready",
+            ),
+            READY,
+        ),
     ),
     "a topology map that cannot be changed is deleted": (
         replace(OBSERVED, routes={**ROUTES, "data": {}, "immutable": True}),
