@@ -49,7 +49,11 @@ def list_blueprints(
     selector: Selector = "",
     watch: Watch = False,
 ) -> ExitStatus:
-    """List the blueprints of a namespace."""
+    """List the blueprints of a namespace.
+
+    SUCCESS is the share of the runs that count, and CI95 its 95 % confidence interval. Runs that
+    were cancelled, or that the cluster could not run, do not count.
+    """
     now = session.environment.now()
     table = resource_access.Table(
         blueprint.BLUEPRINT_HEADERS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from kais.resources.check import ReviewResult, ReviewStatus
 from kais.resources.mission import Mission
 from kais_cli.facts import tables
 from kais_cli.views import agent_usage, conditions, quantities, table_layout, text_layout
@@ -28,6 +29,14 @@ def mission_row(mission: Mission, *, now: datetime) -> tuple[object, ...]:
 def format_mission(mission: Mission, *, width: int | None = None) -> str:
     """Format one mission: the work, its attempts and checks, its result and conditions."""
     return "".join(_mission_sections(mission, width))
+
+
+def _review(review: ReviewResult) -> str:
+    """Format a verdict with its author."""
+    if review.status is ReviewStatus.PENDING:
+        return f"{review.status}; answer with `kais mission approve` or `kais mission reject`"
+    author = f"by {review.by}" if review.by else "(the reviewer is not on record)"
+    return f"{review.status} {author}{f': {review.feedback}' if review.feedback else ''}"
 
 
 def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
@@ -58,6 +67,8 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
             ("CHECK", "STATUS", "MESSAGE"), [(c.name, c.status, c.message) for c in status.checks]
         )
         yield f"\nChecks:\n{text_layout.indent(checks)}"
+    if status.review:
+        yield f"\nReview: {_review(status.review)}\n"
     if status.result:
         cut = " (cut)" if status.result_truncated else ""
         yield f"\nResult{cut}:\n{text_layout.format_result(status.result, width=width)}"

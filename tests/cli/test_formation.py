@@ -44,6 +44,19 @@ def test_show_has_the_cells_with_why_they_are_not_ready(terminal, cluster):
     assert "full_mesh, 2 cells: every cell may talk to every other" in terminal.out
 
 
+def test_a_cell_that_stands_by_has_the_word_of_kubectl(terminal, cluster):
+    spec = {"mode": "Task", "formationRef": "team", "container": {"image": "x"}}
+    ready = objects.condition("Ready", "True", "Standby", "it waits for a mission")
+    display = {"status": "Standby"}
+    cluster.put(
+        objects.made("Cell", "team-a-0", spec, phase="Pending", display=display, conditions=[ready])
+    )
+    assert terminal.run("cell", "list") == 0
+    assert "team-a-0  team       Task  Standby" in terminal.out
+    assert terminal.run("cell", "show", "team-a-0") == 0
+    assert terminal.out.startswith("team-a-0 in demo: Task, Standby\n")
+
+
 def test_a_star_is_drawn_as_a_tree(terminal, cluster):
     assert drawn(terminal, cluster, {"type": "star", "hub": "lead"}, ("lead", 1), ("w", 2)) == [
         "star, 3 cells: lead in the centre; all other cells talk to it only",

@@ -166,3 +166,21 @@ def test_a_negative_number_counts_back_from_the_current_run_however_many_are_lis
     assert earlier_runs.earlier_run(mission, -1) == "run-29"
     assert earlier_runs.earlier_run(mission, -10) == "run-20"
     assert earlier_runs.earlier_run(mission, 11) is None
+
+
+@pytest.mark.parametrize(
+    ("review", "line"),
+    [
+        ({"status": "Pending"}, "Pending; answer with `kais mission approve` or"),
+        (
+            {"status": "Approved", "by": "ada@harbour.example", "feedback": "well done"},
+            "Approved by ada@harbour.example: well done",
+        ),
+        ({"status": "Rejected"}, "Rejected (the reviewer is not on record)"),
+    ],
+)
+def test_a_mission_shows_its_review_and_who_gave_the_verdict(terminal, cluster, review, line):
+    cluster.put(objects.mission(phase="Running", attempt=1, review=review))
+    name = objects.mission()["metadata"]["name"]
+    assert terminal.run("mission", "show", name) == 0
+    assert f"\nReview: {line}" in terminal.out
