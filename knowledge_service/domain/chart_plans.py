@@ -1,0 +1,286 @@
+"""Plans the acts that create or change a structural tension chart; reads no store and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from knowledge_client.models import (
+    Act,
+    AliasIn,
+    FactChanges,
+    FactIn,
+    LinkAct,
+    LinkIn,
+    RememberAct,
+    RetractAct,
+    ReviseAct,
+    Source,
+)
+from knowledge_service.domain.charts import (
+    CHART,
+    CONTAINS,
+    OUTCOME,
+    REALITY,
+    STEP,
+    TELESCOPES_INTO,
+    Origin,
+    Part,
+    StoredChart,
+    parse_level,
+    parse_time,
+)
+
+_TENSION, _ADVANCES, _FLOWS = "creates_tension_with", "advances_toward", "flows_into"
+_GERMINATION, _ASSIMILATION, _COMPLETION = "germination", "assimilation", "completion"
+_FEW_STEPS = 3
+
+
+@dataclass(frozen=True)
+class StepTitle:
+    """A step to add; without a due date it gets one."""
+
+    title: str
+    due_date: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Writer:
+    """What every fact of a call has: its scope, its source, and the time."""
+
+    scope: Any
+    source: Source | None
+    now: datetime
+
+
+def distribute_due_dates(now: datetime, due: datetime, count: int) -> list[datetime]:
+    """Return dates for steps at equal distances before the due date of their chart."""
+    distance = max(due - now, timedelta()) / (count + 1)
+    return [now + distance * number for number in range(1, count + 1)]
+
+
+def plan_creation(
+    chart_id: str,
+    texts: tuple[str, str],
+    due: datetime,
+    steps: Sequence[StepTitle],
+    writer: Writer,
+    origin: Origin | None = None,
+) -> list[Act]:
+    """Plan a chart with a desired outcome and a current reality, which `texts` are."""
+    stamp = _stamp(writer.now)
+    data: dict[str, Any] = {"chartId": chart_id, "dueDate": _stamp(due), "level": 0}
+    if origin:
+        data |= {
+            "parentChart": origin.chart.id,
+            "parentActionStep": origin.step.name,
+            "level": parse_level(origin.chart.chart.data.get("level")) + 1,
+        }
+    times = {"createdAt": stamp, "updatedAt": stamp}
+    acts: list[Act] = [
+        *_entity(
+            f"{chart_id}_chart", CHART, f"Chart created on {stamp}",
+            {**data, "phase": _GERMINATION, **times}, writer, 0,
+        ),
+        *_entity(
+            f"{chart_id}_desired_outcome", OUTCOME, texts[0],
+            {"chartId": chart_id, "dueDate": _stamp(due), **times}, writer, 2,
+        ),
+        *_entity(
+            f"{chart_id}_current_reality", REALITY, texts[1],
+            {"chartId": chart_id, **times}, writer, 4,
+        ),
+        _link("act:0", "act:2", CONTAINS, stamp),
+        _link("act:0", "act:4", CONTAINS, stamp),
+        _link("act:4", "act:2", _TENSION, stamp),
+    ]  # fmt: skip
+    if origin:
+        acts.append(_link(origin.step.fact_id, "act:0", TELESCOPES_INTO, stamp))
+    dates = distribute_due_dates(writer.now, due, len(steps))
+    for number, (step, date) in enumerate(zip(steps, dates, strict=True), start=1):
+        acts += _step(
+            chart_id, number, StepTitle(step.title, step.due_date or date), writer,
+            ends=("act:0", "act:2"), at=len(acts),
+        )  # fmt: skip
+    return acts
+
+
+def plan_step(chart: StoredChart, step: StepTitle, writer: Writer) -> list[Act]:
+    """Plan a further step of a chart."""
+    numbers = [each.number for each in chart.steps]
+    due = parse_time(chart.chart.data.get("dueDate")) or writer.now
+    (date,) = distribute_due_dates(writer.now, due, 1)
+    return _step(
+        chart.id, max(numbers, default=0) + 1, StepTitle(step.title, step.due_date or date), writer,
+        ends=(chart.chart.fact_id, chart.outcome.fact_id), at=0,
+    )  # fmt: skip
+
+
+def plan_removal(parts: Sequence[Part]) -> list[Act]:
+    """Plan the end of entities with their observations; their links end with them."""
+    return [
+        RetractAct(fact=fact_id)
+        for part in parts
+        for fact_id in (*(each for each, _ in part.observations), part.fact_id)
+    ]
+
+
+def plan_changes(
+    chart: StoredChart,
+    writer: Writer,
+    *,
+    outcome: str | None,
+    realities: Sequence[str],
+    due: datetime | None,
+    phase: str | None,
+) -> list[Act]:
+    """Plan another outcome, further observations of the reality, another date or phase."""
+    acts: list[Act] = []
+    if outcome is not None and outcome != chart.outcome.title:
+        title_id = chart.outcome.title_id
+        if title_id:
+            acts.append(ReviseAct(fact=title_id, changes=FactChanges(content=outcome)))
+        else:
+            acts.append(_observation(chart.outcome.fact_id, outcome, 0, writer))
+    known = {text for _, text in chart.reality.observations}
+    new = [text for text in dict.fromkeys(realities) if text not in known]
+    acts += _observe(chart.reality, new, writer)
+    changes: dict[str, Any] = {}
+    if due is not None:
+        changes["dueDate"] = _stamp(due)
+    if phase is not None or new:
+        changes["phase"] = phase or _after(chart, _ASSIMILATION)
+    if changes and any(chart.chart.data.get(name) != value for name, value in changes.items()):
+        acts.append(_revise(chart.chart, changes, writer))
+    return acts
+
+
+def plan_progress(
+    chart: StoredChart, step: Part, text: str, writer: Writer, *, in_reality: bool
+) -> list[Act]:
+    """Plan an observation of a step, and with `in_reality` of the current reality."""
+    acts = _observe(step, [text], writer)
+    acts.append(_revise(step, {"phase": _ASSIMILATION}, writer))
+    if in_reality and text not in {known for _, known in chart.reality.observations}:
+        acts += _observe(chart.reality, [text], writer)
+    if chart.chart.data.get("phase") == _GERMINATION:
+        acts.append(_revise(chart.chart, {"phase": _ASSIMILATION}, writer))
+    return acts
+
+
+def plan_completion(
+    chart: StoredChart, step: Part | None, ancestors: Sequence[Origin], writer: Writer
+) -> list[Act]:
+    """Plan the completion of a step, or of the whole chart if it is None.
+
+    A completed step flows into the current reality of its chart. The last one completes the chart,
+    which completes the step that it was telescoped from, and so on upwards through `ancestors`.
+
+    With few steps left, each completion revises the chart, so that of several at the same time one
+    is done and the others conflict. Otherwise none of them would be the last.
+    """
+    acts: list[Act] = []
+    for origin in (None, *ancestors):
+        if origin is not None:
+            chart, step = origin.chart, origin.step
+        remaining = [each for each in chart.steps if not each.is_complete]
+        if step is not None:
+            acts += _complete_step(chart, step, writer)
+            remaining = [each for each in remaining if each.fact_id != step.fact_id]
+        if remaining and step is not None:
+            is_new = chart.chart.data.get("phase") == _GERMINATION
+            if is_new or len(remaining) <= _FEW_STEPS:
+                changes = {"phase": _ASSIMILATION} if is_new else {}
+                acts.append(_revise(chart.chart, changes, writer))
+            return acts
+        acts.append(_revise(chart.chart, {"phase": _COMPLETION, "completionStatus": True}, writer))
+    return acts
+
+
+def _complete_step(chart: StoredChart, step: Part, writer: Writer) -> list[Act]:
+    text = f"Completed: {step.title}"[:8192]
+    known = {each for _, each in chart.reality.observations}
+    return [
+        *([] if text in known else _observe(chart.reality, [text], writer)),
+        _link(step.fact_id, chart.reality.fact_id, _FLOWS, _stamp(writer.now)),
+        _revise(step, {"completionStatus": True, "phase": _COMPLETION}, writer),
+    ]
+
+
+def _after(chart: StoredChart, phase: str) -> str:
+    """Return the phase after an event; what is completed stays so."""
+    current = chart.chart.data.get("phase")
+    return str(current) if current == _COMPLETION else phase
+
+
+def _entity(
+    name: str, type_: str, title: str, data: Mapping[str, Any], writer: Writer, at: int
+) -> list[Act]:
+    """Plan an entity, as act number `at`, and its title as the next act."""
+    entity = FactIn(
+        content=name,
+        scope=writer.scope,
+        kind="entity",
+        subject=type_,
+        data=dict(data),
+        schema_="graph/1",
+        aliases=(AliasIn(namespace="entity", value=name),),
+        source=writer.source,
+        force=True,
+    )
+    return [RememberAct(fact=entity), _observation(f"act:{at}", title, 0, writer)]
+
+
+def _step(
+    chart_id: str, number: int, step: StepTitle, writer: Writer, *, ends: tuple[str, str], at: int
+) -> list[Act]:
+    stamp = _stamp(writer.now)
+    data = {
+        "chartId": chart_id,
+        "number": number,
+        "dueDate": _stamp(step.due_date or writer.now),
+        "completionStatus": False,
+        "createdAt": stamp,
+        "updatedAt": stamp,
+    }
+    return [
+        *_entity(f"{chart_id}_action_{number}", STEP, step.title, data, writer, at),
+        _link(ends[0], f"act:{at}", CONTAINS, stamp),
+        _link(f"act:{at}", ends[1], _ADVANCES, stamp),
+    ]
+
+
+def _observe(part: Part, texts: Sequence[str], writer: Writer) -> list[Act]:
+    return [
+        _observation(part.fact_id, text, position, writer)
+        for position, text in enumerate(texts, part.position)
+    ]
+
+
+def _observation(about: str, text: str, position: int, writer: Writer) -> Act:
+    fact = FactIn(
+        content=text,
+        scope=writer.scope,
+        kind="observation",
+        about=about,
+        position=position,
+        source=writer.source,
+        force=True,
+    )
+    return RememberAct(fact=fact)
+
+
+def _revise(part: Part, changes: Mapping[str, Any], writer: Writer) -> Act:
+    data = {**part.data, **changes, "updatedAt": _stamp(writer.now)}
+    return ReviseAct(fact=part.fact_id, changes=FactChanges(data=data))
+
+
+def _link(start: str, end: str, type_: str, stamp: str) -> Act:
+    link = LinkIn(from_=start, to=end, type=type_, data={"createdAt": stamp})
+    return LinkAct(link=link)
+
+
+def _stamp(at: datetime) -> str:
+    return at.isoformat()
