@@ -6,7 +6,8 @@ of the operator never turns a success into a timeout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kais import durations, labels
@@ -179,29 +180,83 @@ def _outcome_after_attempt(
     return Outcome.FAILED, f"attempt {last.number} of {max_attempts} failed: {message}"
 
 
+@dataclass(frozen=True)
+class _RunningAttempt:
+    """The latest attempt, which is not over, at one moment.
+
+    `limit` is when the time for all attempts ends, `start_limit` by when a pending start must
+    happen.
+    """
+
+    mission: Mission
+    attempt: Attempt
+    limit: datetime | None
+    start_limit: datetime | None
+    now: datetime
+
+    def cancellation(self) -> _OutcomeAndMessage | None:
+        return _cancellation(self.mission, f"while attempt {self.attempt.number} ran")
+
+    def is_cancelled(self) -> bool:
+        """All containers may have ended: then the work may have succeeded, and it is too late."""
+        return not self.attempt.is_counted and self.cancellation() is not None
+
+    def is_timed_out(self) -> bool:
+        """A Job whose containers have ended, and a mind, get time to report their end."""
+        is_mind = self.attempt.state is State.RUNNING and attempt_state.is_of_mind(self.attempt)
+        grace = JOB_STATUS_GRACE if self.attempt.is_counted or is_mind else timedelta()
+        return self.limit is not None and self.now >= self.limit + grace
+
+    def is_stuck_at_timeout(self) -> bool:
+        attempt = self.attempt
+        return self.is_timed_out() and attempt.trouble is not None and not attempt.is_started
+
+    def is_start_overdue(self) -> bool:
+        return self.start_limit is not None and self.now >= self.start_limit
+
+
+_Condition = Callable[[_RunningAttempt], bool]
+_Verdict = Callable[[_RunningAttempt], _OutcomeAndMessage | None]
+_RUNNING_CASES: Mapping[str, tuple[_Condition, _Verdict]] = {
+    "the mission was deleted or aborted": (
+        _RunningAttempt.is_cancelled,
+        _RunningAttempt.cancellation,
+    ),
+    "the time for all attempts ran out, and it never started": (
+        _RunningAttempt.is_stuck_at_timeout,
+        lambda run: (
+            Outcome.INFRASTRUCTURE_FAILED,
+            _not_started_message(run.mission, run.attempt),
+        ),
+    ),
+    "the time for all attempts ran out": (
+        _RunningAttempt.is_timed_out,
+        lambda run: (Outcome.TIMED_OUT, _timeout_message(run.mission, run.attempt)),
+    ),
+    "it or its checks did not start in time": (
+        _RunningAttempt.is_start_overdue,
+        lambda run: (
+            Outcome.INFRASTRUCTURE_FAILED,
+            _not_started_message(run.mission, run.attempt),
+        ),
+    ),
+}
+"""What ends an attempt that is not over; the first case that applies decides."""
+
+
 def _outcome_while_running(
     mission: Mission, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
     last = attempts[-1]
-    limit = deadline(mission, attempts)
-    # All containers have ended: the work may have succeeded, so the Job gets time to say so, and a
-    # cancellation comes too late.
-    awaits_job_status = last.is_counted
-    cancelled = (
-        None if awaits_job_status else _cancellation(mission, f"while attempt {last.number} ran")
+    run = _RunningAttempt(
+        mission,
+        last,
+        limit=deadline(mission, attempts),
+        start_limit=start_deadline(mission, last, now=now),
+        now=now,
     )
-    if cancelled is not None:
-        return cancelled
-    is_reporting = last.state is State.RUNNING and attempt_state.is_of_mind(last)
-    grace = JOB_STATUS_GRACE if awaits_job_status or is_reporting else timedelta()
-    if limit is not None and now >= limit + grace:
-        if last.trouble is not None and not last.is_started:
-            return Outcome.INFRASTRUCTURE_FAILED, _not_started_message(mission, last)
-        return Outcome.TIMED_OUT, _timeout_message(mission, last)
-    start_limit = start_deadline(mission, last, now=now)
-    if start_limit is not None and now >= start_limit:
-        return Outcome.INFRASTRUCTURE_FAILED, _not_started_message(mission, last)
-    return None
+    cases = _RUNNING_CASES.values()
+    return next((verdict(run) for applies, verdict in cases if applies(run)), None)
 
 
 def _cancellation(mission: Mission, circumstance: str) -> _OutcomeAndMessage | None:
