@@ -26,7 +26,12 @@ from knowledge_service.search import (
 from knowledge_service.search.pipeline import RankerConfig
 from knowledge_service.search.query import answer_types, expansion, parser
 from knowledge_service.search.ranking import bm25, candidates, near_duplicates, ranking, weights
-from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
+from knowledge_service.search.ranking.conversations import (
+    grouping,
+    speakers,
+    turn_content,
+    turn_order,
+)
 from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates, english
 
@@ -35,7 +40,8 @@ FORMULA = "learned-1"
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,
     neighbours, pipeline, retrieval_result, snapshot, near_duplicates,
-    parser, ranking, weights, bm25, grouping, speakers, expansion, turn_order,
+    parser, ranking, weights, bm25, grouping, speakers, turn_content,
+    expansion, turn_order,
     conversation_metadata,
 )  # fmt: skip
 """The modules that determine candidates, scores and order. The analyser has its own version."""

@@ -1,7 +1,7 @@
 """The row of a fact that may be an answer, as the store has it.
 
 Rows are read by the hundred, so they stay tuples. Values that only few of them need (tags, times)
-are decoded on access. `speakers` and `sessions` determine the speaker and the session. Pure.
+are decoded on access. `conversations` determines the speaker and the session. Pure.
 """
 
 from __future__ import annotations

@@ -20,7 +20,12 @@ from datetime import UTC, datetime, timedelta
 
 from knowledge_service.search.query.parser import ParsedQuery
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
+from knowledge_service.search.ranking.conversations import (
+    grouping,
+    speakers,
+    turn_content,
+    turn_order,
+)
 from knowledge_service.search.ranking.conversations.grouping import Conversation
 from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates
@@ -170,7 +175,9 @@ def group_candidates(evidence: Evidence, *, use_conversations: bool) -> Groups:
         if conversation is None:
             groups[number] = _UNGROUPED
         else:
-            groups[number] = Group(conversation, _kind(row, conversation), speakers.is_asking(row))
+            groups[number] = Group(
+                conversation, _kind(row, conversation), turn_content.is_asking(row)
+            )
     return Groups(groups, use_conversations=use_conversations)
 
 
@@ -375,7 +382,7 @@ def _factors(
         if count:
             factors["x_phrase"] = learned["x_phrase"] ** min(count, _MOST_PHRASES)
     if query.dates and _is_dated(
-        row, query.dates, speakers.stated_days(row) if use_conversations else ()
+        row, query.dates, turn_content.stated_days(row) if use_conversations else ()
     ):
         factors["x_date"] = learned["x_date"]
     if query.asks_time and kind == TALK and _TIMED.search(row.content):
@@ -408,7 +415,7 @@ def _speaker_factors(
 
 def _is_short_turn(row: Candidate, session: Conversation | None) -> bool:
     """Return whether the row is a short turn of a dialogue. Short facts elsewhere are complete."""
-    return session is not None and grouping.is_conversation(session) and speakers.is_short(row)
+    return session is not None and grouping.is_conversation(session) and turn_content.is_short(row)
 
 
 def _is_dated(

@@ -1,4 +1,4 @@
-"""Identifies the speaker of a fact, turns that only ask, and the day of a statement. Pure.
+"""Identifies the speaker of a fact, and separates the heading and the name from the text. Pure.
 
 Clients write turns in many ways. A speaker is read from the content (`Anna: ...`), otherwise from
 the data. A name in subject, title or tags is only a candidate: `grouping` takes it for a speaker's
@@ -14,7 +14,6 @@ import re
 from knowledge_service.domain import conversation_metadata
 from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.text import analyser, dates
 
 # `Anna: text`, `[7 May, 14:05] Anna: text`, `Anna said ...`; a name has at most three words.
 _SPEAKER = re.compile(
@@ -23,14 +22,6 @@ _SPEAKER = re.compile(
     r"\s*(?:\([^)\n]{0,40}\)\s*)?(?::| said\b| says\b| asked\b| wrote\b)"
 )
 _NAME = re.compile(r"[A-Z][\w'.-]{1,30}(?: [A-Z][\w'.-]{0,30}){0,2}")
-_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
-_QUESTION_ENDINGS = ("?", '?"', "?\u201d")
-# Up to this many words beside its questions are a greeting or a comment ("Wow, congratulations!").
-_GREETING_WORDS = 6
-# A turn of up to this many words says little. A heading (day, time, name) has up to so many more.
-_SHORT_WORDS, _HEADING_WORDS = 6, 12
-# This many characters of a script without spaces, such as Japanese, count as one word.
-_CHARACTERS_PER_WORD = 2
 
 
 def speaker(row: Candidate) -> str | None:
@@ -87,42 +78,6 @@ def has_speaker(row: Candidate) -> bool:
     return bool(speaker_name(row) or candidate_name(row))
 
 
-def is_asking(row: Candidate) -> bool:
-    """Return whether a turn asks and states hardly anything, so that its answer is a later turn.
-
-    A fact of the kind `question` does not count: it may be the answer itself.
-    """
-    content = row.content
-    if not content.endswith(_QUESTION_ENDINGS) or row.kind == "question":
-        return False
-    spoken = _spoken_text(row)
-    if "." not in spoken and "!" not in spoken:
-        return True
-    sentences = _SENTENCE.findall(spoken)
-    statements = [sentence for sentence in sentences if not sentence.endswith("?")]
-    return sum(len(sentence.split()) for sentence in statements) <= _GREETING_WORDS
-
-
-def is_short(row: Candidate) -> bool:
-    """Return whether a turn is so short that it says hardly anything by itself.
-
-    A fact with a predicate is not a turn.
-    """
-    if row.predicate or row.content.count(" ") >= _SHORT_WORDS + _HEADING_WORDS:
-        return False
-    spoken = _spoken_text(row)
-    return (
-        len(spoken.split()) <= _SHORT_WORDS
-        and analyser.unspaced(spoken) <= _SHORT_WORDS * _CHARACTERS_PER_WORD
-    )
-
-
-def _spoken_text(row: Candidate) -> str:
-    """Return the content without its heading and the name of the speaker."""
-    match = _SPEAKER.match(row.content)
-    return row.content[match.end() :] if match else row.content
-
-
 def time_text(row: Candidate) -> str:
     """Return the heading in brackets before the speaker, otherwise the time in the data, or ""."""
     match = _SPEAKER.match(row.content)
@@ -130,15 +85,10 @@ def time_text(row: Candidate) -> str:
     return head or (turn_metadata(row.data_json).time_text if row.data_json else "")
 
 
-def stated_days(row: Candidate) -> tuple[dates.Moment, ...]:
-    """Return the days, with a year, in the heading or the data of a statement.
-
-    Empty if the fact has `valid_from`, which alone says when the fact begins to be true.
-    """
-    if row.valid_from_us is not None:
-        return ()
-    head = time_text(row)
-    return tuple(day for day in dates.dates_in_text(head) if day.year) if head else ()
+def spoken_text(row: Candidate) -> str:
+    """Return the content without its heading and the name of the speaker."""
+    match = _SPEAKER.match(row.content)
+    return row.content[match.end() :] if match else row.content
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,7 +13,12 @@ from knowledge_service.domain import conversation_metadata, facts
 from knowledge_service.domain.conversation_metadata import TurnMetadata
 from knowledge_service.search.ranking import near_duplicates
 from knowledge_service.search.ranking.candidates import Candidate
-from knowledge_service.search.ranking.conversations import grouping, speakers, turn_order
+from knowledge_service.search.ranking.conversations import (
+    grouping,
+    speakers,
+    turn_content,
+    turn_order,
+)
 from knowledge_service.search.text.dates import Moment
 from tests.knowledge_builders import new_fact
 
@@ -218,7 +223,7 @@ def test_titles_that_name_things_tie_nothing_together() -> None:
 def test_day_of_words_is_seen_wherever_it_is_put(
     fields: dict[str, object], days: tuple[Moment, ...]
 ) -> None:
-    assert speakers.stated_days(row(**fields)) == days
+    assert turn_content.stated_days(row(**fields)) == days
 
 
 @pytest.mark.parametrize(
@@ -255,13 +260,13 @@ def test_same_words_of_two_stay_two(one: dict[str, object], other: dict[str, obj
 def test_turn_of_few_words_is_told_in_scripts_without_spaces_too(
     content: str, is_short: bool
 ) -> None:
-    assert speakers.is_short(row(content)) is is_short
+    assert turn_content.is_short(row(content)) is is_short
 
 
 def test_what_a_subject_is_by_a_predicate_is_no_turn_of_few_words() -> None:
     fields = {"subject": "Redis", "predicate": "port"}
-    assert not speakers.is_short(row("It listens on 6379", **fields))
-    assert speakers.is_short(row("It listens on 6379", subject="Anna"))
+    assert not turn_content.is_short(row("It listens on 6379", **fields))
+    assert turn_content.is_short(row("It listens on 6379", subject="Anna"))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +284,7 @@ def test_what_a_subject_is_by_a_predicate_is_no_turn_of_few_words() -> None:
 def test_turn_that_hardly_says_anything_is_a_question(
     content: str, kind: str, is_asking: bool
 ) -> None:
-    assert speakers.is_asking(row(content, kind=kind)) is is_asking
+    assert turn_content.is_asking(row(content, kind=kind)) is is_asking
 
 
 @pytest.mark.parametrize(
