@@ -49,13 +49,13 @@ def test_commands_of_a_document_work_as_they_stand(
     path: Path, cluster: Installed, desk: dict[str, str], tmp_path: Path
 ) -> None:
     script = documents.in_fresh_namespaces(documents.script(path), secrets.token_hex(3))
-    created_objects = documents.namespaces(script)
+    objects = documents.namespaces(script)
     folder = tmp_path / "reader"
     shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.md", "decisions"))
     for name, text in documents.files(path).items():
         (folder / name).write_text(text)
-    created_objects += [documents.READER] * documents.needs_mission(path)
-    for namespace in created_objects:
+    objects += [documents.READER] * documents.needs_mission(path)
+    for namespace in objects:
         cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait")
     if documents.needs_mission(path):
         cluster.kubectl("create", "namespace", documents.READER)
@@ -74,5 +74,5 @@ def test_commands_of_a_document_work_as_they_stand(
         )
         assert completed.returncode == 0, f"{completed.stdout[-6000:]}\n{completed.stderr[-3000:]}"
     finally:
-        for namespace in created_objects:
+        for namespace in objects:
             cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")

@@ -24,7 +24,7 @@ from kais_operator.kubernetes import api_client, pod_exec, watch_credentials
 from kais_operator.kubernetes.cluster import ApiCluster
 from kais_operator.manager.leader_election_loop import ElectionLoop
 from kais_operator.manager.leader_tasks import ManagerDependencies
-from kais_operator.manager.lease_lock import LeaderElection
+from kais_operator.manager.lease_lock import LeaseLock
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.probes import HealthServer
 from kais_operator.manager.write_refusals import WriteRefusalMemory
@@ -46,7 +46,7 @@ class _Shared:
     metrics: Metrics
     cluster_client: api_client.ApiClient
     watch_connections: api_client.ApiClient
-    leader_election: LeaderElection
+    leader_election: LeaseLock
     sync_state: KnowledgeSyncState
     cache: Cache
 
@@ -115,7 +115,7 @@ async def _connect(config: settings.Settings, stack: contextlib.AsyncExitStack) 
         metrics=metrics,
         cluster_client=cluster_client,
         watch_connections=watch_connections,
-        leader_election=LeaderElection(
+        leader_election=LeaseLock(
             cluster_client,
             namespace=config.operator_namespace,
             identity=config.identity,

@@ -42,14 +42,14 @@ def test_facts_come_back_to_the_same_place_below_another_realm(shell, tmp_path):
     other_message = f"{shell.namespace}-b"
     shell("import", "--from", str(file), namespace=other_message)
     assert shell.terminal.err == "3 facts stored, 0 existing confirmed\n"
-    repeated_outputs = [
+    outputs = [
         shell("export", "--to", "-", "--scope", part.replace(shell.namespace, other_message))
         for part in parts
     ]
     new = {"id", "recorded_at", "scope", "source"}
     stored_items = [
         [{k: v for k, v in json.loads(line).items() if k not in new} for line in text.splitlines()]
-        for text in ("".join(repeated_outputs), file.read_text())
+        for text in ("".join(outputs), file.read_text())
     ]
     assert stored_items[0] == stored_items[1]
 

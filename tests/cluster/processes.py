@@ -29,12 +29,13 @@ def free_port() -> int:
 
 def wait_for(read: Callable[[], T], *, subject: str, within_s: float = PATIENCE_S) -> T:
     """Look every 0.2 s until there is something; AssertionError with `subject` when time is up."""
-    started_at = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s
     while True:
-        t = read()
-        if t:
-            return t
-        assert time.monotonic() < started_at, f"not within {within_s:.0f} s: {subject}; last: {t!r}"
+        value = read()
+        if value:
+            return value
+        is_in_time = time.monotonic() < deadline
+        assert is_in_time, f"not within {within_s:.0f} s: {subject}; last: {value!r}"
         time.sleep(0.2)
 
 

@@ -301,7 +301,7 @@ async def record(plane: ControlPlane) -> dict[str, Any]:
     plane.kubectl("create", "namespace", NAMESPACE)
     recording = Recording(plane, world, knowledge)
     try:
-        election = lease_lock.LeaderElection(
+        election = lease_lock.LeaseLock(
             link, namespace=NAMESPACE, identity="operator-1_1", clock=clock
         )
         await election.acquire()

@@ -169,18 +169,20 @@ def test_a_burst_takes_few_looks_and_a_restart_writes_nothing(
     assert requests(operator, "patch status") <= WRITES["patch status"] * USES
     settled = cluster.bodies(*KINDS, *CHILDREN)
     assert operator.end() == 0
-    repeated_operator = start(name="again")
-    repeated_operator.wait_ready()
+    restarted_operator = start(name="again")
+    restarted_operator.wait_ready()
     wait_for(
-        lambda: repeated_operator.metric("kais_reconcile_total") >= 4 * USES,
+        lambda: restarted_operator.metric("kais_reconcile_total") >= 4 * USES,
         subject="all was looked at again",
     )
-    wait_quiet(repeated_operator)
+    wait_quiet(restarted_operator)
     now = cluster.bodies(*KINDS, *CHILDREN)
     assert now.keys() == settled.keys()
     changed = {name: (settled[name], now[name]) for name in now if settled[name] != now[name]}
     assert not changed
-    assert [requests(repeated_operator, verb) for verb in ("create", "delete", "patch status")] == [
+    assert [
+        requests(restarted_operator, verb) for verb in ("create", "delete", "patch status")
+    ] == [
         0,
         0,
         0,

@@ -129,9 +129,9 @@ class Service:
 async def service(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> AsyncIterator[Service]:
-    created_service = Service(control_plane, namespace, tmp_path)
-    yield created_service
-    await created_service.asking.aclose()
+    service = Service(control_plane, namespace, tmp_path)
+    yield service
+    await service.asking.aclose()
 
 
 def expired(token: str, key: Path) -> str:

@@ -71,10 +71,10 @@ class Kubelets:
 
 @pytest.fixture
 def kubelets(control_plane: ControlPlane) -> Iterator[Kubelets]:
-    created_kubelets = Kubelets(control_plane)
-    created_kubelets.start()
-    yield created_kubelets
-    created_kubelets.stop()
+    kubelets = Kubelets(control_plane)
+    kubelets.start()
+    yield kubelets
+    kubelets.stop()
 
 
 def live_pods(cluster: Cluster) -> list[dict[str, Any]]:

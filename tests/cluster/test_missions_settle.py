@@ -23,8 +23,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def world(control_plane) -> AsyncIterator[World]:
-    created_world, link = await reconciles.connected(control_plane.kubeconfig)
-    yield created_world
+    world, link = await reconciles.connected(control_plane.kubeconfig)
+    yield world
     await link.close()
 
 

@@ -113,15 +113,15 @@ def test_a_namespace_with_every_kind_and_missions_under_way_goes_within_a_minute
     control_plane.kubectl("create", "namespace", home)
 
     def start(url: str, name: str) -> Operator:
-        created_operator = Operator(
+        new_operator = Operator(
             control_plane.kubeconfig,
             namespace=home,
             namespaces="",
             store_url=url,
             log=tmp_path / f"{name}.log",
         )
-        created_operator.wait_ready()
-        return created_operator
+        new_operator.wait_ready()
+        return new_operator
 
     running = start(store_url, "first")
     try:

@@ -154,14 +154,14 @@ def test_a_use_of_a_blueprint_counts_once_and_its_second_look_writes_nothing(
 def restarted_writes_nothing(cluster: Cluster, start: Start, operator: Operator) -> None:
     initial_settled_versions = settled_versions(cluster)
     assert operator.end() == 0
-    repeated_operator = start(name="again")
-    repeated_operator.wait_ready()
+    restarted_operator = start(name="again")
+    restarted_operator.wait_ready()
     wait_for(
-        lambda: repeated_operator.metric("kais_reconcile_total") >= len(KAIS_KINDS),
+        lambda: restarted_operator.metric("kais_reconcile_total") >= len(KAIS_KINDS),
         subject="all was looked at",
     )
     time.sleep(2)
-    assert repeated_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
+    assert restarted_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
     assert cluster.versions(*KAIS_KINDS, *CHILDREN) == initial_settled_versions
 
 
@@ -208,8 +208,8 @@ def test_a_killed_operator_leaves_one_job_to_the_next(cluster: Cluster, start: S
     pod = pod_of(cluster, "greet")
     operator.kill()
     cluster.finish_pod(pod, exit_code=0, message="hello")
-    repeated_operator = start(name="again")
-    repeated_operator.wait_ready()
+    restarted_operator = start(name="again")
+    restarted_operator.wait_ready()
     status = wait_outcome(cluster, "greet", "Succeeded")
     assert status["attempt"] == 1
     assert [job["metadata"]["name"] for job in cluster.items("jobs")] == ["greet-a1"]
@@ -366,9 +366,9 @@ def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster,
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    created_proxy = Proxy(server.hostname or "", server.port or 0)
-    yield created_proxy
-    created_proxy.close()
+    proxy = Proxy(server.hostname or "", server.port or 0)
+    yield proxy
+    proxy.close()
 
 
 def test_watches_that_are_cut_heal(

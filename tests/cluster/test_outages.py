@@ -49,9 +49,9 @@ def mission(name: str, formation: str) -> dict[str, Any]:
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    created_proxy = Proxy(server.hostname or "", server.port or 0)
-    yield created_proxy
-    created_proxy.close()
+    proxy = Proxy(server.hostname or "", server.port or 0)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture

@@ -92,15 +92,15 @@ def test_a_restart_over_objects_at_rest_writes_nothing(
     assert len(settled) >= len(KINDS) * USES
     assert operator.end() == 0
     lines = len(control_plane.audit_log.read_text().splitlines())
-    repeated_operator = start(name="again")
-    repeated_operator.wait_ready()
+    restarted_operator = start(name="again")
+    restarted_operator.wait_ready()
     own_count = len(KINDS) - 1  # a Job is looked at with its Mission
     wait_for(
-        lambda: repeated_operator.metric("kais_reconcile_total") >= own_count * USES,
+        lambda: restarted_operator.metric("kais_reconcile_total") >= own_count * USES,
         subject="all was looked at again",
         within_s=120,
     )
-    wait_quiet(repeated_operator)
-    assert repeated_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
+    wait_quiet(restarted_operator)
+    assert restarted_operator.metric('kais_reconcile_total{kind="Mission",result="error"}') == 0
     assert writes(control_plane, final_state=lines, namespace=cluster.namespace) == []
     assert cluster.versions("blueprints", "blueprintrevisions", *KINDS) == settled

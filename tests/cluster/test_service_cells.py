@@ -108,8 +108,8 @@ def test_a_team_of_services_becomes_ready_and_then_nothing_is_written(
     time.sleep(3)
     initial_versions = cluster.versions(*CREATED, "formations", "cells")
     operator.end()
-    repeated_operator = start(name="second")
-    repeated_operator.wait_ready()
+    restarted_operator = start(name="second")
+    restarted_operator.wait_ready()
     time.sleep(5)
     assert cluster.versions(*CREATED, "formations", "cells") == initial_versions
     columns = cluster.kubectl("get", "cell", "team-lead-0", "--no-headers").split()

@@ -137,8 +137,8 @@ def test_counts_are_exact_after_100_parallel_uses_reruns_kills_and_deletions(
     _finish_all(cluster, aborted | deleted, lambda name: int(name >= "u060"))
     wait_for(lambda: _ended(cluster) == 90, subject="90 have ended", within_s=120)
 
-    repeated_names = names[:10]
-    cluster.kubectl("annotate", "bpi", *repeated_names, "kais.io/rerun=2")
+    rerun_names = names[:10]
+    cluster.kubectl("annotate", "bpi", *rerun_names, "kais.io/rerun=2")
     wait_for(lambda: len(pods(cluster)) == 10, subject="ten run again")
     _finish_all(cluster, frozenset(), lambda name: int(name < "u005"))
     wait_for(lambda: _ended(cluster) == 90, subject="all have ended again")

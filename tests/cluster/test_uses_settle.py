@@ -20,8 +20,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def world(control_plane) -> AsyncIterator[World]:
-    created_world, link = await reconciles.connected(control_plane.kubeconfig)
-    yield created_world
+    world, link = await reconciles.connected(control_plane.kubeconfig)
+    yield world
     await link.close()
 
 
@@ -53,9 +53,7 @@ async def test_a_blueprint_and_its_use_settle(control_plane, world: World, names
     second = ObjectRef("BlueprintRevision", namespace, "team-r00002")
     revision = await reconciles.settle(world, blueprint_revision.CONTROLLER, second, passes=5)
     assert "mission.objective changed" in revision["spec"]["changes"]
-    repeated_result = await reconciles.settle(
-        world, blueprint_instance.CONTROLLER, instance, passes=5
-    )
-    assert repeated_result["metadata"]["resourceVersion"] == usages["metadata"]["resourceVersion"]
+    result = await reconciles.settle(world, blueprint_instance.CONTROLLER, instance, passes=5)
+    assert result["metadata"]["resourceVersion"] == usages["metadata"]["resourceVersion"]
     rows = control_plane.kubectl("get", "bp,bpr,bpi", "-n", namespace)
     assert "topic*, count" in rows

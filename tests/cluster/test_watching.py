@@ -31,9 +31,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.ApiClient]:
-    created_api_client = await api_client.connect(str(control_plane.kubeconfig))
-    yield created_api_client
-    await created_api_client.close()
+    opened_client = await api_client.connect(str(control_plane.kubeconfig))
+    yield opened_client
+    await opened_client.close()
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def cluster(link: api_client.ApiClient) -> ApiCluster:
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     server = urllib.parse.urlsplit(control_plane.server)
-    created_proxy = Proxy(server.hostname or "", server.port or 0)
-    yield created_proxy
-    created_proxy.close()
+    proxy = Proxy(server.hostname or "", server.port or 0)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ async def proxied(
     text = control_plane.kubeconfig.read_text()
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(text.replace(control_plane.server, f"https://127.0.0.1:{proxy.port}"))
-    created_api_client = await api_client.connect(str(elsewhere))
-    yield created_api_client
-    await created_api_client.close()
+    opened_client = await api_client.connect(str(elsewhere))
+    yield opened_client
+    await opened_client.close()
 
 
 class Memory:

@@ -182,8 +182,8 @@ class ClusterPortSuite:
         results = await asyncio.gather(
             *(cluster.create(formation(ns)) for _ in range(50)), return_exceptions=True
         )
-        created_results = [result for result in results if isinstance(result, dict)]
-        assert len(created_results) == 1
+        created = [result for result in results if isinstance(result, dict)]
+        assert len(created) == 1
         assert sum(isinstance(result, errors.AlreadyExists) for result in results) == 49
 
     async def test_a_missing_namespace_is_named(self, cluster: Cluster, ns: str):

@@ -57,9 +57,9 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, LogReader]]:
-    created_server = Server()
+    server = Server()
     app = web.Application()
-    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}/log", created_server.log)
+    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}/log", server.log)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -68,8 +68,8 @@ async def server() -> AsyncIterator[tuple[Server, LogReader]]:
     configuration.host = f"http://{host}:{port}"
     link = ApiClient(configuration)
     side, twin = StreamThread("logs"), link.clone()
-    yield created_server, LogReader(link, twin, side, timeout_s=5.0)
-    created_server.released.set()
+    yield server, LogReader(link, twin, side, timeout_s=5.0)
+    server.released.set()
     await side.close(cleanup=twin.close())
     await link.close()
     await runner.cleanup()

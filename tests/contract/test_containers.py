@@ -53,10 +53,10 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
-    created_server = Server()
+    server = Server()
     app = web.Application()
     root = "/api/v1/namespaces/{namespace}/pods/solo-1"
-    app.router.add_get(f"{root}/exec", created_server.exec)
+    app.router.add_get(f"{root}/exec", server.exec)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -65,8 +65,8 @@ async def server() -> AsyncIterator[tuple[Server, ApiContainers]]:
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     configuration.host = f"http://{host}:{port}"
     link = ApiClient(configuration)
-    containers = ApiContainers(link, is_leader=lambda: created_server.leads, clock=SystemClock())
-    yield created_server, containers
+    containers = ApiContainers(link, is_leader=lambda: server.leads, clock=SystemClock())
+    yield server, containers
     await containers.close()
     await link.close()
     await runner.cleanup()

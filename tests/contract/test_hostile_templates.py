@@ -65,10 +65,10 @@ def _read(path: Path) -> str:
 
 @pytest.fixture
 async def renderer() -> AsyncIterator[WorkerRenderer]:
-    created_renderer = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
-    await created_renderer.compile(hostile_templates.spec("warm"), namespace="n")
-    yield created_renderer
-    await created_renderer.close()
+    renderer = WorkerRenderer(RenderPool(workers=1, limit_s=LIMIT_S, memory_mib=MEMORY_MIB))
+    await renderer.compile(hostile_templates.spec("warm"), namespace="n")
+    yield renderer
+    await renderer.close()
 
 
 async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
@@ -81,11 +81,11 @@ async def compiled(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool
 
 async def rendered(renderer: WorkerRenderer, spec: dict[str, Any]) -> tuple[bool, str]:
     try:
-        created_rendered = await renderer.render(spec, hostile_templates.VALUES, **NAMES)
+        rendered = await renderer.render(spec, hostile_templates.VALUES, **NAMES)
     except errors.RenderingFailed as exc:
         return False, str(exc)
-    return isinstance(created_rendered, Rendered), created_rendered.message if isinstance(
-        created_rendered, Violations
+    return isinstance(rendered, Rendered), rendered.message if isinstance(
+        rendered, Violations
     ) else ""
 
 

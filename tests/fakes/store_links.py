@@ -50,8 +50,8 @@ class Links(Base):
                 "valid_until": times.to_us(new.valid_until),
             }  # fmt: skip
             uow.record("link.made", scope=self._scope_of(new.from_id), actor=actor, parts=[record])
-            created_link = next(item for item in self._links_now() if item.id == record["id"])
-            return Linked(status="created", link=created_link)
+            link = next(item for item in self._links_now() if item.id == record["id"])
+            return Linked(status="created", link=link)
 
         return self._once(idempotency_key, work)
 

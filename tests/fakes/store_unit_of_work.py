@@ -355,13 +355,13 @@ class MemoryUnitOfWork:
         book = self._book
         match event.type:
             case "link.made":
-                created_link = LiveLink(
+                link = LiveLink(
                     part["id"], part["from"], part["to"], part["type"], part.get("weight"),
                     part.get("data"), times.from_us(part.get("valid_from")),
                     times.from_us(part.get("valid_until")),
                 )  # fmt: skip
-                book.links[created_link.id] = created_link
-                book.linked_at[created_link.id] = event.at
+                book.links[link.id] = link
+                book.linked_at[link.id] = event.at
             case "link.closed":
                 book.closed_links[part["id"]] = book.links.pop(part["id"])
             case _:
@@ -371,8 +371,8 @@ class MemoryUnitOfWork:
         book = self._book
         match event.type:
             case "promotion.made":
-                created_promotion = ActivePromotion(part["id"], part["origin"], part["copy"])
-                book.promotions[created_promotion.id] = created_promotion
+                promotion = ActivePromotion(part["id"], part["origin"], part["copy"])
+                book.promotions[promotion.id] = promotion
             case "promotion.undone":
                 book.undone_promotions[part["id"]] = book.promotions.pop(part["id"])
             case _:

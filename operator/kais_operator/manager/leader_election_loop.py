@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaderElection(Protocol):
-    """Leader election; implemented by `leader_election.LeaderElection`."""
+    """Leader election; implemented by `lease_lock.LeaseLock`."""
 
     async def acquire(self) -> None:
         """Return as soon as this process is the leader."""

@@ -32,7 +32,7 @@ class Timing:
     retry_period_s: float = 2.0
 
 
-class LeaderElection:
+class LeaseLock:
     """Acquires and renews one Lease; `is_leader()` goes by the monotonic clock."""
 
     def __init__(

@@ -184,10 +184,8 @@ async def live(fake: FakeWorld) -> None:
     texts = {"objective": "explain {{ topic }} again", "entrypoint": {"cell": "worker"}}
     fake.cluster.edit(ObjectRef("Blueprint", NAMESPACE, "team"), {"spec": {"mission": texts}})
     fake.cluster.put(blueprints.instance("use-running"))
-    repeated_reference = ObjectRef("Mission", NAMESPACE, "again")
-    fake.cluster.edit(
-        repeated_reference, {"metadata": {"annotations": {labels.RERUN: "once-more"}}}
-    )
+    reference = ObjectRef("Mission", NAMESPACE, "again")
+    fake.cluster.edit(reference, {"metadata": {"annotations": {labels.RERUN: "once-more"}}})
     await settle(fake)
     run(fake, "use-running")
     run(fake, "second-attempt", 2)

@@ -45,6 +45,6 @@ def http(transport: httpx.ASGITransport) -> httpx.AsyncClient:
 @pytest.fixture
 async def world(connect: Connect, http: httpx.AsyncClient) -> World:
     """Share some facts among all; what is out of sight comes when the test says so."""
-    created_world = World(connect, http)
-    await created_world.share()
-    return created_world
+    world = World(connect, http)
+    await world.share()
+    return world

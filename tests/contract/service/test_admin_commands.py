@@ -95,13 +95,13 @@ def test_rebuild_mends_a_table_and_says_which(db: Path) -> None:
 
 
 def test_an_export_comes_back_to_the_byte(db: Path, tmp_path: Path) -> None:
-    first, repeated_path = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first, path = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     assert errand("export", "--db", db, "--to", first).returncode == 0
     copy = tmp_path / "copy.db"
     process = errand("import", "--db", copy, "--from", first)
     assert process.returncode == 0, said(process)
-    assert errand("export", "--db", copy, "--to", repeated_path).returncode == 0
-    assert repeated_path.read_bytes() == first.read_bytes()
+    assert errand("export", "--db", copy, "--to", path).returncode == 0
+    assert path.read_bytes() == first.read_bytes()
     assert errand("verify", "--db", copy).returncode == 0
     assert "no change" in said(errand("rebuild", "--db", copy))
 

@@ -136,8 +136,8 @@ class TestCallersOfOneName:
         key = {"Idempotency-Key": "k"}
         first = await http.post(path, json=body, headers=bearer("lead", **key))
         theirs = await http.post(path, json=body, headers=bearer(name, **key))
-        repeated_response = await http.post(path, json=body, headers=bearer("lead", **key))
-        assert repeated_response.content == first.content
+        response = await http.post(path, json=body, headers=bearer("lead", **key))
+        assert response.content == first.content
         assert theirs.is_success
         # A person of the same home confirms the fact that the cell told, anybody else tells it.
         assert theirs.content != first.content

@@ -66,8 +66,8 @@ async def test_recall_finds_all_and_its_replay_is_equal(
     assert {fact.id for fact in recalled.facts} == ids
     assert recalled.known_at == max(fact.recorded_at for fact in recalled.facts)
     assert recalled.receipt is not None
-    repeated_replay_result = await client.replay(recalled.receipt)
-    assert (repeated_replay_result.equal, repeated_replay_result.reasons) == (True, ())
+    replay_result = await client.replay(recalled.receipt)
+    assert (replay_result.equal, replay_result.reasons) == (True, ())
 
 
 async def test_what_is_corrected_then_was_known_before(

@@ -23,8 +23,8 @@ class TestIdempotency:
         fact_id = first.json()["factId"]
         closing = {"fact_id": fact_id, "reason": "it is dry"}
         await http.post("/correct", json=closing, headers=OPERATOR)
-        repeated_response = await http.post(f"/remember{query}", json=body, headers=headers)
-        assert (repeated_response.status_code, repeated_response.json()) == (
+        response = await http.post(f"/remember{query}", json=body, headers=headers)
+        assert (response.status_code, response.json()) == (
             200,
             {"factId": fact_id},
         )

@@ -68,16 +68,16 @@ class Crowd:
 
 @pytest.fixture
 async def crowd(store: Store) -> AsyncIterator[Crowd]:
-    created_crowd = Crowd(store, LEAD)
-    yield created_crowd
-    await created_crowd.end()
+    crowd = Crowd(store, LEAD)
+    yield crowd
+    await crowd.end()
 
 
 @pytest.fixture
 async def realm(store: Store) -> AsyncIterator[Crowd]:
-    created_crowd = Crowd(store, OTHER)
-    yield created_crowd
-    await created_crowd.end()
+    crowd = Crowd(store, OTHER)
+    yield crowd
+    await crowd.end()
 
 
 REQUESTS = [

@@ -32,8 +32,8 @@ PASSING = {
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[faulty_filesystem.Disk]:
-    with faulty_filesystem.mounted(faulty_filesystem.Disk(tmp_path / "disk")) as created_disk:
-        yield created_disk
+    with faulty_filesystem.mounted(faulty_filesystem.Disk(tmp_path / "disk")) as disk:
+        yield disk
 
 
 def client_of(store: SqliteStore) -> httpx.AsyncClient:

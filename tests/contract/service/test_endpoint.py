@@ -151,9 +151,9 @@ async def test_key_used_again_with_the_same_body_gives_the_first_answer(
     headers = {**OPERATOR, "Idempotency-Key": "k"}
     body = {"content": "once", "scope": TEAM}
     first = await http.post("/v1/facts", json=body, headers=headers)
-    repeated_response = await http.post("/v1/facts", json=body, headers=headers)
+    response = await http.post("/v1/facts", json=body, headers=headers)
     other_response = await http.post("/v1/facts", json={"content": "other"}, headers=headers)
-    assert first.json() == repeated_response.json()
+    assert first.json() == response.json()
     assert (other_response.status_code, other_response.json()["code"]) == (
         409,
         "idempotency-conflict",

@@ -171,9 +171,9 @@ class TestStream:
     ) -> None:
         await told(connect("ada"), "x", TEAM)
         _, events, _ = await streams.read("lead", 4)
-        _, repeated_events, _ = await streams.read("lead", 4)
-        assert {event.id for event in events}.isdisjoint(event.id for event in repeated_events)
-        assert len({len(event.id) for event in events + repeated_events}) == 1
+        _, reread_events, _ = await streams.read("lead", 4)
+        assert {event.id for event in events}.isdisjoint(event.id for event in reread_events)
+        assert len({len(event.id) for event in events + reread_events}) == 1
         for token in (events[0].id[:-2] + "AA", "made-up", "", "MTox", "ü", "9" * 400):
             status, _, message = await streams.read("lead", 1, token or " ")
             assert status == 400, token

@@ -31,9 +31,9 @@ class Counted(MemoryStore):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    created_store = SqliteStore(tmp_path / "knowledge.db")
-    yield created_store
-    created_store.close()
+    store = SqliteStore(tmp_path / "knowledge.db")
+    yield store
+    store.close()
 
 
 async def test_probes_of_a_store_that_is_well_write_nothing(

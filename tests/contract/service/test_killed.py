@@ -109,9 +109,9 @@ def assert_whole(book: Book, client: httpx.Client) -> None:
     for key, contents in [*book.unsure, *book.sent[-20:]]:
         book.send(client, key, contents)
     assert book.faults == []
-    repeated_counts = Counter(stored(client, book.scope))
-    assert set(repeated_counts) == requested_contents
-    assert [content for content, count in repeated_counts.items() if count > 1] == [], "doubled"
+    counts = Counter(stored(client, book.scope))
+    assert set(counts) == requested_contents
+    assert [content for content, count in counts.items() if count > 1] == [], "doubled"
 
 
 def stored(client: httpx.Client, scope: str) -> list[str]:

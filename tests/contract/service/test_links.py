@@ -54,8 +54,8 @@ class TestLinking:
         ada = connect("ada")
         first_id, second_id = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
         first = await ada.link(LinkIn(from_=first_id, to=second_id))
-        repeated_link_result = await ada.link(LinkIn(from_=first_id, to=second_id, weight=9))
-        assert (repeated_link_result.status, repeated_link_result.link) == ("exists", first.link)
+        link_result = await ada.link(LinkIn(from_=first_id, to=second_id, weight=9))
+        assert (link_result.status, link_result.link) == ("exists", first.link)
         back = await ada.link(LinkIn(from_=second_id, to=first_id))
         typed = await ada.link(LinkIn(from_=first_id, to=second_id, type="contains"))
         assert back.status == typed.status == "created"
@@ -132,18 +132,16 @@ class TestLinking:
         assert (
             await refused(ada.link(large), CODE.TOO_LARGE) == "data of a link may have 8192 bytes"
         )
-        created_link_result = await ada.link(
-            LinkIn(from_=one, to=other, data={"password": "hunter22"})
-        )
-        assert created_link_result.link is not None
-        assert created_link_result.link.data == {"password": "[masked]"}
+        link_result = await ada.link(LinkIn(from_=one, to=other, data={"password": "hunter22"}))
+        assert link_result.link is not None
+        assert link_result.link.data == {"password": "[masked]"}
 
     async def test_key_with_another_link_is_409(self, connect: Connect) -> None:
         ada = connect("ada")
         one, other = await told(ada, "one", TEAM), await told(ada, "other", TEAM)
         first = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
-        repeated_result = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
-        assert first == repeated_result
+        result = await ada.link(LinkIn(from_=one, to=other), idempotency_key="k")
+        assert first == result
         with pytest.raises(errors.Conflict):
             await ada.link(LinkIn(from_=other, to=one), idempotency_key="k")
 

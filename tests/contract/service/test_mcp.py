@@ -703,5 +703,5 @@ async def test_the_process_serves_both_revisions(tmp_path: Path) -> None:
         for mode in MODES:
             async with Client(f"{served.url}/mcp/graph", mode=mode) as client:
                 entity = {"name": mode, "entityType": "revision"}
-                created_graph = await called(client, "create_entities", entities=[entity])
-                assert [each["name"] for each in created_graph["entities"]] == [mode]
+                graph = await called(client, "create_entities", entities=[entity])
+                assert [each["name"] for each in graph["entities"]] == [mode]

@@ -56,8 +56,8 @@ class TestNames:
         ada = connect("ada")
         names = (AliasIn(namespace="entity", value="x"),)
         first = await ada.remember(FactIn(content="a", scope=TEAM, aliases=names))
-        repeated_result = await ada.remember(FactIn(content="a", scope=TEAM, aliases=names))
-        assert (repeated_result.status, repeated_result.aliases) == ("confirmed", first.aliases)
+        result = await ada.remember(FactIn(content="a", scope=TEAM, aliases=names))
+        assert (result.status, result.aliases) == ("confirmed", first.aliases)
         body = FactIn(content="b", scope=TEAM, aliases=names)
         detail = await refused(ada.remember(body), CODE.CONFLICT)
         assert detail == f"alias:entity:x is a name of fact {first.fact_id}; take another"

@@ -32,18 +32,16 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
-    created_store = SqliteStore(tmp_path_factory.mktemp("openapi") / "knowledge.db")
-    yield created_store
-    created_store.close()
+    store = SqliteStore(tmp_path_factory.mktemp("openapi") / "knowledge.db")
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="module")
 def app(store: SqliteStore) -> Any:
-    created_app = create_app(store, NoAuthentication())
-    created_app.state.services.subscription_limiter.is_closing = (
-        True  # streams of events end at once
-    )
-    return created_app
+    app = create_app(store, NoAuthentication())
+    app.state.services.subscription_limiter.is_closing = True  # streams of events end at once
+    return app
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +75,10 @@ def test_route_answers_whatever_is_sent_as_it_is_documented(
 def test_answer_that_is_not_documented_fails_the_suite(
     store: SqliteStore, known: dict[str, list[str]]
 ) -> None:
-    created_app = create_app(store, NoAuthentication())
-    del created_app.openapi()["paths"]["/v1/facts/{fact_id}"]["get"]["responses"]["404"]
+    app = create_app(store, NoAuthentication())
+    del app.openapi()["paths"]["/v1/facts/{fact_id}"]["get"]["responses"]["404"]
     with pytest.raises(BaseExceptionGroup):
-        answers_as_documented(created_app, known, "/v1/facts/{fact_id}", "get")
+        answers_as_documented(app, known, "/v1/facts/{fact_id}", "get")
 
 
 def answers_as_documented(

@@ -88,10 +88,10 @@ class TestFacts:
             "runs/r/episodes",
         )
         texts = [(await http.get(f"/v1/{path}", headers=OPERATOR)).text for path in paths]
-        repeated_response = await http.post(
+        response = await http.post(
             f"/v1/facts/{remembered.fact_id}:correct", json={"reason": "x"}, headers=OPERATOR
         )
-        for text in (*texts, repeated_response.text):
+        for text in (*texts, response.text):
             assert "[masked]" in text
             assert secret not in text
             assert "hunter22" not in text

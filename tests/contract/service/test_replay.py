@@ -29,15 +29,15 @@ class TestReplay:
             RecallIn(query="rain falls down", limit=4), idempotency_key="k"
         )
         assert recalled.receipt is not None
-        for repeated_replay_result in (
+        for replay_result in (
             await lead.replay(recalled.receipt),
             await lead.diff(recalled.receipt),
         ):
-            assert repeated_replay_result.equal
-            assert repeated_replay_result.facts == tuple(fact.id for fact in recalled.facts)
-            assert repeated_replay_result.scores == tuple(fact.score for fact in recalled.facts)
-            assert repeated_replay_result.moved == ()
-            assert repeated_replay_result.reasons == ()
+            assert replay_result.equal
+            assert replay_result.facts == tuple(fact.id for fact in recalled.facts)
+            assert replay_result.scores == tuple(fact.score for fact in recalled.facts)
+            assert replay_result.moved == ()
+            assert replay_result.reasons == ()
 
     async def test_diff_says_what_came_and_went_since(self, connect: Connect) -> None:
         lead = connect("lead")
@@ -47,16 +47,16 @@ class TestReplay:
         assert completed_recalled.receipt is not None
         await lead.correct(old, CorrectIn(reason="wrong"))
         new = await told(lead, "rain rain rain")
-        repeated_diff = await lead.diff(completed_recalled.receipt)
-        assert not repeated_diff.equal
+        diff = await lead.diff(completed_recalled.receipt)
+        assert not diff.equal
         moved = {
             rank_change.fact: (rank_change.rank_then is None, rank_change.rank_now is None)
-            for rank_change in repeated_diff.moved
+            for rank_change in diff.moved
         }
         assert moved[old] == (False, True)
         assert moved[new] == (True, False)
-        assert stays in repeated_diff.facts
-        assert "1 facts were recorded since" in repeated_diff.reasons
+        assert stays in diff.facts
+        assert "1 facts were recorded since" in diff.reasons
 
     async def test_replay_sees_what_was_known_then(self, connect: Connect) -> None:
         lead = connect("lead")
@@ -96,10 +96,10 @@ class TestReplay:
         recalled = await lead.recall(RecallIn(query="rain"), idempotency_key="k")
         assert recalled.receipt is not None
         await connect("operator").erase(deleted_name, ReasonIn(reason="asked to"))
-        repeated_result = await lead.replay(recalled.receipt)
-        assert (repeated_result.equal, repeated_result.facts) == (False, (stays,))
-        assert deleted_name in {item.fact for item in repeated_result.moved}
-        assert "1 of its facts were erased, or are not visible to you" in repeated_result.reasons
+        result = await lead.replay(recalled.receipt)
+        assert (result.equal, result.facts) == (False, (stays,))
+        assert deleted_name in {item.fact for item in result.moved}
+        assert "1 of its facts were erased, or are not visible to you" in result.reasons
 
     async def test_replay_by_other_versions_says_so_even_when_nothing_moved(
         self, connect: Connect, monkeypatch: pytest.MonkeyPatch

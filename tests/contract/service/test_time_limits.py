@@ -31,9 +31,9 @@ ENDLESS = (
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    created_store = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(seconds=0.5))
-    yield created_store
-    created_store.close()
+    store = SqliteStore(tmp_path / "knowledge.db", reads_within=timedelta(seconds=0.5))
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
     for scope in ("realm:a", "realm:b"):
         report = store.remember([new_fact(f"{n}", scope) for n in range(100)], actor=PERSON)
     store.close()
-    created_rows = rows(path)
+    rows_before = rows(path)
     db = apsw.Connection(str(path))
     db.execute("DROP TABLE equal; CREATE INDEX fact_equal ON fact(scope_no, content_hash)")
     with db:
@@ -151,9 +151,9 @@ def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:
         hash_index_table.fill(db)
     db.close()
     store = SqliteStore(path)
-    assert rows(path) == created_rows
-    (repeated_result,) = store.remember([new_fact("99", "realm:b")], actor=PERSON)
-    assert repeated_result.fact_id == report[99].fact_id
+    assert rows(path) == rows_before
+    (result,) = store.remember([new_fact("99", "realm:b")], actor=PERSON)
+    assert result.fact_id == report[99].fact_id
     store.close()
 
 

@@ -255,8 +255,8 @@ def test_name_goes_from_the_answers_that_are_kept_for_a_repeat(
         holders.append(store.correct(holders[-1], "old", text, actor=PERSON).replacement_id or "")
     for fact_id in holders if erases_the_first else holders[2:]:
         store.erase(fact_id, WHY)
-    repeated_result = store.remember(new_facts, actor=PERSON, idempotency_key=first_key)
-    assert repeated_result == (first[0].model_copy(update={"aliases": ()}), first[1])
+    result = store.remember(new_facts, actor=PERSON, idempotency_key=first_key)
+    assert result == (first[0].model_copy(update={"aliases": ()}), first[1])
     assert store.remember(other_new_facts, actor=PERSON, idempotency_key=elsewhere) == (stays,)
     store.erase(stays.fact_id, WHY)
     assert b"xylophone" not in bytes_of(path)

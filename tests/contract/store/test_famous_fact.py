@@ -39,12 +39,12 @@ BLUEPRINT = BlueprintName(namespace="demo", name="review")
 
 
 def receipt(number: int, observer: str, fact_ids: tuple[str, ...], run: str | None) -> NewReceipt:
-    created_receipt = Receipt(
+    receipt = Receipt(
         id=f"receipt-{number}", principal="demo/x", scopes=(observer,), query_hash="0",
         known_at="2026-03-01T12:00:00Z", ranker="r", analyser="a", facts=fact_ids,
         scores=tuple(1.0 for _ in fact_ids), run=run,
     )  # fmt: skip
-    return NewReceipt(created_receipt, observer)
+    return NewReceipt(receipt, observer)
 
 
 class Town:
@@ -61,9 +61,9 @@ class Town:
         """Do from one home everything that a principal may do with the famous fact."""
         store, alias = self.store, AliasIn(namespace="shop", value="java")
         own_new_fact = new_fact(f"{MESSAGE} {number}", scope=home, aliases=[alias])
-        (created_result,) = store.remember([own_new_fact], actor=OPERATOR)
+        (result,) = store.remember([own_new_fact], actor=OPERATOR)
         everything = View("platform", (ScopeRange("platform", subtree=True),))
-        for ends in ((created_result.fact_id, self.famous), (self.famous, created_result.fact_id)):
+        for ends in ((result.fact_id, self.famous), (self.famous, result.fact_id)):
             for kind in ("related", "derived_from", "supersedes"):
                 link = NewLink(*ends, kind)
                 store.link(link, everything, actor=OPERATOR)
@@ -165,8 +165,8 @@ def test_reads_take_as_many_steps_however_many_strangers_there_are(town: Town, v
     assert all(among_few.values())
     town.strangers(5, STRANGERS)
     measure()
-    among_many, repeated_result = measure()
-    assert repeated_result == answers
+    among_many, result = measure()
+    assert result == answers
     assert among_many == among_few
 
 

@@ -64,12 +64,11 @@ def test_histories_with_erasures_are_recalled_as_by_a_store_just_opened(
                     else known_names.pop(dice.randrange(len(known_names)))
                 )
                 store.erase(deleted_name, ACTION_CONTEXT)
-                repeated_new_fact = new_fact(
+                duplicate = new_fact(
                     " ".join(dice.choices(MESSAGES, k=6)) + f" s{step}", scope=LEAD
                 )
                 known_names += [
-                    remembered.fact_id
-                    for remembered in store.remember([repeated_new_fact], actor=PERSON)
+                    remembered.fact_id for remembered in store.remember([duplicate], actor=PERSON)
                 ]
             results = [asked(store, query) for query in queries]
             assert results == of_a_copy(path, tmp_path / f"copy{step}.db", queries)

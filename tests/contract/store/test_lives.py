@@ -59,10 +59,10 @@ class TestRetracting:
         store.retract(old, WHY)
         with pytest.raises(PreviouslyRetracted, match=r"was retracted in .*: because; say what is"):
             told(store)
-        repeated_fact_id = told(store, force=True)
-        assert repeated_fact_id != old
-        assert known(store, repeated_fact_id).lifecycle == "live"
-        entries = store.history(repeated_fact_id, ALL)
+        fact_id = told(store, force=True)
+        assert fact_id != old
+        assert known(store, fact_id).lifecycle == "live"
+        entries = store.history(fact_id, ALL)
         assert entries is not None
         assert [(e.type, e.facts) for e in entries.entries][-1] == ("link.made", (old,))
 

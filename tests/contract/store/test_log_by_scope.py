@@ -29,11 +29,11 @@ READS: dict[str, Callable[[SqliteStore], object]] = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    created_store = SqliteStore(tmp_path / "knowledge.db")
+    store = SqliteStore(tmp_path / "knowledge.db")
     try:
-        yield created_store
+        yield store
     finally:
-        created_store.close()
+        store.close()
 
 
 def work(store: SqliteStore, scope: str, count: int) -> None:

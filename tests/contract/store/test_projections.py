@@ -322,9 +322,9 @@ class TestPayloads:
         )
         assert b'"b"' not in remaining_stored_payload.data
         assert sealed.salt[16:32] not in remaining_stored_payload.salt
-        repeated_stored_payload = event_payloads.without_parts(remaining_stored_payload, {0})
-        assert repeated_stored_payload is not None
-        assert repeated_stored_payload.hash == sealed.hash
+        stored_payload = event_payloads.without_parts(remaining_stored_payload, {0})
+        assert stored_payload is not None
+        assert stored_payload.hash == sealed.hash
 
     def test_payload_of_which_nothing_is_left_goes(self) -> None:
         assert event_payloads.without_parts(event_payloads.encode(self.PARTS[:1]), {0}) is None

@@ -249,8 +249,8 @@ class TestReceipts:
     def test_repeat_with_the_same_key_gives_the_same_receipt(self, store: Store) -> None:
         first_key = IdempotencyKey("operator", "recall-1", "body")
         first = store.record_recall(*receipt("r-1"), first_key)
-        repeated_receipt = store.record_recall(*receipt("r-2"), first_key)
-        assert (first.receipt, repeated_receipt) == ("r-1", first)
+        second = store.record_recall(*receipt("r-2"), first_key)
+        assert (first.receipt, second) == ("r-1", first)
         assert store.receipt("r-2") is None
         with pytest.raises(IdempotencyConflict):
             store.record_recall(*receipt("r-3"), IdempotencyKey("operator", "recall-1", "other"))

@@ -47,8 +47,8 @@ def rows(path: Path, sql: str) -> list[Any]:
 @pytest.mark.parametrize("sql", TABLES.values(), ids=TABLES.keys())
 def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) -> None:
     alone, combined_path = tmp_path / "alone.db", tmp_path / "together.db"
-    store, created_receipts = filled(alone)
-    for item in created_receipts:
+    store, receipts = filled(alone)
+    for item in receipts:
         store.record_recall(item, receipt("x")[1], None)
     store.close()
     store, made_too = filled(combined_path)
@@ -64,7 +64,7 @@ def test_receipts_of_one_commit_count_as_each_alone(tmp_path: Path, sql: str) ->
             text = text.replace(fact, f"fact {number}")
         return text
 
-    assert named(combined_path, made_too) == named(alone, created_receipts)
+    assert named(combined_path, made_too) == named(alone, receipts)
     assert rows(combined_path, sql)
 
 

@@ -36,14 +36,14 @@ def test_equal_words_are_refused_with_the_reviewers_reason(
 
 def test_forced_words_are_a_draft_until_a_reviewer_approves_them(store: Store) -> None:
     initial_text = reject(store)
-    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
-    fact = store.fact(repeated_result.fact_id, VIEW)
+    (result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(result.fact_id, VIEW)
     assert fact is not None
-    assert (fact.review, repeated_result.fact_id != initial_text) == ("draft", True)
+    assert (fact.review, result.fact_id != initial_text) == ("draft", True)
     assert served(store) == []
     edits = ApproveIn(reason="it does, in a storm")
-    store.approve(repeated_result.fact_id, ActionContext(PERSON, edits.reason), edits)
-    assert served(store) == [repeated_result.fact_id]
+    store.approve(result.fact_id, ActionContext(PERSON, edits.reason), edits)
+    assert served(store) == [result.fact_id]
 
 
 @pytest.mark.parametrize("verb", ["retract", "correct"])
@@ -61,8 +61,8 @@ def test_closing_the_forced_draft_does_not_lift_the_rejection(
         with pytest.raises(PreviouslyRetracted):
             store.remember([new_fact(MESSAGE)], actor=AGENT)
         return
-    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
-    fact = store.fact(repeated_result.fact_id, VIEW)
+    (result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(result.fact_id, VIEW)
     assert fact is not None
     assert fact.review == "draft"
     assert served(store) == []
@@ -73,11 +73,11 @@ def test_words_that_a_reviewer_approved_since_are_rejected_no_longer(
     store: Store, actor: Actor
 ) -> None:
     reject(store)
-    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    (result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
     store.approve(
-        repeated_result.fact_id, ActionContext(PERSON, "in a storm"), ApproveIn(reason="in a storm")
+        result.fact_id, ActionContext(PERSON, "in a storm"), ApproveIn(reason="in a storm")
     )
-    store.correct(repeated_result.fact_id, "the storm is over", "rain falls down", actor=PERSON)
+    store.correct(result.fact_id, "the storm is over", "rain falls down", actor=PERSON)
     (third,) = store.remember([new_fact(MESSAGE)], actor=actor)
     fact = store.fact(third.fact_id, VIEW)
     assert fact is not None
@@ -120,8 +120,8 @@ def test_correction_does_not_bring_back_the_text_that_an_approval_replaced(store
 def test_forced_text_that_an_approval_replaced_is_a_draft(store: Store) -> None:
     replace(store)
     initial_items = served(store)
-    (repeated_result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
-    fact = store.fact(repeated_result.fact_id, VIEW)
+    (result,) = store.remember([new_fact(MESSAGE, force=True)], actor=AGENT)
+    fact = store.fact(result.fact_id, VIEW)
     assert fact is not None
     assert fact.review == "draft"
     assert served(store) == initial_items
@@ -139,5 +139,5 @@ def test_text_whose_approval_was_undone_is_confirmed(store: Store) -> None:
     original = replace(store)
     (successor,) = served(store)
     store.undo(successor, ActionContext(PERSON, "x"))
-    (repeated_result,) = store.remember([new_fact(MESSAGE)], actor=AGENT)
-    assert (repeated_result.fact_id, repeated_result.status) == (original, "confirmed")
+    (result,) = store.remember([new_fact(MESSAGE)], actor=AGENT)
+    assert (result.fact_id, result.status) == (original, "confirmed")

@@ -35,18 +35,16 @@ def make(
 
 
 def test_first_report_says_what_is_new_and_remembered() -> None:
-    created_report = make(
-        diagnosis("a"), diagnosis("b"), outcome=memory.Outcome(remembered=(FACT,))
-    )
+    report = make(diagnosis("a"), diagnosis("b"), outcome=memory.Outcome(remembered=(FACT,)))
 
-    assert created_report.text().splitlines() == [
+    assert report.text().splitlines() == [
         "namespace demo: 2 of 9 pods fail; reasons known before: 0, new: 1",
         "- a, b (image-pull)",
         f"  new: {MESSAGE}",
         "used facts: []",
         f"remembered: [{FACT}]",
     ]
-    assert json.loads(created_report.result()) == {
+    assert json.loads(report.result()) == {
         "summary": "namespace demo: 2 of 9 pods fail; reasons known before: 0, new: 1",
         "pods": [{"pods": ["a", "b"], "cause": "image-pull", "explanation": MESSAGE}],
         "used_facts": [],
@@ -55,12 +53,12 @@ def test_first_report_says_what_is_new_and_remembered() -> None:
 
 
 def test_second_report_names_the_fact_with_what_it_said() -> None:
-    created_report = make(
+    report = make(
         diagnosis("a"), scenario=memory.RecalledKnowledge((memory.KnownFact(FACT, MESSAGE),))
     )
 
-    assert f"  fact {FACT}: {MESSAGE}" in created_report.text().splitlines()
-    assert json.loads(created_report.result()) == {
+    assert f"  fact {FACT}: {MESSAGE}" in report.text().splitlines()
+    assert json.loads(report.result()) == {
         "summary": "namespace demo: 1 of 9 pods fail; reasons known before: 1, new: 0",
         "pods": [{"pods": ["a"], "cause": "image-pull", "known_from": {FACT: MESSAGE}}],
         "used_facts": [FACT],
@@ -71,11 +69,11 @@ def test_second_report_names_the_fact_with_what_it_said() -> None:
 def test_fact_with_other_words_stands_beside_what_is_seen() -> None:
     other_message = "image missing:1 cannot be pulled: the registry moved"
 
-    created_report = make(
+    report = make(
         diagnosis("a"), scenario=memory.RecalledKnowledge((memory.KnownFact(FACT, other_message),))
     )
 
-    (entry,) = json.loads(created_report.result())["pods"]
+    (entry,) = json.loads(report.result())["pods"]
     assert (entry["explanation"], entry["known_from"]) == (MESSAGE, {FACT: other_message})
 
 
@@ -93,7 +91,7 @@ def test_notes_about_the_store_stand_in_the_report() -> None:
     scenario = memory.RecalledKnowledge((), "injection is off")
     outcome = memory.Outcome(confirmed=2, notes=("the knowledge service is away",))
 
-    created_report = make(diagnosis("a"), scenario=scenario, outcome=outcome, left_out=3)
+    report = make(diagnosis("a"), scenario=scenario, outcome=outcome, left_out=3)
 
     notes = [
         "injection is off",
@@ -101,8 +99,8 @@ def test_notes_about_the_store_stand_in_the_report() -> None:
         "the store had 2 of these facts already",
         "3 more failing pods are beyond --max-pods",
     ]
-    assert json.loads(created_report.result())["notes"] == notes
-    assert [line for line in created_report.text().splitlines() if line.startswith("note: ")] == [
+    assert json.loads(report.result())["notes"] == notes
+    assert [line for line in report.text().splitlines() if line.startswith("note: ")] == [
         f"note: {note}" for note in notes
     ]
 
@@ -111,13 +109,11 @@ def test_result_keeps_4096_bytes_and_every_fact_id() -> None:
     ids = tuple(f"{FACT[:-2]}{number:02}" for number in range(20))
     matching_diagnosis = [diagnosis(f"pod-{number}", number=number) for number in range(60)]
 
-    created_report = make(*matching_diagnosis, outcome=memory.Outcome(remembered=ids))
+    full_report = make(*matching_diagnosis, outcome=memory.Outcome(remembered=ids))
 
     assert (
-        len(created_report.result().encode())
-        <= report.LIMIT_BYTES
-        < len(created_report.text().encode())
+        len(full_report.result().encode()) <= report.LIMIT_BYTES < len(full_report.text().encode())
     )
-    result = json.loads(created_report.result())
+    result = json.loads(full_report.result())
     assert result["more"] == f"{60 - len(result['pods'])} more reasons stand in the cell's log"
     assert result["remembered_facts"] == list(ids)

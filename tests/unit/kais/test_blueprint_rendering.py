@@ -130,12 +130,12 @@ def test_immutable_parameter_is_checked_against_the_values_before():
 
 
 def broken(path, value):
-    created_spec = spec()
-    node = created_spec
+    broken_spec = spec()
+    node = broken_spec
     for step in path[:-1]:
         node = node[step]
     node[path[-1]] = value
-    return created_spec
+    return broken_spec
 
 
 CELL = ("formation", "cells", 0)

@@ -148,10 +148,8 @@ def test_required_with_a_default_must_still_be_given_only_when_it_has_none():
 def test_immutable_parameter_keeps_its_value():
     parameter = declared(type="string", immutable=True)
     initial_immutable_values = parameters.immutable_values([parameter], {"p": "a"})
-    repeated_resolved = parameters.resolve(
-        [parameter], {"p": "a"}, previous=initial_immutable_values
-    )
-    assert repeated_resolved.violations == ()
+    resolved = parameters.resolve([parameter], {"p": "a"}, previous=initial_immutable_values)
+    assert resolved.violations == ()
     (violation,) = parameters.resolve(
         [parameter], {"p": "b"}, previous=initial_immutable_values
     ).violations

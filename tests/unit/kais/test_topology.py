@@ -116,8 +116,8 @@ def test_nobody_talks_to_itself_and_every_target_exists(shape, a, b):
     ],
 )
 def test_entrypoint(cell, expected):
-    created_spec = spec({"type": "star", "hub": "lead"}, w=2, lead=1)
-    assert topology.entrypoint_cell(created_spec, cell) == expected
+    star = spec({"type": "star", "hub": "lead"}, w=2, lead=1)
+    assert topology.entrypoint_cell(star, cell) == expected
 
 
 def test_entrypoint_of_a_mesh_is_its_first_cell():

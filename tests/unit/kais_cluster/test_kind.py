@@ -91,11 +91,11 @@ def test_another_kind_cluster_of_the_user_is_not_ours(tmp_path, binaries):
 
 def test_down_deletes_the_cluster_and_its_folder(tmp_path, binaries):
     run = Recorder(**{"get clusters": "kais\n"})
-    created_cluster = cluster(tmp_path, binaries, run)
-    created_cluster.audit_log.parent.mkdir(parents=True)
-    created_cluster.down()
-    assert f"kind delete cluster --name kais --kubeconfig {created_cluster.kubeconfig}" in run.calls
-    assert not created_cluster.directory.exists()
+    kind_cluster = cluster(tmp_path, binaries, run)
+    kind_cluster.audit_log.parent.mkdir(parents=True)
+    kind_cluster.down()
+    assert f"kind delete cluster --name kais --kubeconfig {kind_cluster.kubeconfig}" in run.calls
+    assert not kind_cluster.directory.exists()
 
 
 def test_status_shows_the_nodes_as_kubectl_prints_them(tmp_path, binaries):
@@ -163,8 +163,8 @@ def test_a_named_cluster_comes_before_kind(monkeypatch):
 
 
 def test_images_for_kind_are_built_by_docker(tmp_path, binaries):
-    created_cluster = cluster(tmp_path, binaries, Recorder())
-    assert isinstance(image_catalog.builder_for(created_cluster), docker.DockerBuilder)
+    kind_cluster = cluster(tmp_path, binaries, Recorder())
+    assert isinstance(image_catalog.builder_for(kind_cluster), docker.DockerBuilder)
 
 
 def test_docker_builds_tags_saves_and_removes(tmp_path):

@@ -115,9 +115,9 @@ async def test_an_end_of_the_server_over_an_open_connection_is_not_its_first_fai
             scripted.finish.clear()
             request = asyncio.create_task(client.ask(FIND, namespace="n"))
             await scripted.begun.wait()
-        repeated_scripted_pool = ScriptedPool()
-        async with serving(repeated_scripted_pool, socket):
-            await repeated_scripted_pool.begun.wait()
+        scripted_pool = ScriptedPool()
+        async with serving(scripted_pool, socket):
+            await scripted_pool.begun.wait()
         async with serving(finished_pool(), socket):
             assert await request == FOUND
 

@@ -20,27 +20,27 @@ from tests.fakes.store import MemoryStore
 
 def failing_once(real: Callable[..., Any]) -> tuple[Callable[..., Any], threading.Event]:
     """Return a call that raises once, and what is set when it is made again."""
-    calls, repeated_event = [], threading.Event()
+    calls, event = [], threading.Event()
 
     def call(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise ValueError("unexpected error")
         matching_real = real(*args)
-        repeated_event.set()
+        event.set()
         return matching_real
 
-    return call, repeated_event
+    return call, event
 
 
 def test_failing_task_is_logged_and_counted_and_runs_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    call, repeated_event = failing_once(lambda: None)
+    call, event = failing_once(lambda: None)
     metrics = Metrics()
     worker = BackgroundWorker("any", {"any": call}, retry_s=0.001, on_run=metrics.record_task_run)
     with run_workers([worker]):
-        assert repeated_event.wait(5)
+        assert event.wait(5)
     assert "any failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
     text = metrics.render().decode()
@@ -104,10 +104,10 @@ def test_extractions_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
-    call, repeated_event = failing_once(store.open_extractions)
+    call, event = failing_once(store.open_extractions)
     monkeypatch.setattr(store, "open_extractions", call)
     with run_workers([ExtractionWorker(store, on_run=lambda *_: None, retry_s=0.001)]):
-        assert repeated_event.wait(5)
+        assert event.wait(5)
     assert "extraction failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
 
@@ -124,10 +124,10 @@ def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:
         model = "m"
 
     store: Any = Empty()
-    store.facts_without_vector, repeated_event = failing_once(lambda *_: ())
+    store.facts_without_vector, event = failing_once(lambda *_: ())
     embedder: Any = Embedder()
     with run_workers([EmbeddingBackfill(store, embedder, on_run=lambda *_: None, retry_s=0.001)]):
-        assert repeated_event.wait(5)
+        assert event.wait(5)
     assert "embedding failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
 

@@ -21,8 +21,8 @@ def record(message: str, **values: Any) -> logging.LogRecord:
     return log_record
 
 
-def json_line(created_record: logging.LogRecord) -> dict[str, Any]:
-    text = logging_config.JsonFormatter().format(created_record)
+def json_line(log_record: logging.LogRecord) -> dict[str, Any]:
+    text = logging_config.JsonFormatter().format(log_record)
     assert "\n" not in text
     line: dict[str, Any] = json.loads(text)
     return line
@@ -51,8 +51,8 @@ def test_a_traceback_is_a_field_of_the_json_line():
     try:
         error["lost"]
     except KeyError:
-        created_record = record("failed", exc_info=sys.exc_info())
-    traceback = json_line(created_record)["error"]
+        log_record = record("failed", exc_info=sys.exc_info())
+    traceback = json_line(log_record)["error"]
     assert traceback.startswith("Traceback (most recent call last):")
     assert traceback.endswith("KeyError: 'lost'")
 

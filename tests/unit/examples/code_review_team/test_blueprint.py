@@ -43,11 +43,11 @@ def test_image_is_that_of_this_version():
 
 
 def test_there_is_a_cell_for_the_lead_and_one_for_each_developer():
-    created_cells = cells(render(developers=["safety", "tests"]))
-    assert list(created_cells) == ["lead", "safety", "tests"]
-    assert created_cells["safety"]["container"]["args"] == ["developer", "safety"]
-    assert created_cells["safety"]["mode"] == "Service"
-    assert created_cells["lead"]["mode"] == "Task"
+    cells_by_name = cells(render(developers=["safety", "tests"]))
+    assert list(cells_by_name) == ["lead", "safety", "tests"]
+    assert cells_by_name["safety"]["container"]["args"] == ["developer", "safety"]
+    assert cells_by_name["safety"]["mode"] == "Service"
+    assert cells_by_name["lead"]["mode"] == "Task"
 
 
 def test_the_change_reaches_the_lead_as_json_letter_for_letter():

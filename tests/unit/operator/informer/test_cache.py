@@ -31,9 +31,9 @@ def ref(name: str = "a") -> ObjectRef:
 
 @pytest.fixture
 def cache() -> Cache:
-    created_cache = Cache(labelled=["Job"])
-    created_cache.complete_list("Cell", None, uids=set(), version="0")
-    return created_cache
+    cache = Cache(labelled=["Job"])
+    cache.complete_list("Cell", None, uids=set(), version="0")
+    return cache
 
 
 def test_versions_are_compared_as_numbers():

@@ -38,7 +38,7 @@ def fake() -> FakeWorld:
 async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
     unused: Any = None
     metrics: Any = SimpleNamespace(record_reconcile=None)
-    created_leader_session = leader_tasks.LeaderSession(
+    leader_session = leader_tasks.LeaderSession(
         leader_tasks.ManagerDependencies(
             fake.world,
             fake.sync_state,
@@ -52,9 +52,9 @@ async def term(fake: FakeWorld) -> leader_tasks.LeaderSession:
         )
     )
     ear: Any = Ear()
-    created_leader_session._event_handler = ear
-    created_leader_session._loop = asyncio.get_running_loop()
-    return created_leader_session
+    leader_session._event_handler = ear
+    leader_session._loop = asyncio.get_running_loop()
+    return leader_session
 
 
 def tell(term: leader_tasks.LeaderSession, *names: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.manager.lease_lock import LeaderElection, Timing
+from kais_operator.manager.lease_lock import LeaseLock, Timing
 from tests.fakes.clock import FakeClock
 
 TIMING = Timing(lease_duration_s=15, renew_deadline_s=10, retry_period_s=0.001)
@@ -71,8 +71,8 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> LeaderElection:
-    return LeaderElection(
+def election(server: LeaseServer, clock: FakeClock, identity: str = "one") -> LeaseLock:
+    return LeaseLock(
         server,  # type: ignore[arg-type]
         namespace="kais-system",
         identity=identity,

@@ -72,9 +72,9 @@ def expanded(text: str) -> str:
 
 
 def test_an_attempt_is_tried_once_by_its_job() -> None:
-    created_job = job()
-    spec = created_job["spec"]
-    assert created_job["metadata"]["name"] == "doctor-a2"
+    manifest = job()
+    spec = manifest["spec"]
+    assert manifest["metadata"]["name"] == "doctor-a2"
     assert spec["backoffLimit"] == 0
     assert spec["podReplacementPolicy"] == "Failed"
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 90
@@ -119,15 +119,15 @@ def test_users_text_arrives_letter_for_letter(text: str) -> None:
         "args": [text],
         "env": [{"name": "OWN", "value": text}],
     }
-    created_job = job(
+    manifest = job(
         tasks={"objective": text, "message": text, "feedback": text}, container=container
     )
-    reported_environment = environment(created_job)
+    reported_environment = environment(manifest)
     assert {
         reported_environment[n] for n in ("KAIS_OBJECTIVE", "KAIS_MESSAGE", "KAIS_FEEDBACK", "OWN")
     } == {text}
     assert json.loads(reported_environment["CELL_SPEC"])["container"]["args"] == [text]
-    assert [expanded(t) for t in task(created_job)["command"] + task(created_job)["args"]] == [
+    assert [expanded(t) for t in task(manifest)["command"] + task(manifest)["args"]] == [
         text,
         text,
     ]
@@ -171,10 +171,10 @@ def test_the_knowledge_token_names_its_audience() -> None:
 
 
 def test_every_mount_has_its_volume() -> None:
-    created_job = job()
-    mounted = {mount["name"] for mount in task(created_job)["volumeMounts"]}
-    assert mounted == {volume["name"] for volume in pod_spec(created_job)["volumes"]}
-    paths = {mount["mountPath"] for mount in task(created_job)["volumeMounts"]}
+    manifest = job()
+    mounted = {mount["name"] for mount in task(manifest)["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod_spec(manifest)["volumes"]}
+    paths = {mount["mountPath"] for mount in task(manifest)["volumeMounts"]}
     assert {"/tmp", "/workspace/shared", "/workspace/private/lead-0"} <= paths  # noqa: S108
 
 
@@ -209,23 +209,23 @@ def test_resources(fields: Body, cpu: str, memory: str, most_cpu: str, most_memo
 
 def test_variables_of_kais_cannot_be_taken() -> None:
     env = [{"name": "KAIS_RUN_ID", "value": "mine"}, {"name": "CELL_NAME", "value": "mine"}]
-    created_job = job(container={"image": "w:1", "env": env})
-    names = [entry["name"] for entry in task(created_job)["env"]]
+    manifest = job(container={"image": "w:1", "env": env})
+    names = [entry["name"] for entry in task(manifest)["env"]]
     assert len(names) == len(set(names))
-    assert environment(created_job)["KAIS_RUN_ID"] == "run-1"
+    assert environment(manifest)["KAIS_RUN_ID"] == "run-1"
 
 
 def test_a_secret_stays_a_reference() -> None:
     source = {"secretKeyRef": {"name": "keys", "key": "api"}}
-    created_job = job(container={"image": "w:1", "env": [{"name": "API", "valueFrom": source}]})
-    assert {"name": "API", "valueFrom": source} in task(created_job)["env"]
+    manifest = job(container={"image": "w:1", "env": [{"name": "API", "valueFrom": source}]})
+    assert {"name": "API", "valueFrom": source} in task(manifest)["env"]
 
 
 def test_job_and_pod_carry_the_labels_that_name_their_mission() -> None:
-    created_job = job(tasks={"labelled": {"kais.io/blueprint": "doctor"}})
+    manifest = job(tasks={"labelled": {"kais.io/blueprint": "doctor"}})
     for labels in (
-        created_job["metadata"]["labels"],
-        created_job["spec"]["template"]["metadata"]["labels"],
+        manifest["metadata"]["labels"],
+        manifest["spec"]["template"]["metadata"]["labels"],
     ):
         assert labels["app.kubernetes.io/managed-by"] == "kais"
         assert labels["kais.io/mission"] == "doctor"

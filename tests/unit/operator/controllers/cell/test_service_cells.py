@@ -73,16 +73,16 @@ async def test_no_pod_has_a_password_in_its_environment(name: str) -> None:
 async def test_probes_ask_whether_the_first_port_takes_connections() -> None:
     ports = [{"containerPort": 8080}, {"containerPort": 9090}]
     container = {"image": "w:1", "ports": ports}
-    created_container = template(await settled(lone_service(container=container)))["spec"][
+    rendered_container = template(await settled(lone_service(container=container)))["spec"][
         "containers"
     ][0]
-    assert created_container["ports"] == [
+    assert rendered_container["ports"] == [
         {"containerPort": 8080, "name": "http"},
         {"containerPort": 9090, "name": "port-9090"},
     ]
     probes = {
-        name: created_container[name]["tcpSocket"]
-        for name in created_container
+        name: rendered_container[name]["tcpSocket"]
+        for name in rendered_container
         if name.endswith("Probe")
     }
     assert probes == {

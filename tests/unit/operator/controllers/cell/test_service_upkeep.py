@@ -72,8 +72,8 @@ async def test_a_deployment_that_was_edited_is_brought_back(edit: Body, is_upgra
     spec["template"]["spec"]["containers"][0] |= edit
     fake.cluster.edit(DEPLOYMENT, {"spec": spec})
     await look(fake)
-    (created_container,) = template(fake)["spec"]["containers"]
-    assert (created_container["image"], created_container["command"]) == ("worker:1", ["/work"])
+    (repaired_container,) = template(fake)["spec"]["containers"]
+    assert (repaired_container["image"], repaired_container["command"]) == ("worker:1", ["/work"])
 
 
 async def test_a_label_of_a_newer_revision_restarts_no_pod() -> None:

@@ -106,8 +106,8 @@ ALLOWED: dict[str, Body] = {
 
 @pytest.mark.parametrize("policy", ALLOWED)
 async def test_what_a_policy_asks_for_is_enough(policy: str) -> None:
-    created_child = child("a", subject="root", **ALLOWED[policy])
-    assert said(await looked(parent(spawnPolicy=policy), created_child), "a")[0] == "True"
+    spawned_cell = child("a", subject="root", **ALLOWED[policy])
+    assert said(await looked(parent(spawnPolicy=policy), spawned_cell), "a")[0] == "True"
 
 
 async def test_a_circle_of_parents_hangs_nobody() -> None:

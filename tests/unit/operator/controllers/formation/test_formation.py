@@ -77,10 +77,10 @@ async def test_a_map_that_was_made_immutable_with_other_data_is_created_again() 
     await fake.step(formation.CONTROLLER, FORMATION)
     assert condition(fake, "Applied", FORMATION)[1] == "Deleting"
     await fake.settle(formation.CONTROLLER, FORMATION)
-    repeated_result = fake.cluster.read(ROUTES)
-    assert repeated_result["data"] == expected["data"]
-    assert "immutable" not in repeated_result
-    assert repeated_result["metadata"]["uid"] != expected["metadata"]["uid"]
+    result = fake.cluster.read(ROUTES)
+    assert result["data"] == expected["data"]
+    assert "immutable" not in result
+    assert result["metadata"]["uid"] != expected["metadata"]["uid"]
     assert condition(fake, "Applied", FORMATION)[1] == "Applied"
 
 

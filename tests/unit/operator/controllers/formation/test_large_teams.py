@@ -190,8 +190,8 @@ def test_every_cell_has_its_address_whatever_its_name_was_cut_to(name: str) -> N
     team = Formation.from_dict(
         {"metadata": {"name": name, "namespace": "demo", "uid": "u"}, "spec": {"cells": templates}}
     )
-    created_cells = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
-    assert [cell_identity.short_name(first_cell) for first_cell in created_cells] == [
+    cells = [Cell.from_dict(body) for body in decision.cell_bodies(team)]
+    assert [cell_identity.short_name(first_cell) for first_cell in cells] == [
         f"lead-{i}" for i in range(12)
     ]
     renamed = {"metadata": {**decision.cell_bodies(team)[0]["metadata"], "name": f"{name}-lead-07"}}

@@ -122,8 +122,8 @@ async def test_two_teams_with_equal_templates_stand_side_by_side() -> None:
     fake = fake_world(team(name="one"), team(name="two"))
     for name in ("one", "two"):
         await settle(fake, ObjectRef("Formation", "demo", name))
-    created_templates = sorted(templates(fake))
-    assert created_templates == [
+    service_templates = sorted(templates(fake))
+    assert service_templates == [
         f"{f}-{c}" for f in ("one", "two") for c in ("lead-0", "scout-0", "scout-1")
     ]
     for name, result in templates(fake).items():

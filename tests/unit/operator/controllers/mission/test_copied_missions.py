@@ -104,8 +104,8 @@ async def test_a_copy_of_a_uses_mission_does_not_take_the_run_of_the_use(is_mark
         await teams.pass_(fake, ref)
         uid = fake.cluster.read(ref)["metadata"]["uid"]
         assert run_of(fake, ref) == names.run_id(uid), ref
-    repeated_result = {labels.ABORT: "enough", labels.RERUN: "n1"}
-    fake.cluster.edit(COPY, {"metadata": {"annotations": repeated_result}})
+    result = {labels.ABORT: "enough", labels.RERUN: "n1"}
+    fake.cluster.edit(COPY, {"metadata": {"annotations": result}})
     for _ in range(8):
         await teams.pass_(fake, COPY)
     assert run_of(fake, COPY) == names.run_id(fake.cluster.read(COPY)["metadata"]["uid"], "n1")

@@ -129,10 +129,10 @@ async def test_a_restart_and_a_wiped_status_change_nothing() -> None:
     fake.cluster.edit(MISSION, {"status": None})
     fake.knowledge.calls.clear()
     await teams.settle(fake)
-    repeated_status = status(fake)
-    for first in (*reported_status["conditions"], *repeated_status["conditions"]):
+    restored_status = status(fake)
+    for first in (*reported_status["conditions"], *restored_status["conditions"]):
         first.pop("lastTransitionTime")
-    assert repeated_status == reported_status
+    assert restored_status == reported_status
     assert fake.cluster.refs("Job") == [job_ref()]
     assert {call.partition("_")[0] for call in fake.knowledge.calls} == {"get"}
 
