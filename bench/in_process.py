@@ -15,7 +15,12 @@ from knowledge_service.ports import Actor, NewLink, Search
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import new_fact
 
-FACTS, CALLS = 1_000, 300
+FACTS, CALLS, ENTITIES = 1_000, 300, 100_000
+_READS = {
+    "open": ("open ten of the entities by name", "< 10"),
+    "search": ("search the graph for 20 characters", "< 10"),
+    "page": ("a page of 100 entities of the graph", "< 20"),
+}
 _SCOPE = "realm:bench/formation:team"
 _ACTOR = Actor("bench", "system")
 
@@ -66,12 +71,16 @@ def run() -> str:
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         rows = measure_operations(Path(folder))
         figures = graph.measure(Path(folder), 1_000_000)
+        reads = graph.measure_entities(Path(folder), ENTITIES)
     for depth in (1, 2):
         p50, p95 = (f"{figures[f'depth{depth}_{share}']:.1f}" for share in ("p50", "p95"))
         rows.append([f"neighbours to depth {depth}, 50 of them", p50, p95, "", "< 5"])
     impact = f"{figures['impact_ms']:.0f}"
     recalls = f"{figures['impact_recalls']:,} recalls"
     rows.append([f"impact of a fact, its last {recalls}", impact, "", "", "< 1000"])
+    for name, (what, mark) in _READS.items():
+        rows.append([what, *milliseconds(reads[name]), mark])
     head = ("what", "p50 ms", "p95 ms", "p99 ms", "mark for p95, ms")
     description = f"{FACTS:,} facts; {figures['links']:,} links between {figures['facts']:,} facts"
+    description += f"; {ENTITIES:,} entities with two observations each"
     return f"## Knowledge service in process\n\n{description}.\n\n{table(head, rows)}"

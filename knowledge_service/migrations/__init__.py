@@ -26,6 +26,7 @@ from knowledge_service.migrations import (
     m016_default_scopes,
     m017_cell_addresses,
     m018_revisions,
+    m019_substrings,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -47,5 +48,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (16, "m016_default_scopes", m016_default_scopes.SQLITE),
     (17, "m017_cell_addresses", m017_cell_addresses.SQLITE),
     (18, "m018_revisions", m018_revisions.SQLITE),
+    (19, "m019_substrings", m019_substrings.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

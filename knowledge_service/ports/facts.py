@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -67,12 +67,31 @@ class FactStore(Protocol):
         """Return a visible fact in any lifecycle state, as it is now or as it was at `known_at`."""
         ...
 
-    def current_version(self, fact_id: str, view: View) -> Fact | None:
-        """Return the visible live version of a fact that may have been revised, or None."""
+    def current_versions(self, fact_ids: Sequence[str], view: View) -> Mapping[str, Fact]:
+        """Return the visible live version of each fact that has one, by the id that was given.
+
+        The facts may have been revised.
+        """
         ...
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         """Return a page of facts, newest first."""
+        ...
+
+    def facts_about(
+        self, fact_ids: Sequence[str], view: View, *, kind: str, limit: int
+    ) -> Mapping[str, tuple[Fact, ...]]:
+        """Return the live, visible facts of a kind about each of some facts, by its id.
+
+        They are in the order of their positions, at most `limit` about each. What is about one
+        version of a revised fact is about every version.
+        """
+        ...
+
+    def facts_named(
+        self, namespace: str, values: Sequence[str], view: View
+    ) -> tuple[tuple[str, Fact], ...]:
+        """Return (value, fact) of every visible fact with one of these aliases."""
         ...
 
     def correct(

@@ -48,8 +48,7 @@ def find_graph_changes(store: Store, principal: Principal, fact_ids: Iterable[st
 def _entities_of(store: Store, principal: Principal, fact_id: str) -> Iterator[Fact]:
     fact = store.fact(fact_id, principal.view)
     if fact is not None and fact.kind == OBSERVATION and fact.about:
-        fact = store.current_version(fact.about, principal.view) or store.fact(
-            fact.about, principal.view
-        )
+        versions = store.current_versions((fact.about,), principal.view)
+        fact = versions.get(fact.about) or store.fact(fact.about, principal.view)
     if fact is not None and fact.kind == lookup.ENTITY:
         yield fact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from kais import facts as kais_facts
@@ -89,10 +89,34 @@ class Facts(Base):
         is_seen = all(view.can_read_fact(item.scope, item.review) for item in (row.fact, then))
         return then if is_seen else None
 
-    def current_version(self, fact_id: str, view: View) -> Fact | None:
+    def current_versions(self, fact_ids: Sequence[str], view: View) -> Mapping[str, Fact]:
         self._check()
-        versions = (self.fact(each, view) for each in self.versions_of(fact_id))
-        return next((fact for fact in versions if fact and fact.lifecycle == "live"), None)
+        return {
+            fact_id: fact
+            for fact_id in fact_ids
+            for each in self.versions_of(fact_id)
+            if (fact := self.fact(each, view)) and fact.lifecycle == "live"
+        }
+
+    def facts_about(
+        self, fact_ids: Sequence[str], view: View, *, kind: str, limit: int
+    ) -> Mapping[str, tuple[Fact, ...]]:
+        listing = Listing(view=view, limit=limit, kind=kind, lifecycle="live")
+        return {
+            fact_id: facts
+            for fact_id in fact_ids
+            if (facts := self.list_facts(dataclasses.replace(listing, about=fact_id)))
+        }
+
+    def facts_named(
+        self, namespace: str, values: Sequence[str], view: View
+    ) -> tuple[tuple[str, Fact], ...]:
+        self._check()
+        return tuple(
+            (value, fact)
+            for (_, held, value), fact_id in sorted(self._names.items())
+            if held == namespace and value in values and (fact := self.fact(fact_id, view))
+        )
 
     def list_facts(self, listing: Listing) -> tuple[Fact, ...]:
         self._check()

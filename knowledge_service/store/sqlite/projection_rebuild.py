@@ -24,7 +24,11 @@ from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite import projections
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.projections import SqliteProjections, hash_index_table
+from knowledge_service.store.sqlite.projections import (
+    SqliteProjections,
+    hash_index_table,
+    trigram_index,
+)
 
 _REPLAY_FROM = "SELECT coalesce((SELECT value FROM meta WHERE key = 'replay_from'), '1')"
 _SPAN = f"SELECT ({_REPLAY_FROM}), coalesce(max(seq), 0) FROM event"
@@ -74,7 +78,8 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
     """Hash the canonical dump of each projection table, and of the index tables."""
     hashes = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
-    return hashes | {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
+    hashes |= {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
+    return hashes | {"trigram": _hash(trigram_index.dump(connection))}
 
 
 @contextmanager
@@ -116,6 +121,7 @@ def _index_all(connection: apsw.Connection, progress: Progress | None = None) ->
             held = 0
     _index(connection, waiting)
     hash_index_table.refill(connection, blank)
+    trigram_index.fill(connection)
     connection.execute(_INDEX_NOW, (posting_table.VERSION,))
 
 

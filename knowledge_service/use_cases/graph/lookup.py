@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import Fact
 from knowledge_service.domain.access_control import PLATFORM, lineage, realm_of
-from knowledge_service.domain.aliases import Name
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, NotFound
 
@@ -17,12 +16,15 @@ if TYPE_CHECKING:
 NAMESPACE, ENTITY, SCHEMA = "entity", "entity", "graph/1"
 
 
-def find_all(store: Store, principal: Principal, names: Iterable[str]) -> Iterator[Fact]:
-    """Yield the live entities of some names, each once; missing ones are left out."""
-    for name in dict.fromkeys(names):
-        entity = find(store, principal, name)
-        if entity:
-            yield entity
+def find_all(store: Store, principal: Principal, names: Iterable[str]) -> list[Fact]:
+    """Return the live entities of some names, each once; missing ones are left out.
+
+    Raises:
+        Conflict: several visible entities have a name, none of them on the caller's own path.
+    """
+    by_name = _named(store, principal, names)
+    entities = (_nearest(principal, name, by_scope) for name, by_scope in by_name.items())
+    return [entity for entity in entities if entity is not None]
 
 
 def find(store: Store, principal: Principal, name: str) -> Fact | None:
@@ -31,7 +33,21 @@ def find(store: Store, principal: Principal, name: str) -> Fact | None:
     Raises:
         Conflict: several visible entities have the name, none of them on the caller's own path.
     """
-    by_scope = _named(store, principal, name)
+    return next(iter(find_all(store, principal, (name,))), None)
+
+
+def taken_names(
+    store: Store, principal: Principal, names: Iterable[str], scope: str
+) -> frozenset[str]:
+    """Return the names of entities that are visible in the realm of a scope or above it."""
+    return frozenset(
+        name
+        for name, by_scope in _named(store, principal, names).items()
+        if any(realm_of(path) in (realm_of(scope), PLATFORM) for path in by_scope)
+    )
+
+
+def _nearest(principal: Principal, name: str, by_scope: Mapping[str, Fact]) -> Fact | None:
     nearest = next((by_scope[path] for path in lineage(principal.home) if path in by_scope), None)
     if nearest is None and len(by_scope) > 1:
         raise Conflict(
@@ -41,23 +57,13 @@ def find(store: Store, principal: Principal, name: str) -> Fact | None:
     return nearest or next(iter(by_scope.values()), None)
 
 
-def is_taken(store: Store, principal: Principal, name: str, scope: str) -> bool:
-    """Return whether an entity with a name is visible in the realm of a scope or above it."""
-    taken = _named(store, principal, name)
-    return any(realm_of(path) in (realm_of(scope), PLATFORM) for path in taken)
-
-
-def _named(store: Store, principal: Principal, name: str) -> dict[str, Fact]:
-    """Return the visible, live entities with a name, by scope."""
-    facts = (
-        store.fact(fact_id, principal.view)
-        for _, fact_id in store.named(Name(NAMESPACE, name), principal.view)
-    )
-    return {
-        fact.scope: fact
-        for fact in facts
-        if fact is not None and (fact.kind, fact.lifecycle) == (ENTITY, "live")
-    }
+def _named(store: Store, principal: Principal, names: Iterable[str]) -> dict[str, dict[str, Fact]]:
+    """Return the visible, live entities with some names: by name, then by scope."""
+    by_name: dict[str, dict[str, Fact]] = {name: {} for name in names}
+    for name, fact in store.facts_named(NAMESPACE, tuple(by_name), principal.view):
+        if (fact.kind, fact.lifecycle) == (ENTITY, "live"):
+            by_name[name][fact.scope] = fact
+    return by_name
 
 
 def require(store: Store, principal: Principal, name: str) -> Fact:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OBSERVATION = "observation"
 MAX_OBSERVATIONS = 500
 """The most observations of an entity that an answer has."""
-# Each page sorts all observations of its entity, so a page is large.
 _OBSERVATIONS_PAGE = 10_000
 DELETED = "deleted from the graph"
 
@@ -123,16 +122,14 @@ def source_of(principal: Principal) -> Source | None:
     return Source(type="explicit_remember") if principal.type == "agent" else None
 
 
-def observations_of(store: Store, principal: Principal, entity: Fact) -> tuple[Fact, ...]:
-    """Return the first observations of an entity, at most one more than an answer has."""
-    listing = Listing(
-        view=principal.view,
-        limit=MAX_OBSERVATIONS + 1,
-        kind=OBSERVATION,
-        lifecycle="live",
-        about=entity.id,
-    )
-    return store.list_facts(listing)
+def first_observations(
+    store: Store, principal: Principal, entities: Sequence[Fact]
+) -> list[tuple[Fact, ...]]:
+    """Return the first observations of each entity, at most one more than an answer has."""
+    ids = [entity.id for entity in entities]
+    limit = MAX_OBSERVATIONS + 1
+    by_id = store.facts_about(ids, principal.view, kind=OBSERVATION, limit=limit)
+    return [by_id.get(entity_id, ()) for entity_id in ids]
 
 
 def all_observations_of(store: Store, principal: Principal, entity: Fact) -> list[Fact]:

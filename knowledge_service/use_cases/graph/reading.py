@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from knowledge_service.use_cases.graph.observations import OBSERVATION
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
 
-# A search reads this many observations with its text, also of entities that it has already.
+# A search reads about so many observations with its text, also of entities that it has already.
 _SEARCHED_OBSERVATIONS = 1000
 
 
@@ -63,7 +64,7 @@ def read_graph(  # noqa: PLR0913 (one argument per filter)
 
 def open_entities(store: Store, principal: Principal, body: GraphNamesIn) -> Graph:
     """Return entities by their names, and the relations among them; missing ones are left out."""
-    return views.graph_of(store, principal, list(lookup.find_all(store, principal, body.names)))
+    return views.graph_of(store, principal, lookup.find_all(store, principal, body.names))
 
 
 def _search(
@@ -87,24 +88,28 @@ def _search(
         contains=text,
     )
     found = {fact.id: fact for fact in store.list_facts(named)}
-    observations: tuple[Fact, ...] = ()
-    if len(found) <= limit:
-        observed = replace(named, kind=OBSERVATION, schema=None, limit=_SEARCHED_OBSERVATIONS)
-        observations = store.list_facts(observed)
-    for observation in observations:
-        entity = _entity_of(store, principal, observation, found)
-        if entity and entity.schema_ == lookup.SCHEMA:
-            found.setdefault(entity.id, entity)
-        if len(found) > limit:
-            break
-    is_truncated = len(found) > limit or len(observations) == _SEARCHED_OBSERVATIONS
-    return list(found.values())[:limit], is_truncated
+    observed = replace(named, kind=OBSERVATION, schema=None)
+    searched = 0
+    while len(found) <= limit and searched < _SEARCHED_OBSERVATIONS:
+        page = store.list_facts(observed)
+        found |= _entities_of(store, principal, page, found)
+        searched += len(page)
+        if len(page) < observed.limit:
+            return list(found.values())[:limit], len(found) > limit
+        observed = replace(observed, before_id=page[-1].id)
+    return list(found.values())[:limit], True
 
 
-def _entity_of(
-    store: Store, principal: Principal, observation: Fact, found: dict[str, Fact]
-) -> Fact | None:
-    about = observation.about or ""
-    entity = found.get(about) or store.current_version(about, principal.view)
-    is_live = entity is not None and (entity.kind, entity.lifecycle) == (lookup.ENTITY, "live")
-    return entity if is_live else None
+def _entities_of(
+    store: Store, principal: Principal, observations: Sequence[Fact], found: Mapping[str, Fact]
+) -> dict[str, Fact]:
+    """Return the live entities that some observations are about and that are not found yet."""
+    ids = dict.fromkeys(each.about for each in observations if each.about)
+    new = [about for about in ids if about not in found]
+    versions = store.current_versions(new, principal.view) if new else {}
+    entities = (versions[about] for about in new if about in versions)
+    return {
+        entity.id: entity
+        for entity in entities
+        if (entity.kind, entity.schema_) == (lookup.ENTITY, lookup.SCHEMA)
+    }

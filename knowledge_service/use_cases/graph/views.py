@@ -24,7 +24,7 @@ def graph_of(
     With `outgoing`, also the relations that lead from them to other entities.
     """
     names = {entity.id: entity.content for entity in entities}
-    observed = [observations.observations_of(store, principal, entity) for entity in entities]
+    observed = observations.first_observations(store, principal, entities)
     if outgoing:
         related = _relations_from(store, principal, names)
     else:

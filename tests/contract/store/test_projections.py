@@ -69,6 +69,7 @@ def live_a_little(path: Path) -> None:
             new_fact("port 79", valid_from=early, **keyed),
             new_fact("port 78", valid_from=early, **keyed),
             *(new_fact(f"number {n}", scope=LEAD) for n in range(40)),
+            *(new_fact(f"a {kind}", LEAD, kind=kind) for kind in ("entity", "observation")),
         ],
         actor=PERSON,
     )

@@ -7,6 +7,7 @@ import apsw
 from knowledge_service.search.postings.cache import ErasedDocuments
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.projections.trigram_index import TrigramChanges
 
 
 class IndexChanges:
@@ -16,6 +17,7 @@ class IndexChanges:
         self._texts_to_index: dict[int, list[tuple[int, posting_table.Text]]] = {}
         self._documents_to_erase: list[posting_table.Erased] = []
         self._scopes_to_clear: set[int] = set()
+        self._trigrams = TrigramChanges()
         self.changes_scopes = False
         self.is_begun = False
         """Whether a job has written something that the rollback of a later one must not undo."""
@@ -28,6 +30,7 @@ class IndexChanges:
         for scope_no, texts in transaction.texts_to_index.items():
             self._texts_to_index.setdefault(scope_no, []).extend(texts)
         self._documents_to_erase += transaction.documents_to_erase
+        self._trigrams.merge(transaction.trigrams)
         self.is_begun = True
         self.changes_scopes = self.changes_scopes or transaction.changes_scopes
 
@@ -43,6 +46,7 @@ class IndexChanges:
             posting_table.clear_scope(connection, scope_no)
         for scope_no, texts in self._texts_to_index.items():
             posting_table.add(connection, scope_no, texts)
+        self._trigrams.write(connection)
         for erased_document in self._documents_to_erase:
             document_index = posting_table.erase(connection, erased_document)
             document_indexes = blanked.setdefault(erased_document.scope_no, [])

@@ -21,6 +21,7 @@ from knowledge_service.store.sqlite import projections
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
+from knowledge_service.store.sqlite.projections.trigram_index import TrigramChanges
 from knowledge_service.uuid7 import Uuid7Generator
 
 _SCOPE_OR_PRINCIPAL_EVENTS = ("scope.", "realm.", "principal.")
@@ -41,9 +42,10 @@ class Transaction:
         """The time of this write."""
         self._appender = EventAppender(SqliteEventTable(connection), head, self.at_us)
         self.texts_to_index: dict[int, list[tuple[int, posting_table.Text]]] = {}
-        """Texts of new facts by scope; `IndexChanges` writes these three before the commit."""
+        """Texts of new facts by scope; `IndexChanges` writes these four before the commit."""
         self.documents_to_erase: list[posting_table.Erased] = []
         self.scopes_to_clear: list[int] = []
+        self.trigrams = TrigramChanges()
         self.changes_scopes = False
         """Whether an event changed scopes or principals, so that caches of them are stale."""
         self.undeclared_facts = undeclared_facts

@@ -19,9 +19,10 @@ from knowledge_service.store.sqlite.maintenance import backup
 from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
-# The index is rebuilt from the log, idempotency keys expire, and migrations belong to the file.
+# The indexes are rebuilt from the log, idempotency keys expire, and migrations belong to the file.
 _EXCLUDED_TABLES = frozenset({"posting", "equal", "idempotency", "migration"})
-_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+_TABLES = """SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
+  AND name <> 'trigram' AND name NOT LIKE 'trigram|_%' ESCAPE '|'"""
 _SCHEMA = "SELECT max(number) FROM migration"
 _KEY = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 

@@ -22,7 +22,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.db.transaction import BatchableJob, Transaction
-from knowledge_service.store.sqlite.projections import bulk_facts
+from knowledge_service.store.sqlite.projections import bulk_facts, trigram_index
 from knowledge_service.store.sqlite.repositories import base, capacity
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
@@ -247,3 +247,8 @@ def _record(tx: Transaction, events: Sequence[_FactsEvent]) -> None:
             event.scope_no,
             zip(numbers, [prepared_fact.text for prepared_fact in event.prepared], strict=True),
         )
+        for number, new_fact in zip(numbers, event.facts, strict=True):
+            if new_fact.kind in trigram_index.KINDS:
+                texts = (new_fact.content, new_fact.title, new_fact.subject)
+                entry = trigram_index.entry(event.scope_no, number, new_fact.kind, texts)
+                tx.trigrams.add(entry)

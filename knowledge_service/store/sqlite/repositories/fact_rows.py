@@ -24,7 +24,8 @@ SCOPE, NUMBER = _FIELDS.index("scope"), len(_FIELDS)
 """The positions of the scope's path and the fact's number in a row."""
 FROM = "FROM fact f JOIN scope s USING(scope_no)"
 _COLUMNS = ", ".join("s.path" if name == "scope" else f"f.{name}" for name in _NAMES)
-SELECT = f"SELECT {_COLUMNS}, f.fact_no {FROM}"
+SELECT_COLUMNS = f"SELECT {_COLUMNS}, f.fact_no"
+SELECT = f"{SELECT_COLUMNS} {FROM}"
 UNREVIEWED = "('draft', 'rejected')"
 """`access_control.UNREVIEWED` as SQL."""
 _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"

@@ -24,6 +24,7 @@ from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import event_table
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.projections import facts as projected
+from knowledge_service.store.sqlite.projections import trigram_index
 from knowledge_service.store.sqlite.repositories import (
     aliases,
     base,
@@ -210,6 +211,8 @@ class SqliteUnitOfWork:
         projected.record(self._tx.connection, event, [(new.content_hash, new.key_hash)])
         self._tx.hash_index.add(number, [new.content_hash], [fact_no])
         self._tx.index(number, fact_events.index_texts(event))
+        texts = (new.content, new.title, new.subject)
+        self._tx.trigrams.add(trigram_index.entry(number, fact_no, new.kind, texts))
         self._op = self._op or event.seq
 
     def require_room(self, scope: str) -> None:

@@ -15,6 +15,7 @@ from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
 from knowledge_service.ports import Actor
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
+from knowledge_service.store.sqlite.projections import trigram_index
 from knowledge_service.store.sqlite.repositories import base
 
 # Moving a fact to another index costs time; this many facts take about a second.
@@ -86,6 +87,7 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
         )
     _refuse_equal_runs(tx, old, now)
     fact_count = int((tx.fetch_first(_COUNT, (number,)) or (0,))[0])
+    searched = trigram_index.entries(tx.connection, moving)
     part: dict[str, Any] = {"path": path, "from": now, "realm": realm_no, "numbers": moving}
     tx.record(SCOPE_ADOPTED, scope_no=number, actor=actor.name, parts=[part])
     if now is not None:
@@ -94,6 +96,10 @@ def _adopt(tx: Transaction, old: tuple[int, str], realm_no: int, actor: Actor) -
         tx.hash_index.move(now, number, moving)
         tx.index(number, projection_rebuild.texts_of(tx.connection, moving))
         tx.unindex_scope(now)
+        for entry in searched:
+            tx.trigrams.remove(entry)
+        for entry in trigram_index.entries(tx.connection, moving):
+            tx.trigrams.add(entry)
     return fact_count
 
 

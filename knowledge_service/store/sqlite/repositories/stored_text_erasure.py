@@ -9,6 +9,7 @@ from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.payload_erasure import ErasableFact, ErasedAlias, FactErasure
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
+from knowledge_service.store.sqlite.projections import trigram_index
 
 _FIND = "SELECT fact_no, scope_no, content_hash FROM fact WHERE id = ?"
 _NUMBERS = "SELECT fact_no FROM fact WHERE id = ?"
@@ -52,6 +53,8 @@ def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) 
         for erased in erasure.aliases:
             _erase_alias_in_responses(tx, erased)
         tx.unindex(scope_no, fact_no, erasure.text)
+        for entry in trigram_index.entries(tx.connection, [fact_no]):
+            tx.trigrams.remove(entry)
         tx.hash_index.erase(scope_no, fact_no, content_hash)
         tx.execute(_FORGET_RUNS, (fact_no,))
         tx.execute(_FORGET_ANSWERS, (fact_id,))

@@ -1,0 +1,199 @@
+"""Finds entities and observations by a part of their text, newest first.
+
+An FTS5 table without content and positions keeps the trigrams of each text. The number of its row
+is that of the scope, then that of the kind, then the complement of the fact's: a search reads one
+range upwards, which other scopes do not delay; downwards, FTS5 begins with the last row of all.
+Only a comparison with the fact itself decides. The table is a projection of the facts and is
+written once in a commit, because FTS5 writes a segment whenever a row is lower than the one before.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from knowledge_service.clock import Clock
+from knowledge_service.search.text import trigrams
+from knowledge_service.startup_progress import Progress
+
+KINDS: Mapping[str, int] = {"entity": 0, "observation": 1}
+"""The kinds of facts in the index, with their numbers."""
+_FACT_BITS = 32
+_KIND_BITS = 1
+_LAST_FACT = (1 << _FACT_BITS) - 1
+# A search of more scopes reads all of them at once.
+_MAX_RANGES = 64
+# Of the terms of a query, so many of the rarest are intersected: each further one costs a search
+# more than the comparison of the candidates that it excludes.
+_MAX_TERMS = 4
+_SAMPLE_SIZE = 32
+
+_COLUMNS = "fact_no, scope_no, kind, content, title, subject"
+_IS_INDEXED = "kind IN ('entity', 'observation')"
+_FACTS = f"SELECT {_COLUMNS} FROM fact WHERE {_IS_INDEXED} ORDER BY scope_no, kind, fact_no DESC"
+_BY_NUMBERS = f"""SELECT {_COLUMNS} FROM fact
+  WHERE fact_no IN (SELECT value FROM json_each(?)) AND {_IS_INDEXED}"""
+_ADD = "INSERT INTO trigram(rowid, grams) VALUES(?, ?)"
+_REMOVE = "INSERT INTO trigram(trigram, rowid, grams) VALUES('delete', ?, ?)"
+_CLEAR = "INSERT INTO trigram(trigram) VALUES('delete-all')"
+_RANGE = """SELECT rowid FROM trigram WHERE trigram MATCH ? AND rowid BETWEEN ? AND ?
+  ORDER BY rowid"""
+_SAMPLE = f"{_RANGE} LIMIT {_SAMPLE_SIZE}"
+_EVERYWHERE = "SELECT rowid FROM trigram WHERE trigram MATCH ?"
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.trigram_entry USING fts5vocab(main, trigram, instance)"
+)
+_DUMP = f"""SELECT term, count(*), sum(doc & {_LAST_FACT}), sum(doc >> {_FACT_BITS})
+  FROM temp.trigram_entry GROUP BY term ORDER BY term"""
+
+
+class Entry(NamedTuple):
+    """The row of a fact, and its document."""
+
+    row: int
+    document: str
+
+
+def entry(scope_no: int, fact_no: int, kind: str, texts: Iterable[str | None]) -> Entry | None:
+    """Return the entry of a fact with these texts; None for facts of other kinds."""
+    if kind not in KINDS:
+        return None
+    return Entry(_row(scope_no, kind, fact_no), trigrams.document(texts))
+
+
+def entries(connection: apsw.Connection, numbers: Collection[int]) -> list[Entry]:
+    """Return the entries of facts, which are given by number."""
+    return [_entry_of(row) for row in connection.execute(_BY_NUMBERS, (json.dumps([*numbers]),))]
+
+
+class TrigramChanges:
+    """The changes of the table in one commit."""
+
+    def __init__(self) -> None:
+        self._added: dict[int, str] = {}
+        self._removed: list[Entry] = []
+
+    def add(self, new: Entry | None) -> None:
+        """Add an entry."""
+        if new is not None:
+            self._added[new.row] = new.document
+
+    def remove(self, old: Entry | None) -> None:
+        """Remove an entry, also one that this commit added."""
+        if old is not None and self._added.pop(old.row, None) is None:
+            self._removed.append(old)
+
+    def merge(self, later: TrigramChanges) -> None:
+        """Add later changes."""
+        for old in later._removed:
+            self.remove(old)
+        self._added |= later._added
+
+    def write(self, connection: apsw.Connection) -> None:
+        """Write the changes, before the commit."""
+        if self._removed:
+            connection.executemany(_REMOVE, sorted(self._removed))
+        if self._added:
+            connection.executemany(_ADD, sorted(self._added.items()))
+
+
+def fill(
+    connection: apsw.Connection, _clock: Clock | None = None, _progress: Progress | None = None
+) -> None:
+    """Fill the table from all facts, in the caller's transaction."""
+    connection.execute(_CLEAR)
+    connection.executemany(_ADD, (_entry_of(row) for row in connection.execute(_FACTS)))
+
+
+def candidates(
+    connection: apsw.Connection,
+    scopes: Collection[int],
+    kind: str,
+    text: str,
+    before_no: int | None = None,
+) -> Iterator[int]:
+    """Yield the numbers of facts of a kind that can contain a text, newest first.
+
+    With `before_no`, only lower numbers.
+    """
+    terms = trigrams.of_query(text)
+    newest = _LAST_FACT if before_no is None else before_no - 1
+    if len(scopes) > _MAX_RANGES:
+        yield from _of_many_scopes(connection, scopes, kind, terms, newest)
+        return
+    ranges = [
+        _in_range(connection, terms, _row(scope_no, kind, newest), _row(scope_no, kind, 0))
+        for scope_no in scopes
+    ]
+    yield from map(_fact_no, heapq.merge(*ranges, key=_complement))
+
+
+def dump(connection: apsw.Connection) -> Iterator[Any]:
+    """Yield one row for each term, with sums over its facts; FTS5 orders its pages by history."""
+    connection.execute(_VOCABULARY)
+    yield from connection.execute(_DUMP)
+
+
+def _in_range(
+    connection: apsw.Connection, terms: Sequence[str], first: int, last: int
+) -> Iterator[int]:
+    """Yield the rows with the rarest of some terms, newest first."""
+    rarest = _rarest(connection, terms, first, last)
+    if rarest:
+        bindings = (trigrams.expression(rarest), first, last)
+        yield from (row for (row,) in connection.execute(_RANGE, bindings))
+
+
+def _rarest(
+    connection: apsw.Connection, terms: Sequence[str], first: int, last: int
+) -> Sequence[str]:
+    """Return the terms to search by; none if there is no row with all of them.
+
+    The span of the newest rows with a term shows how rare it is.
+    """
+    if len(terms) <= _MAX_TERMS:
+        return terms
+    spans: list[tuple[int, str]] = []
+    for term in terms:
+        bindings = (trigrams.expression([term]), first, last)
+        rows: Any = connection.execute(_SAMPLE, bindings).fetchall()
+        if not rows:
+            return ()
+        is_complete = len(rows) < _SAMPLE_SIZE
+        span = last - first if is_complete else rows[-1][0] - rows[0][0]
+        spans.append((span // len(rows), term))
+    return [term for _, term in sorted(spans, reverse=True)[:_MAX_TERMS]]
+
+
+def _of_many_scopes(
+    connection: apsw.Connection,
+    scopes: Collection[int],
+    kind: str,
+    terms: Sequence[str],
+    newest: int,
+) -> Iterator[int]:
+    ranges = {_row(scope_no, kind, 0) >> _FACT_BITS for scope_no in scopes}
+    rows: Iterable[Any] = connection.execute(_EVERYWHERE, (trigrams.expression(terms),))
+    numbers = [_fact_no(row) for (row,) in rows if row >> _FACT_BITS in ranges]
+    return iter(sorted((number for number in numbers if number <= newest), reverse=True))
+
+
+def _complement(row: int) -> int:
+    return row & _LAST_FACT
+
+
+def _fact_no(row: int) -> int:
+    return _LAST_FACT - _complement(row)
+
+
+def _row(scope_no: int, kind: str, fact_no: int) -> int:
+    return ((scope_no << _KIND_BITS) | KINDS[kind]) << _FACT_BITS | (_LAST_FACT - fact_no)
+
+
+def _entry_of(row: tuple[Any, ...]) -> Entry:
+    fact_no, scope_no, kind, *texts = row
+    return Entry(_row(scope_no, kind, fact_no), trigrams.document(texts))
