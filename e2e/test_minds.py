@@ -167,15 +167,97 @@ SLOW = """
 
 
 def slow_model(cluster: Installed, namespace: str) -> None:
-    """The model server of the example with another script, as `slow`."""
+    """A model server that takes its time, as `slow`."""
+    script_server(cluster, namespace, "slow", SLOW)
+
+
+def journal_of(cluster: Installed, namespace: str, name: str) -> list[Any]:
+    """The calls of a model server."""
+    path = f"/api/v1/namespaces/{namespace}/services/{name}:8080/proxy/journal"
+    return list(json.loads(cluster.kubectl("get", "--raw", path)))
+
+
+def script_server(cluster: Installed, namespace: str, server: str, rules: str) -> None:
+    """The model server of the example with another script and name."""
     manifest = (EXAMPLE / "scripted-model.yaml").read_text()
     head, rest = manifest.split("    rules:\n", 1)
-    script = head + SLOW.lstrip("\n") + "---\n" + rest.split("\n---\n", 1)[1]
+    script = head + rules.lstrip("\n") + "---\n" + rest.split("\n---\n", 1)[1]
     for name in ("name: models", "app: models"):
-        script = script.replace(name, name.replace("models", "slow"))
-    script = script.replace("- name: slow\n      image", "- name: models\n      image")
+        script = script.replace(name, name.replace("models", server))
+    script = script.replace(f"- name: {server}\n      image", "- name: models\n      image")
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=script)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "--timeout=90s", "pod/slow")
+    ready = ("--for=condition=Ready", "--timeout=90s", f"pod/{server}")
+    cluster.kubectl("wait", "-n", namespace, *ready)
+
+
+TEAM = """
+apiVersion: kais.io/v1
+kind: Formation
+metadata: {name: reviewed}
+spec:
+  topology: {type: full_mesh}
+  cells:
+    - name: worker
+      spec: {mind: &mind {provider: openai, model: scripted-1, baseUrl: "http://slow:8080/v1",
+             credentialsRef: {name: reviewed, key: apiKey}, systemPrompt: You explain.}}
+    - name: critic
+      spec: {mind: *mind}
+---
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: reviewed}
+spec:
+  formationRef: reviewed
+  objective: Why is the indexer down?
+  entrypoint: {cell: worker}
+  completion:
+    timeout: 5m
+    review: {enabled: true, reviewer: critic, criteria: "Does it name the disk?"}
+"""
+VERDICTS = """
+    rules:
+      - name: rejects
+        when: {system: You review the work, lacks: [/data]}
+        reply:
+          text: '{"verdict": "reject", "reasons": "Which disk?"}'
+          usage: {input: 300, output: 20}
+      - name: approves
+        when: {system: You review the work}
+        reply:
+          text: '{"verdict": "approve", "reasons": "It names the disk."}'
+          usage: {input: 300, output: 20}
+      - name: is told which disk
+        when: {contains: ["Which disk?"]}
+        reply: {text: The disk /data was full., usage: {input: 500, output: 40}}
+      - name: forgets the disk
+        reply: {text: A disk was full., usage: {input: 400, output: 30}}
+"""
+
+
+def test_a_cell_reviews_the_work_and_its_rejection_opens_the_next_attempt(
+    cluster: Installed, namespace: str
+) -> None:
+    script_server(cluster, namespace, "reviewed-models", VERDICTS)
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "reviewed", key, "-n", namespace)
+    manifest = TEAM.replace("http://slow:8080", "http://reviewed-models:8080")
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
+    mission = cluster.finished_mission("reviewed", namespace)
+    settled = mission["status"]
+
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 2), settled
+    verdict = {"status": "Approved", "feedback": "It names the disk.", "by": "critic-0"}
+    assert settled["review"] == verdict
+    assert settled["history"][0]["result"] == "rejected in review by critic-0: Which disk?"
+    assert settled["tokens"] == {"input": 1500, "output": 110}
+    rules = [call["rule"] for call in journal_of(cluster, namespace, "reviewed-models")]
+    assert rules == ["forgets the disk", "rejects", "is told which disk", "approves"]
+    critic = wait_until(
+        lambda: (cluster.get("cell", "reviewed-critic-0", namespace) or {})["status"],
+        lambda status: "totalTokens" in status,
+        description="what the reviewer used",
+    )
+    assert critic["totalTokens"] == 640
 
 
 def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(

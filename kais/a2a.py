@@ -36,7 +36,10 @@ FAILURE_KEY: Final = "https://kais.io/a2a/failure/v1"
 ARTIFACTS_KEY: Final = "https://kais.io/a2a/artifacts/v1"
 """Metadata of a task: the files that it wrote, each with `path` and `bytes`."""
 WORK_KEY: Final = "https://kais.io/a2a/work/v1"
-"""Metadata of a mission's message: `feedback`, and the recalled facts as `knowledge`."""
+"""Metadata of a mission's message: `feedback`, and the recalled facts as `knowledge`.
+
+A message that asks for a review has `review` instead: `objective`, `criteria` and `answer`.
+"""
 PEER_USAGE_KEY: Final = "https://kais.io/a2a/peer-usage/v1"
 """Metadata of a task: what the cells that it asked have used for it, by their names."""
 RECEIPTS_KEY: Final = "https://kais.io/a2a/receipts/v1"

@@ -92,6 +92,18 @@ class AgentUsage:
             is_priced=self.is_priced and other.is_priced,
         )
 
+    def __sub__(self, other: AgentUsage) -> AgentUsage:
+        """Take a part of a sum away; never below zero."""
+        return AgentUsage(
+            input_tokens=max(0, self.input_tokens - other.input_tokens),
+            output_tokens=max(0, self.output_tokens - other.output_tokens),
+            turns=max(0, self.turns - other.turns),
+            tool_calls=max(0, self.tool_calls - other.tool_calls),
+            cost=max(Decimal(0), self.cost - other.cost),
+            estimated_cost=max(Decimal(0), self.estimated_cost - other.estimated_cost),
+            is_priced=self.is_priced,
+        )
+
 
 @dataclass(frozen=True)
 class Artifact:

@@ -171,6 +171,9 @@ class Reason(StrEnum):
         "the work waits for a verdict in the annotation kais.io/review",
     )
     REVIEW_REJECTED = "ReviewRejected", "the reviewer rejected the last attempt"
+    REVIEW_RUNNING = "ReviewRunning", "a cell reviews the work of the latest attempt"
+    REVIEW_FAILED = "ReviewFailed", "the reviewing cell gave no verdict, which is no approval"
+    REVIEWER_NOT_ALLOWED = "ReviewerNotAllowed", "a cell cannot review its own work"
     NO_CHECKS = "NoChecks", "the mission has no checks; the exit code decides"
     TASK_FAILED = "TaskFailed", "the task of the last attempt exited with an error"
     RETRYING = "Retrying", "an attempt failed; the next one is being prepared"
@@ -239,7 +242,9 @@ WARNING_REASONS = frozenset(
         Reason.POD_STUCK,
         Reason.RENDER_FAILED,
         Reason.RETRYING,
+        Reason.REVIEW_FAILED,
         Reason.REVIEW_REJECTED,
+        Reason.REVIEWER_NOT_ALLOWED,
         Reason.REVISION_NOT_FOUND,
         Reason.SPAWN_REFUSED,
         Reason.STORE_UNAVAILABLE,

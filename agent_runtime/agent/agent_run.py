@@ -23,6 +23,7 @@ from agent_runtime.agent.metered_model import MeteredModel, Supervision
 from agent_runtime.agent_progress import Progress
 from agent_runtime.errors import AgentError, ToolError, find_cause
 from agent_runtime.journal import Journal
+from kais import verdicts
 from kais.agent_results import FailureClass
 
 TOOL_RETRIES: Final = 3
@@ -52,6 +53,8 @@ async def run(
 ) -> Answer:
     """Let a mind work on one message until its final answer.
 
+    A review ends with a verdict; an answer that is none is asked for once more.
+
     With a journal the message continues a stored conversation; a task that was interrupted goes on
     where it was.
 
@@ -72,10 +75,14 @@ async def run(
     agent = pydantic_ai.Agent(
         MeteredModel(model, supervision, progress, log),
         output_type=str,
-        instructions=prompt.instructions(mind.prompt, mind.tools, peers=supervision.peers),
+        instructions=prompt.instructions(
+            mind.prompt, mind.tools, peers=supervision.peers, is_review=supervision.is_review
+        ),
         toolsets=[_toolset(tools, journal)],
         model_settings=settings,
     )
+    if supervision.is_review:
+        agent.output_validator(_require_verdict)
     try:
         result = await agent.run(
             None if log is not None and log.is_resumed else message,
@@ -86,6 +93,14 @@ async def run(
         cause = find_cause(exc)
         raise cause or _run_failure(exc, progress) from exc
     return _answer(result.output, result.response)
+
+
+def _require_verdict(text: str) -> str:
+    try:
+        verdicts.parse(text)
+    except ValueError as exc:
+        raise exceptions.ModelRetry(f"Your last message is no verdict: {exc}") from exc
+    return text
 
 
 def _answer(text: str, response: ModelResponse) -> Answer:

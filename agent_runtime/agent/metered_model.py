@@ -45,6 +45,7 @@ class Supervision:
 
     Attributes:
         peers: names of the cells that the mind may ask.
+        is_review: whether the mind reviews the work of another cell, and gives a verdict.
         mask: masks the key in a text, because an endpoint may repeat it.
         sends_end: whether an answer without the provider's reason for its end is cut off; only
             models of tests send none.
@@ -59,6 +60,7 @@ class Supervision:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     sends_end: bool = True
     peers: tuple[str, ...] = ()
+    is_review: bool = False
 
 
 class MeteredModel(WrapperModel):

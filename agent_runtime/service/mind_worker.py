@@ -29,7 +29,7 @@ from agent_runtime.mind import MindConfig
 from agent_runtime.model_http import ModelKey
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
-from agent_runtime.prompt import Knowledge, Work
+from agent_runtime.prompt import Knowledge, Review, Work
 from agent_runtime.service.peer_client import A2APeers
 from agent_runtime.service.state import State
 from agent_runtime.settings import Settings
@@ -55,7 +55,7 @@ class Assignment:
     Attributes:
         task: id of its task; `context` is its conversation, which is the run.
         work: what the operator adds: `feedback`, recalled facts as `knowledge`, or the limits of
-            a recall as `injection`.
+            a recall as `injection`; for a review `objective`, `criteria` and `answer` as `review`.
     """
 
     task: str
@@ -63,6 +63,12 @@ class Assignment:
     caller: Caller
     text: str
     work: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def review(self) -> Mapping[str, Any] | None:
+        """The work of another cell that the message asks to review; None for other messages."""
+        value = self.work.get("review")
+        return value if isinstance(value, dict) else None
 
 
 @dataclass
@@ -184,6 +190,7 @@ class MindWorker:
             mask=self.key.mask,
             policy=self.connections.policy,
             peers=peers.read_peers(self.settings.peers_file, self.settings.cell),
+            is_review=assignment.review is not None,
         )
         tools = assembly.select_tools(self.config, available)
         knowledge = await self._recall(assignment)
@@ -214,7 +221,7 @@ class MindWorker:
             return Knowledge()
         limits = _limits(assignment.work.get("injection"))
         question = models.RecallIn(
-            query=assignment.text[:_QUERY_CHARACTERS],
+            query=_query(assignment)[:_QUERY_CHARACTERS],
             limit=limits.max_facts,
             max_tokens=limits.max_tokens,
             min_confidence=limits.min_confidence,
@@ -303,7 +310,21 @@ def _limits(value: Any) -> Injection:
         return Injection()
 
 
+def _query(assignment: Assignment) -> str:
+    if assignment.review is None:
+        return assignment.text
+    return str(assignment.review.get("objective") or assignment.text)
+
+
 def _message(assignment: Assignment, knowledge: Knowledge, framing: PydanticFraming) -> str:
+    if assignment.review is not None:
+        review = Review(
+            objective=str(assignment.review.get("objective") or ""),
+            criteria=str(assignment.review.get("criteria") or ""),
+            answer=str(assignment.review.get("answer") or ""),
+            knowledge=knowledge,
+        )
+        return prompt.review_message(review, framing)
     work = Work(
         objective=assignment.text,
         feedback=str(assignment.work.get("feedback") or ""),

@@ -110,7 +110,10 @@ class Review(Model):
 
     enabled: Bool = Field(description="Whether the mission waits for a review.")
     reviewer: Name = Field(
-        description="Reviewer: a cell of the formation, or the name of a person."
+        description=(
+            "Reviewer: a cell template or a cell of the formation, or the name of a person. A cell "
+            "that serves A2A is asked for a verdict. The entry cell cannot review itself."
+        )
     )
     criteria: Text = Field(description="Instructions for the reviewer.")
 

@@ -284,7 +284,7 @@ class SendMessage:
 
     call: AgentCall
     text: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

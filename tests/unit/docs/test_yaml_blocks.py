@@ -11,7 +11,15 @@ import yaml
 from e2e.support import documents
 from kais import blueprint_rendering, parameters, rendered_validation
 from kais.errors import InvalidResource
-from kais.resources import blueprint, cell_template, formation, kinds, knowledge_scope, pod_template
+from kais.resources import (
+    blueprint,
+    cell_template,
+    formation,
+    kinds,
+    knowledge_scope,
+    mission,
+    pod_template,
+)
 from kais.resources.base import Model
 
 ROOT = documents.ROOT
@@ -27,6 +35,7 @@ PARTS: dict[str, type[Model]] = {
     "Cell.spec.podTemplate.spec": pod_template.PodFields,
     "Formation.spec": formation.FormationSpec,
     "KnowledgeScope": knowledge_scope.KnowledgeScope,
+    "Mission.spec": mission.MissionSpec,
 }
 """What a comment `fields of: …` before a block may name."""
 

@@ -145,14 +145,19 @@ def await_task(
 ) -> Step:
     """Send the message of the open attempt again if that is safe and needed; otherwise wait."""
     last, reply = attempts[-1], observed.reply
-    poll = min(max((now - last.started_at) / 4, _SHORTEST_POLL), _LONGEST_POLL)
+    poll = poll_delay(last.started_at, now)
     if isinstance(entry, NotReady):
         return entry, (), poll
     is_unknown = reply is not None and reply.problem is None and reply.task is None
-    if is_unknown and reply is not None and _may_send_again(last, reply, observed.container):
+    if is_unknown and reply is not None and may_send_again(last, reply, observed.container):
         message_action = _message(observed, attempts, entry, run_id=run_id, now=now)
         return None, (message_action,), _SHORTEST_POLL
     return None, (), poll
+
+
+def poll_delay(sent_at: datetime, now: datetime) -> timedelta:
+    """Return when to ask for a task again: less often with time."""
+    return min(max((now - sent_at) / 4, _SHORTEST_POLL), _LONGEST_POLL)
 
 
 def with_reply(
@@ -171,15 +176,28 @@ def with_reply(
     last = history.latest
     if last is None or not awaits_reply(history):
         return history
+    judged = judge(last, reply, container, now, is_ending=is_ending)
+    if judged is None:
+        return history
+    return replace(history, attempts=(*history.attempts[:-1], judged))
+
+
+def judge(
+    last: Attempt,
+    reply: AgentReply | None,
+    container: RunningContainer | None,
+    now: datetime,
+    *,
+    is_ending: bool = False,
+) -> Attempt | None:
+    """Apply what a cell answered to an attempt whose message is open; None without a change."""
     is_replaced = container is not None and container.uid != last.pod_uid
     judged = _interrupted(last, "its pod was replaced", now) if is_replaced else None
     if judged is None and is_ending and reply is not None:
         judged = _cancelled(last, reply.task)
     if judged is None:
         judged = _unreachable(last, reply) or _judge(last, reply or AgentReply(), container, now)
-    if judged is None:
-        return history
-    return replace(history, attempts=(*history.attempts[:-1], judged))
+    return judged
 
 
 def cancel_actions(
@@ -264,7 +282,7 @@ def _judge(
     if task is None and reply.refusal is not None:
         return _failed(last, f"the cell refused the message: {reply.refusal}", now)
     if task is None:
-        if container is None or reply.is_sending or _may_send_again(last, reply, container):
+        if container is None or reply.is_sending or may_send_again(last, reply, container):
             return None
         return _interrupted(last, "it is unknown whether the cell got its message", now)
     if task.state in ENDED:
@@ -282,7 +300,8 @@ def _judge(
     return replace(last, usage=_usage(last, task), end_message=_progress(task))
 
 
-def _may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer | None) -> bool:
+def may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer | None) -> bool:
+    """Whether a message whose task is unknown may be sent again: its server knows repeats."""
     is_same_pod = container is not None and container.uid == last.pod_uid
     return is_same_pod and reply.is_idempotent and not reply.is_sending and reply.refusal is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from kais.resources.field_types import rfc3339
 from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.controllers.mission.decide.attempt_state import OPEN, Attempt, State
 from kais_operator.controllers.mission.decide.check_rules import Result
-from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body
 
@@ -50,6 +50,7 @@ class AttemptSummary:
     receipt: str | None = None
     message_id: str | None = None
     pod_uid: str | None = None
+    review: ReviewMessage | None = None
 
     @property
     def is_over(self) -> bool:
@@ -72,6 +73,8 @@ class AttemptSummary:
         """
         if self.verdict is not None:
             return self.verdict.feedback or self.end_message
+        if self.review is not None:
+            return self.end_message
         has_judged = any(result.status is not CheckStatus.PENDING for result in self.checks)
         return self.end_message if has_judged else self.message or self.end_message
 
@@ -97,6 +100,7 @@ def summarise(attempt: Attempt) -> AttemptSummary:
         receipt=attempt.receipt,
         message_id=attempt.message_id,
         pod_uid=attempt.pod_uid,
+        review=attempt.review,
     )
 
 
@@ -110,6 +114,18 @@ def summarise_all(attempts: Sequence[Attempt]) -> tuple[AttemptSummary, ...]:
     )
     summaries = [summarise(attempt) for attempt in selected]
     return (*(_shortened(summary) for summary in summaries[:-1]), *summaries[-1:])
+
+
+def review_usage(attempts: Iterable[Attempt | AttemptSummary]) -> AgentUsage | None:
+    """Sum up what the reviews of attempts have used; None if nothing was reported."""
+    reviews = [attempt.review for attempt in attempts]
+    return mind_usage.total(review.usage for review in reviews if review is not None)
+
+
+def run_usage(attempts: Sequence[Attempt | AttemptSummary]) -> AgentUsage | None:
+    """Sum up what attempts and their reviews have used; None if nothing was reported."""
+    work = [attempt.usage for attempt in attempts]
+    return mind_usage.total([*work, review_usage(attempts)])
 
 
 def _shortened(summary: AttemptSummary) -> AttemptSummary:
@@ -137,6 +153,11 @@ def dump(summary: AttemptSummary) -> Body:
         "truncated": summary.is_truncated,
         "begun": summary.is_started,
     }
+    return record | _dump_details(summary)
+
+
+def _dump_details(summary: AttemptSummary) -> Body:
+    record: Body = {}
     if summary.checks:
         record["checks"] = [[r.name, r.status.value, r.message] for r in summary.checks]
     if summary.verdict is not None:
@@ -147,6 +168,7 @@ def dump(summary: AttemptSummary) -> Body:
     if summary.message_id is not None:
         record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
         record["receipt"] = summary.receipt
+    record |= _dump_review(summary.review)
     if summary.usage is not None:
         record["usage"] = mind_usage.dump_usage(summary.usage)
     if summary.artifacts:
@@ -198,6 +220,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         receipt=_optional_text(record.get("receipt")),
         message_id=_optional_text(record.get("messageId")),
         pod_uid=_optional_text(record.get("podUid")),
+        review=_parse_review(record.get("review")),
     )
 
 
@@ -208,6 +231,28 @@ def dump_time(at: datetime | None) -> str | None:
 
 def _optional_text(value: Any) -> str | None:
     return annotation_values.parse_text(value) if value is not None else None
+
+
+def _dump_review(review: ReviewMessage | None) -> Body:
+    if review is None:
+        return {}
+    record: Body = {"podUid": review.pod_uid, "sentAt": rfc3339(review.sent_at)}
+    if review.usage is not None:
+        record["usage"] = mind_usage.dump_usage(review.usage)
+    return {"review": record}
+
+
+def _parse_review(record: Mapping[str, Any] | None) -> ReviewMessage | None:
+    if record is None:
+        return None
+    sent_at = annotation_values.time(record["sentAt"])
+    if sent_at is None:
+        raise ValueError("a review has a time")
+    return ReviewMessage(
+        annotation_values.parse_text(record["podUid"]),
+        sent_at,
+        mind_usage.parse_usage(record.get("usage")),
+    )
 
 
 def _verdict(number: int, values: Sequence[Any] | None) -> Verdict | None:

@@ -14,6 +14,7 @@ from kais_operator.controllers.mission.decide import (
     budgets,
     job_manifest,
     outcome,
+    reviewer_cells,
     service_check_attempts,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
@@ -22,7 +23,7 @@ from kais_operator.controllers.mission.decide.mission_observed import MissionObs
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
 
-HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED)
+HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED, Reason.REVIEWER_NOT_ALLOWED)
 """Obstacles that a user chose or caused. No deadline runs, and the edit that ends them is seen."""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """The obstacle if there is one, the writes, and the delay until the next reconcile."""
@@ -101,7 +102,7 @@ def _held_back(observed: MissionObserved) -> NotReady | None:
     if observed.instance is not None and observed.instance.spec.suspend:
         message = f"no attempt is started while {observed.instance.ref} has spec.suspend"
         return NotReady(Reason.SUSPENDED, message)
-    return None
+    return reviewer_cells.problem(mission, observed.team)
 
 
 def _job(

@@ -19,7 +19,7 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import base_pod_spec
 from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
 from kais_operator.controllers.mission.decide.check_rules import Result
-from kais_operator.controllers.mission.decide.review import Verdict
+from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
 from kais_operator.planning import annotation_values, children, pod_diagnosis
 from kais_operator.planning.plan import Body
 
@@ -73,6 +73,7 @@ class Attempt:
         receipt: of the facts that came with its message; None for other attempts.
         message_id: the message that a cell which serves A2A got; None for other attempts.
         pod_uid: the pod that was ready when the message was sent.
+        review: the message to the cell that reviews it; None before it, and for other reviewers.
     """
 
     number: int
@@ -96,6 +97,7 @@ class Attempt:
     receipt: str | None = None
     message_id: str | None = None
     pod_uid: str | None = None
+    review: ReviewMessage | None = None
 
     @property
     def is_over(self) -> bool:

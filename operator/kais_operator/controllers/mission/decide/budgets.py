@@ -12,10 +12,11 @@ from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
 
 from kais import labels
+from kais.agent_results import AgentUsage
 from kais.resources.cell import Cell
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import mind_usage
+from kais_operator.controllers.mission.decide import attempt_record
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import cell_cost_annotation
@@ -48,23 +49,44 @@ def is_counted(mission: Mission, run_id: str) -> bool:
 
 
 def count_run(
-    mission: Mission, cell: Cell | None, run_outcome: RunOutcome, *, run_id: str, now: datetime
+    mission: Mission,
+    cell: Cell | None,
+    run_outcome: RunOutcome,
+    *,
+    run_id: str,
+    now: datetime,
+    reviewer: Cell | None = None,
 ) -> PatchMetadata | None:
     """Choose the next write that counts an ended run; None when nothing is left to count.
 
-    `cell` is the entry cell; None if it is gone.
+    `cell` is the entry cell, and `reviewer` the cell that reviewed its work; None if it is gone.
     """
     if run_outcome.usage is None or is_counted(mission, run_id):
         return None
-    counted = (cell_cost_annotation.read(cell) if cell is not None else None) or CellUsage()
-    if cell is None or counted.has(run_id):
-        metadata = mission.metadata
-        return PatchMetadata(
-            ObjectRef(mission.kind, metadata.namespace, metadata.name),
-            resource_version=metadata.resource_version,
-            annotations={labels.USAGE_COUNTED: run_id},
-        )
-    total = counted.add(run_id, run_outcome.usage, ended_at=run_outcome.finished_at or now)
+    review = run_outcome.review_usage
+    work = run_outcome.usage if review is None else run_outcome.usage - review
+    ended_at = run_outcome.finished_at or now
+    for each, usage in ((cell, work), (reviewer, review)):
+        if each is not None and usage is not None:
+            patch = _count_on(each, usage, run_id=run_id, ended_at=ended_at)
+            if patch is not None:
+                return patch
+    metadata = mission.metadata
+    return PatchMetadata(
+        ObjectRef(mission.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={labels.USAGE_COUNTED: run_id},
+    )
+
+
+def _count_on(
+    cell: Cell, usage: AgentUsage, *, run_id: str, ended_at: datetime
+) -> PatchMetadata | None:
+    """Choose the write that adds a run to the sum on a cell; None if it is part of it."""
+    counted = cell_cost_annotation.read(cell) or CellUsage()
+    if counted.has(run_id):
+        return None
+    total = counted.add(run_id, usage, ended_at=ended_at)
     return PatchMetadata(
         ObjectRef(cell.kind, cell.metadata.namespace, cell.metadata.name),
         resource_version=cell.metadata.resource_version,
@@ -79,19 +101,25 @@ def spending_of(
     attempts: Sequence[Attempt],
     *,
     now: datetime,
+    is_reviewer: bool = False,
 ) -> Spending:
-    """Compute what is spent and left for the next attempt of a cell with a mind."""
-    run_usage = mind_usage.total(attempt.usage for attempt in attempts)
-    run_cost = run_usage.cost if run_usage is not None else Decimal(0)
+    """Compute what is spent and left for the next attempt of a cell with a mind, or its review."""
+    run_cost = _cost(attempt_record.run_usage(attempts))
+    review_cost = _cost(attempt_record.review_usage(attempts))
+    own_cost = review_cost if is_reviewer else run_cost - review_cost
     counted = cell_cost_annotation.read(cell) or CellUsage()
-    spent = counted.cost + run_cost
+    spent = counted.cost + own_cost
     budgets = []
     if mission.spec.budget is not None and mission.spec.budget.max_cost is not None:
         budgets.append(Decimal(str(mission.spec.budget.max_cost)) - run_cost)
     share = share_of(formation) if formation is not None else None
     if share is not None:
         budgets.append(share - spent)
-    return Spending(spent, counted.cost_within_hour(now) + run_cost, _least(budgets))
+    return Spending(spent, counted.cost_within_hour(now) + own_cost, _least(budgets))
+
+
+def _cost(usage: AgentUsage | None) -> Decimal:
+    return usage.cost if usage is not None else Decimal(0)
 
 
 def left_to_service(cell: Cell, spending: Spending) -> Decimal | None:

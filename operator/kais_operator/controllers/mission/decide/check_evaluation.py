@@ -17,9 +17,11 @@ from kais.reasons import Reason
 from kais.resources.check import Check, CheckStatus, ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
+    agent_reviews,
     attempt_pods,
     check_pods,
     check_rules,
+    reviewer_cells,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
@@ -281,7 +283,7 @@ def _with_results(
         return replace(
             last, state=State.FAILED, finished_at=ended_at, end_message=message, trouble=None
         )
-    return _reviewed(observed, last, ended_at)
+    return _reviewed(observed, last, ended_at, now)
 
 
 def _truncate(message: str) -> str:
@@ -292,7 +294,9 @@ def _sentence(result: Result) -> str:
     return f"{result.name} {result.status}{': ' if result.message else ''}{result.message}"
 
 
-def _reviewed(observed: MissionObserved, last: Attempt, ended_at: datetime) -> Attempt:
+def _reviewed(
+    observed: MissionObserved, last: Attempt, ended_at: datetime, now: datetime
+) -> Attempt:
     mission = observed.mission
     succeeded = replace(last, state=State.SUCCEEDED, finished_at=ended_at, trouble=None)
     is_series = last.is_exec and last.message_id is None
@@ -305,7 +309,11 @@ def _reviewed(observed: MissionObserved, last: Attempt, ended_at: datetime) -> A
     if review is None or not review.enabled:
         return replace(succeeded, end_message=summary)
     verdict = decide_review.read(mission)
+    is_by_cell = last.review is not None or reviewer_cells.find(mission, observed.team) is not None
     if not isinstance(verdict, decide_review.Verdict) or verdict.attempt != last.number:
+        if is_by_cell:
+            reviewing = replace(succeeded, state=State.REVIEWING)
+            return agent_reviews.with_verdict(observed, reviewing, summary, now)
         message = f"{summary}; it waits for the review by {review.reviewer}"
         return replace(succeeded, state=State.REVIEWING, end_message=message)
     user = decide_review.reviewer(mission, is_recorded=observed.has_review_policy)

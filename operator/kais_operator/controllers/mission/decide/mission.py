@@ -21,6 +21,7 @@ from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
+    agent_reviews,
     attempt_start,
     attempt_state,
     budgets,
@@ -31,6 +32,7 @@ from kais_operator.controllers.mission.decide import (
     outcome,
     outcome_annotation,
     rerun,
+    reviewer_cells,
     run_history_annotation,
     service_check_attempts,
 )
@@ -90,7 +92,8 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         cancels = a2a_attempts.cancel_actions(
             observed, attempt_list, _entry_cell(observed), run_id=run_id
         )
-        if cancels and a2a_attempts.awaits_cancel(observed, attempt_list):
+        cancels += agent_reviews.cancel_actions(observed, attempt_list, run_id=run_id)
+        if cancels and _awaits_cancel(observed, attempt_list):
             view = MissionView(observed, run_id, attempt_list)
             return _plan(
                 view, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
@@ -105,6 +108,12 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
         return _plan(view, stopped, now, requeue_after=_SHORT_DELAY)
     return _continue_run(
         observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
+    )
+
+
+def _awaits_cancel(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> bool:
+    return a2a_attempts.awaits_cancel(observed, attempt_list) or agent_reviews.awaits_cancel(
+        observed, attempt_list
     )
 
 
@@ -197,6 +206,8 @@ def _continue_run(
         )
     actions += persisted
     last = attempt_list[-1] if attempt_list else None
+    if last is not None and last.is_over:  # a person was faster than the reviewing cell
+        actions += agent_reviews.cancel_actions(observed, attempt_list, run_id=run_id)
     if step is None:
         return _await_attempt(observed, attempt_list, actions, run_id=run_id, now=now)
     obstacle, start_actions, retry_after = step
@@ -230,7 +241,7 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
 
 def _has_final_results(attempt: Attempt) -> bool:
     has_results = any(result.is_final for result in attempt.checks)
-    return attempt.is_over or attempt.is_exec or has_results
+    return attempt.is_over or attempt.is_exec or attempt.review is not None or has_results
 
 
 def _annotate(mission: Mission, annotations: Mapping[str, str | None]) -> PatchMetadata:
@@ -261,6 +272,10 @@ def _await_attempt(
         obstacle, next_actions, retry_after = a2a_attempts.await_task(
             observed, attempt_list, _entry_cell(observed), run_id=run_id, now=now
         )
+    elif last.state is State.REVIEWING and reviewer_cells.find(mission, observed.team) is not None:
+        obstacle, next_actions, retry_after = _request_review(
+            observed, attempt_list, actions, run_id=run_id, now=now
+        )
     elif last.is_exec:
         run_deadline = outcome.deadline(mission, attempt_list)
         obstacle, next_actions, retry_after = service_check_attempts.run_checks(
@@ -285,6 +300,20 @@ def _await_attempt(
     if observed.is_reading:
         retry_after = _SHORT_DELAY
     return _plan(view, actions, now, requeue_after=_earliest(limits, now, retry_after))
+
+
+def _request_review(
+    observed: MissionObserved,
+    attempt_list: Sequence[Attempt],
+    actions: Sequence[Action],
+    *,
+    run_id: str,
+    now: datetime,
+) -> attempt_start.Step:
+    """Choose the message for a review, unless the object is already patched in this reconcile."""
+    if any(isinstance(action, PatchMetadata) for action in actions):
+        return None, (), _SHORT_DELAY
+    return agent_reviews.request(observed, attempt_list, run_id=run_id, now=now)
 
 
 def _entry_cell(observed: MissionObserved) -> entries.Entrypoint | NotReady:
@@ -328,6 +357,7 @@ def _finish_run(
         *_end_commands(observed),
         *_delete_open_jobs(attempt_list),
         *a2a_attempts.repeat_cancel(observed, run_outcome, _entry_cell(observed), run_id=run_id),
+        *agent_reviews.repeat_cancel(observed, run_outcome, run_id=run_id),
     ]
     if mission.metadata.annotations.get(labels.OUTCOME) != run_outcome.outcome:
         return _plan(
@@ -336,7 +366,14 @@ def _finish_run(
             now,
             requeue_after=_SHORT_DELAY,
         )
-    count = budgets.count_run(mission, observed.spending_cell, run_outcome, run_id=run_id, now=now)
+    count = budgets.count_run(
+        mission,
+        observed.spending_cell,
+        run_outcome,
+        reviewer=observed.spending_reviewer,
+        run_id=run_id,
+        now=now,
+    )
     is_refused = mission.is_deleting and observed.refused_write is not None
     if count is not None and not is_refused:  # a deletion does not wait for a write nobody allows
         return _plan(view, [*actions, count], now, requeue_after=_SHORT_DELAY)

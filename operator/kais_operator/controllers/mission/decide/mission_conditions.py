@@ -15,6 +15,7 @@ from kais_operator.controllers.mission.decide import (
     entrypoint,
     mission_status,
     outcome,
+    reviewer_cells,
 )
 from kais_operator.controllers.mission.decide import ledger_calls as decide_ledger
 from kais_operator.controllers.mission.decide import review as decide_review
@@ -234,6 +235,8 @@ def _failure(run_outcome: RunOutcome) -> Reason:
         return _REASONS[run_outcome.outcome]
     if last.verdict is not None:
         return Reason.REVIEW_REJECTED
+    if last.review is not None:
+        return Reason.REVIEW_FAILED
     bad = (CheckStatus.FAILED, CheckStatus.ERROR)
     return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
 
@@ -246,9 +249,7 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
         message += view.obstacle.message if view.obstacle else "the next one is prepared"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
     if last.state is State.REVIEWING:
-        return conditions.unknown(
-            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _review_message(view, last)
-        )
+        return _in_review(view, last, count)
     renderer_message = _renderer_message(view)
     if last.state is State.CHECKING and last.trouble is None and renderer_message is not None:
         message = f"attempt {count} is being checked: {renderer_message}"
@@ -265,6 +266,17 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
     return conditions.unknown(
         ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {count} is running"
     )
+
+
+def _in_review(view: MissionView, last: Attempt, count: str) -> DesiredCondition:
+    """Describe whose verdict is awaited: that of a cell, or of a person."""
+    if reviewer_cells.find(view.mission, view.observed.team) is None:
+        return conditions.unknown(
+            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _review_message(view, last)
+        )
+    message = view.obstacle.message if view.obstacle else last.end_message
+    message = f"attempt {count} is being reviewed: {message}"
+    return conditions.unknown(ConditionType.SUCCEEDED, Reason.REVIEW_RUNNING, message)
 
 
 def _review_message(view: MissionView, last: Attempt) -> str:

@@ -84,6 +84,9 @@ class MissionObserved:
         container: the running container for such checks; None without a ready pod.
         reply: what the entry cell answered about the message of the latest attempt; None if there
             is no such message, or its result is recorded.
+        reviewer_pod: the container of the cell that reviews the work; None without a ready pod.
+        review_reply: what that cell answered about the message for the review of the latest
+            attempt; None if there is no such message, or its result is recorded.
         knowledge_url: the address of the knowledge service as pods reach it.
         check_image: the image with the program that checks for files.
         operator_namespace: the namespace of the outbox.
@@ -92,6 +95,7 @@ class MissionObserved:
         has_review_policy: whether the API server confirms who wrote a verdict.
         spending_cell: the entry cell of an ended run whose cost is not counted yet; None if it is
             gone, or nothing is to be counted.
+        spending_reviewer: the same for the cell that reviewed the run.
     """
 
     mission: Mission
@@ -113,6 +117,8 @@ class MissionObserved:
     has_commands: bool = False
     container: RunningContainer | None = None
     reply: AgentReply | None = None
+    reviewer_pod: RunningContainer | None = None
+    review_reply: AgentReply | None = None
     knowledge_url: str = ""
     check_image: str = ""
     operator_namespace: str = ""
@@ -120,6 +126,7 @@ class MissionObserved:
     pod_policy: PodPolicy = NO_POLICY
     has_review_policy: bool = False
     spending_cell: Cell | None = None
+    spending_reviewer: Cell | None = None
 
 
 def parent_of(mission: Mission) -> Parent:

@@ -22,6 +22,7 @@ from kais.resources.mission import (
 from kais.resources.mission import Attempt as ToldAttempt
 from kais_operator.controllers.cell.decide import volumes
 from kais_operator.controllers.mission.decide import (
+    attempt_record,
     knowledge_injection,
     ledger_calls,
     mind_usage,
@@ -89,11 +90,13 @@ def usage_of(view: MissionView) -> AgentUsage | None:
     """Return what the run's models used in all attempts; None if nothing was reported."""
     if view.run_outcome is not None:
         return view.run_outcome.usage
-    return mind_usage.total(
+    work = [
         attempt.usage
         for attempt in view.attempts
         if attempt.message_id is None or attempt.state is not State.RUNNING  # it still changes
-    )
+    ]
+    reviewed = [attempt for attempt in view.attempts if attempt.state is not State.REVIEWING]
+    return mind_usage.total([*work, attempt_record.review_usage(reviewed)])
 
 
 def _artifacts(last: AttemptSummary | None) -> list[ArtifactRef]:

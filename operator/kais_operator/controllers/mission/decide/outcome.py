@@ -22,7 +22,6 @@ from kais_operator.controllers.mission.decide import (
     check_rules,
     entrypoint,
     knowledge_injection,
-    mind_usage,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
@@ -69,7 +68,8 @@ def decide_outcome(
         receipt=receipt or (last.receipt if last is not None else None),
         injected=injected,
         last_attempt=last.number if last is not None else 0,
-        usage=mind_usage.total(attempt.usage for attempt in attempts),
+        usage=attempt_record.run_usage(attempts),
+        review_usage=attempt_record.review_usage(attempts),
     )
 
 

@@ -27,7 +27,8 @@ from knowledge_client import models
 class RunOutcome:
     """How a run ended. `started_at` is None if the run never started.
 
-    `usage` is the sum over all attempts; None if none of them reported any.
+    `usage` is the sum over all attempts; None if none of them reported any. `review_usage` is the
+    part of it that the reviewing cell used.
     """
 
     outcome: Outcome
@@ -39,6 +40,7 @@ class RunOutcome:
     injected: int | None = None
     last_attempt: int = 0
     usage: AgentUsage | None = None
+    review_usage: AgentUsage | None = None
 
 
 def read(mission: Mission, ledger_run: models.Run | None) -> RunOutcome | None:
@@ -105,6 +107,8 @@ def _dump(run_outcome: RunOutcome) -> str:
     }
     if run_outcome.usage is not None:
         record["usage"] = mind_usage.dump_usage(run_outcome.usage)
+    if run_outcome.review_usage is not None:
+        record["reviewUsage"] = mind_usage.dump_usage(run_outcome.review_usage)
     return json.dumps(record, ensure_ascii=False, sort_keys=True)
 
 
@@ -130,6 +134,7 @@ def _from_record(outcome: Outcome, record: Mapping[str, Any]) -> RunOutcome:
         injected=annotation_values.optional_number(record.get("injected")),
         last_attempt=annotation_values.number(record.get("attempt") or 0),
         usage=mind_usage.parse_usage(record.get("usage")),
+        review_usage=mind_usage.parse_usage(record.get("reviewUsage")),
     )
 
 

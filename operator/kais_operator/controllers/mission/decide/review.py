@@ -10,9 +10,11 @@ in which it is written, because the annotation is removed when a run starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeGuard
 
 from kais import labels
+from kais.agent_results import AgentUsage
 from kais.resources.check import ReviewStatus
 from kais.resources.mission import Mission
 from kais_operator.planning import annotation_values
@@ -41,6 +43,20 @@ class Verdict:
     status: ReviewStatus
     feedback: str = ""
     by: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ReviewMessage:
+    """The message that asks a cell to review an attempt; its id follows from run and attempt.
+
+    Attributes:
+        pod_uid: the pod of the reviewer that was ready when the message was sent.
+        usage: what the review has used; None if nothing was reported.
+    """
+
+    pod_uid: str
+    sent_at: datetime
+    usage: AgentUsage | None = None
 
 
 def is_wanted(mission: Mission) -> bool:

@@ -124,6 +124,8 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
             by_number[summary.number] = _from_summary(
                 summary, live.job if live is not None else None
             )
+        elif summary.review is not None:
+            by_number[summary.number] = replace(live, review=summary.review)
     return [by_number[number] for number in sorted(by_number)]
 
 
@@ -135,6 +137,7 @@ def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
         verdict=summary.verdict, is_exec=summary.is_exec, usage=summary.usage,
         failure=summary.failure, artifacts=summary.artifacts,
         receipt=summary.receipt, message_id=summary.message_id, pod_uid=summary.pod_uid,
+        review=summary.review,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.cell.decide import service_workload_manifests
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
+    agent_reviews,
     attempt_pods,
     attempt_state,
     budgets,
@@ -25,10 +26,13 @@ from kais_operator.controllers.mission.decide import (
     invalid_mission,
     outcome,
     outcome_annotation,
+    reviewer_cells,
     run_history_annotation,
     service_check_attempts,
 )
 from kais_operator.controllers.mission.decide import mission as decision
+from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
+from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.controllers.mission.decide.invalid_mission import InvalidMission
 from kais_operator.controllers.mission.decide.mission_observed import (
@@ -92,14 +96,14 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         agents=world.placement.agents,
         pod_policy=world.placement.pod_policy,
         has_review_policy=world.placement.has_spawn_policy,
-        spending_cell=await _spending_cell(world, mission) if has_ended else None,
         has_commands=world.containers.is_running(ref),
     )
     if has_ended:
+        observed = await _with_spending_cells(world, observed)
         return Observation(
             body, observed if is_recorded else await _with_open_task(world, observed)
         )
-    observed = await _with_reply(world, observed, now)
+    observed = await _with_review(world, await _with_reply(world, observed, now))
     return Observation(body, await checks.with_checks(world, observed, now))
 
 
@@ -124,8 +128,49 @@ async def _with_reply(world: World, observed: MissionObserved, now: datetime) ->
     return replace(observed, reply=reply, history=history)
 
 
+async def _with_review(world: World, observed: MissionObserved) -> MissionObserved:
+    """Add the container of the reviewing cell, and what it answered to its message."""
+    last, run_id = observed.history.latest, run_id_of(observed.mission)
+    reviewer = reviewer_cells.find(observed.mission, observed.team)
+    is_too_early = a2a_attempts.awaits_reply(observed.history)
+    if (
+        reviewer is None
+        or run_id is None
+        or last is None
+        or observed.history.is_settled
+        or is_too_early
+    ):
+        return observed
+    return await _ask_reviewer(world, observed, reviewer, last, run_id)
+
+
+async def _ask_reviewer(
+    world: World,
+    observed: MissionObserved,
+    reviewer: Cell,
+    attempt: Attempt | AttemptSummary,
+    run_id: str,
+) -> MissionObserved:
+    pod = checks.running_container(await _service_pods(world, reviewer, fresh=False))
+    observed = replace(observed, reviewer_pod=pod)
+    if pod is None or attempt.review is None or attempt.review.pod_uid != pod.uid:
+        return observed
+    call = agent_reviews.call_of(observed, reviewer, attempt, run_id=run_id)
+    return replace(observed, review_reply=await world.agents.reply_to(call))
+
+
 async def _with_open_task(world: World, observed: MissionObserved) -> MissionObserved:
-    """Add what the cell answers about a task that the end of its run has cancelled."""
+    """Add what a cell answers about a task that the end of its run has cancelled."""
+    run_outcome = outcome_annotation.read(observed.mission, None)
+    reviewed = agent_reviews.open_review(run_outcome)
+    reviewer = reviewer_cells.find(observed.mission, observed.team)
+    run_id = run_id_of(observed.mission)
+    if reviewed is not None and reviewer is not None and run_id is not None:
+        return await _ask_reviewer(world, observed, reviewer, reviewed, run_id)
+    return await _with_open_work(world, observed)
+
+
+async def _with_open_work(world: World, observed: MissionObserved) -> MissionObserved:
     run_id = run_id_of(observed.mission)
     last = a2a_attempts.open_message(outcome_annotation.read(observed.mission, None))
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
@@ -185,16 +230,18 @@ async def _pods(
     """Read the pods of the mission's Jobs, or those of a cell that keeps running."""
     cell = entrypoint.entrypoint_cell(mission, team)
     if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
-        name = names.label_value(cell.metadata.name)
-        selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
-        pods = await world.cluster.list(
-            "Pod", mission.metadata.namespace, labels=selector, fresh=fresh
-        )
-        return service_workload_manifests.own_pods(cell, pods)
+        return await _service_pods(world, cell, fresh=fresh)
     if not jobs and labels.ATTEMPTS not in mission.metadata.annotations:
         return ()
     selector = f"{labels.MISSION}={names.label_value(mission.metadata.name)}"
     return await world.cluster.list("Pod", mission.metadata.namespace, labels=selector, fresh=fresh)
+
+
+async def _service_pods(world: World, cell: Cell, *, fresh: bool) -> Sequence[Body]:
+    name = names.label_value(cell.metadata.name)
+    selector = f"{labels.CELL}={name},{labels.CELL_MODE}={CellMode.SERVICE.value}"
+    pods = await world.cluster.list("Pod", cell.metadata.namespace, labels=selector, fresh=fresh)
+    return service_workload_manifests.own_pods(cell, pods)
 
 
 async def _refused_pods(world: World, jobs: Sequence[Body], pods: Sequence[Body]) -> dict[str, str]:
@@ -234,6 +281,7 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
         lone = cells.get(mission.spec.cell_ref)
         formation_name = lone.spec.formation_ref if lone is not None else None
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
+        cells |= await _reviewer(world, mission, formation)
     else:
         formation_name = mission.spec.formation_ref or ""
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
@@ -244,6 +292,15 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
         )
         cells = _readable(bodies, formation=formation)
     return await _with_account(world, mission, MissionTeam(formation, cells))
+
+
+async def _reviewer(world: World, mission: Mission, formation: Formation | None) -> dict[str, Cell]:
+    """Read the cell of a formation that reviews the work of the cell in cellRef."""
+    name = reviewer_cells.object_name(mission, formation)
+    if formation is None or name is None or name == mission.spec.cell_ref:
+        return {}
+    body = await world.cluster.get(ObjectRef("Cell", mission.metadata.namespace, name))
+    return _readable({name: body} if body is not None else {}, formation=formation)
 
 
 def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) -> dict[str, Cell]:
@@ -309,16 +366,22 @@ async def _none_if_not_found(call: Awaitable[T]) -> T | None:
         return None
 
 
-async def _spending_cell(world: World, mission: Mission) -> Cell | None:
-    """Read the entry cell of an ended run of a mind whose cost is not counted yet."""
+async def _with_spending_cells(world: World, observed: MissionObserved) -> MissionObserved:
+    """Add the entry cell and the reviewer of an ended run whose cost is not counted yet."""
+    mission = observed.mission
     run_id = run_id_of(mission)
     run_outcome = outcome_annotation.read(mission, None)
     if run_id is None or run_outcome is None or run_outcome.usage is None:
-        return None
+        return observed
     if budgets.is_counted(mission, run_id):
-        return None
-    cell = entrypoint.entrypoint_cell(mission, await _team(world, mission))
-    return cell if isinstance(cell, Cell) else None
+        return observed
+    team = await _team(world, mission)
+    cell = entrypoint.entrypoint_cell(mission, team)
+    return replace(
+        observed,
+        spending_cell=cell if isinstance(cell, Cell) else None,
+        spending_reviewer=reviewer_cells.find(mission, team),
+    )
 
 
 async def _instance(
