@@ -105,6 +105,11 @@ class Reason(StrEnum):
     CELLS_READY = "CellsReady", "all cells of the formation are ready"
     WAITING_FOR_CELLS = "WaitingForCells", "cells are not ready; the message names them"
     TOO_MANY_CELLS = "TooManyCells", "the formation has more cells than the maximum"
+    PAUSED = "Paused", "the team has cost its limit per hour; the message says until when it waits"
+    ALLOCATION_INVALID = (
+        "AllocationInvalid",
+        "budget.allocation cannot be used; the message says why, and shares are equal until then",
+    )
     TOPOLOGY_NOT_ENFORCED = (
         "TopologyNotEnforced",
         "the cell runs an A2A server that does not check who calls it",
@@ -218,6 +223,7 @@ class Reason(StrEnum):
 WARNING_REASONS = frozenset(
     {
         Reason.ACCOUNT_NOT_ALLOWED,
+        Reason.ALLOCATION_INVALID,
         Reason.APPLY_FAILED,
         Reason.BLUEPRINT_NOT_FOUND,
         Reason.BUDGET_EXCEEDED,
@@ -236,6 +242,7 @@ WARNING_REASONS = frozenset(
         Reason.NO_MODEL_ENDPOINT,
         Reason.NOT_YET_SUPPORTED,
         Reason.PARAMETERS_INVALID,
+        Reason.PAUSED,
         Reason.PLATFORM_NOT_ALLOWED,
         Reason.POD_FAILED,
         Reason.POD_NOT_CREATED,

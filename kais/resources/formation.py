@@ -18,6 +18,7 @@ from kais.resources.field_types import (
     Quantity,
     Segment,
     Text,
+    Timestamp,
 )
 
 MAX_REPLICAS = 100
@@ -137,10 +138,18 @@ class FormationBudget(Model):
         default=None, description="Maximum total cost in US dollars. 0 allows no paid calls."
     )
     max_cost_per_hour: Cost | None = Field(
-        default=None, description="Maximum cost per hour in US dollars. 0 allows no paid calls."
+        default=None,
+        description=(
+            "Maximum cost of the team within an hour in US dollars. A team that has reached it is "
+            "paused. 0 allows no paid calls."
+        ),
     )
     allocation: Annotated[dict[str, Line], Field(max_length=100)] | None = Field(
-        default=None, description="Share of the budget per template, such as 40%."
+        default=None,
+        description=(
+            "Share of the total budget per template, such as 40%. The cells of a template have it "
+            "together. Default: equal shares of the rest for the cells with a mind."
+        ),
     )
 
 
@@ -275,6 +284,13 @@ class FormationStatus(Status):
             },
         ),
     ] = Field(default_factory=list, description="Name, phase and cost of each cell.")
+    paused_until: Timestamp | None = Field(
+        default=None,
+        description=(
+            "Until when no attempt starts, because the team has cost budget.maxCostPerHour within "
+            "the last hour. Unset while it may spend."
+        ),
+    )
     message: Text | None = Field(default=None, description="Message of the summary condition.")
     display: FormationDisplay | None = Field(
         default=None, description="Texts for the columns of kubectl get."

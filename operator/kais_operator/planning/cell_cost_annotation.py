@@ -104,6 +104,33 @@ def read(cell: Cell) -> CellUsage | None:
         return None
 
 
+def hour_over_until(
+    usages: Iterable[CellUsage | None], limit: Decimal, now: datetime
+) -> datetime | None:
+    """Return when cells that have used up a limit per hour are below it again; None if they are.
+
+    Each cost leaves the sum an hour after its run has ended.
+    """
+    leaving = sorted(
+        (at + HOUR, cost)
+        for usage in usages
+        if usage is not None
+        for at, cost in (
+            *((run.ended_at, run.cost) for run in usage.runs),
+            *((past.until, past.cost) for past in usage.earlier),
+        )
+        if cost > 0 and now - at < HOUR
+    )
+    left = sum((cost for _, cost in leaving), Decimal(0))
+    if not leaving or left < limit:
+        return None
+    for at, cost in leaving:
+        left -= cost
+        if left < limit:
+            return at
+    return leaving[-1][0]
+
+
 def total(usages: Iterable[CellUsage | None]) -> CellUsage | None:
     """Sum up cells, without their runs; None if none of them has cost anything."""
     counted = [usage for usage in usages if usage is not None]

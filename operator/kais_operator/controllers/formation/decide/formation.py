@@ -10,13 +10,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
-from kais import conditions, labels, names, topology
+from kais import budget_shares, conditions, labels, names, topology
 from kais.conditions import ConditionType, DesiredCondition
 from kais.errors import InvalidResource
 from kais.reasons import Reason
 from kais.resources.base import API_VERSION
 from kais.resources.cell import Cell, CellPhase
+from kais.resources.field_types import rfc3339
 from kais.resources.formation import (
     MAX_CELLS,
     CellSummary,
@@ -69,9 +71,11 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
         else _decide_children(observed, desired, topology_map)
     )
     desired_conditions = [_applied(formation, decided, topology_map), _cells_ready(cells)]
-    desired_conditions.append(
-        conditions.summary(desired_conditions, message=_ready_message(formation, len(desired)))
+    paused_until = _paused_until(formation, cells, now)
+    summary = conditions.summary(
+        desired_conditions, message=_ready_message(formation, len(desired))
     )
+    desired_conditions.append(_with_pause(formation, summary, paused_until))
     timed_conditions = status_and_events.with_transition_times(formation, desired_conditions, now)
     actions: list[Action] = [action for d in decided for action in d.actions]
     actions += (
@@ -82,9 +86,36 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     )
     return Plan(
         tuple(actions),
-        status_and_events.body_of(_status(formation, cells, timed_conditions=timed_conditions)),
-        _earliest_requeue(decided),
+        status_and_events.body_of(
+            _status(formation, cells, timed_conditions=timed_conditions, paused_until=paused_until)
+        ),
+        _earliest_requeue(decided, paused_until, now),
     )
+
+
+def _paused_until(
+    formation: Formation, cells: Mapping[str, Cell | None], now: datetime
+) -> datetime | None:
+    """Return until when a team waits that has cost its limit per hour; None if it has not."""
+    budget = formation.spec.budget
+    if budget is None or budget.max_cost_per_hour is None:
+        return None
+    usages = [cell_cost_annotation.read(cell) for cell in cells.values() if cell is not None]
+    return cell_cost_annotation.hour_over_until(usages, Decimal(str(budget.max_cost_per_hour)), now)
+
+
+def _with_pause(
+    formation: Formation, summary: DesiredCondition, paused_until: datetime | None
+) -> DesiredCondition:
+    budget = formation.spec.budget
+    if paused_until is None or budget is None or summary.status != "True":
+        return summary
+    limit = Decimal(str(budget.max_cost_per_hour))
+    message = (
+        f"no attempt starts until {rfc3339(paused_until)}: the team has cost "
+        f"budget.maxCostPerHour (${limit:f}) within the last hour"
+    )
+    return conditions.false(ConditionType.READY, Reason.PAUSED, message)
 
 
 def _decide_excess(observed: FormationObserved, excess: str, now: datetime) -> Plan:
@@ -228,6 +259,14 @@ def _applied(
             Reason.TOPOLOGY_INVALID,
             f"{message}; until that is fixed, no cell has peers",
         )
+    misallocated = budget_shares.problems(formation.spec)
+    if misallocated:
+        message = "; ".join(misallocated[:_MAX_CELLS_NAMED])
+        return conditions.false(
+            ConditionType.APPLIED,
+            Reason.ALLOCATION_INVALID,
+            f"{message}; until that is fixed, each cell with a mind has an equal share",
+        )
     count = formation.spec.cell_count
     claim = ", the workspace" if formation.spec.workspace is not None else ""
     message = f"{count} {'cell' if count == 1 else 'cells'}{claim} and the topology map are stored"
@@ -290,16 +329,7 @@ def _ready_message(formation: Formation, count: int) -> str:
         return message
     if all(template.spec.mind is None for template in formation.spec.cells):
         return f"{message} (without effect: budget: only cells with a mind report costs)"
-    budget = formation.spec.budget
-    unused = [
-        name
-        for name, value in (
-            ("maxCostPerHour", budget.max_cost_per_hour),
-            ("allocation", budget.allocation),
-        )
-        if value is not None
-    ]
-    return f"{message} (without effect in this version: {', '.join(unused)})" if unused else message
+    return message
 
 
 def _status(
@@ -307,6 +337,7 @@ def _status(
     cells: Mapping[str, Cell | None],
     *,
     timed_conditions: list[conditions.Condition],
+    paused_until: datetime | None = None,
 ) -> FormationStatus:
     ready = sum(not_ready_message(cell, name) is None for name, cell in cells.items())
     total = formation.spec.cell_count
@@ -329,6 +360,7 @@ def _status(
             )
             for name, cell in itertools.islice(cells.items(), MAX_CELLS)
         ],
+        paused_until=paused_until,
         message=summary.message,
         total_cost=costs.known_cost(total_usage),
         display=FormationDisplay(cells=f"{ready}/{total}", cost=costs.display(total_usage)),
@@ -339,7 +371,7 @@ def _phase(
     formation: Formation, cells: Mapping[str, Cell | None], summary: conditions.Condition
 ) -> FormationPhase:
     """Summarise the phases of the cells; a scaled-down formation has completed its mission."""
-    if status_and_events.is_suspended(formation):
+    if status_and_events.is_suspended(formation) or summary.reason == Reason.PAUSED:
         return FormationPhase.PAUSED
     if any(cell is not None and cell.status.phase is CellPhase.FAILED for cell in cells.values()):
         return FormationPhase.FAILED
@@ -348,5 +380,10 @@ def _phase(
     return FormationPhase.COMPLETED if _scale_down_annotation(formation) else FormationPhase.RUNNING
 
 
-def _earliest_requeue(decided: Sequence[ChildDecision]) -> timedelta | None:
-    return min((d.requeue_after for d in decided if d.requeue_after), default=None)
+def _earliest_requeue(
+    decided: Sequence[ChildDecision], paused_until: datetime | None, now: datetime
+) -> timedelta | None:
+    delays = [d.requeue_after for d in decided if d.requeue_after]
+    if paused_until is not None:
+        delays.append(paused_until - now)
+    return min(delays, default=None)

@@ -375,7 +375,7 @@ def _message(
     mission, last = observed.mission, attempts[-1]
     previous = attempts[-2] if len(attempts) > 1 else None
     entry_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    spent = budgets.spending_of(mission, entry.cell, observed.team.formation, attempts, now=now)
+    spent = budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now)
     budget = budgets.left_to_service(entry.cell, spent)
     call = call_of(observed, entry, last, run_id=run_id)
     return SendMessage(

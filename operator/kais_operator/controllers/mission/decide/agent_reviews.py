@@ -156,6 +156,9 @@ def request(
         return None, (), None
     pod, reply = observed.reviewer_pod, observed.review_reply
     if last.review is None:
+        paused = budgets.paused(observed.team, now)
+        if paused is not None:
+            return paused[0], (), paused[1]
         if pod is None:
             message = f"{reviewer.ref} reviews the work, and has no ready pod"
             return NotReady(Reason.WAITING_FOR_PODS, message), (), _POLL
@@ -232,7 +235,7 @@ def _message(
     review = mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
     spent = budgets.spending_of(
-        mission, reviewer, observed.team.formation, attempts, now=now, is_reviewer=True
+        mission, reviewer, observed.team, attempts, now=now, is_reviewer=True
     )
     budget = budgets.left_to_service(reviewer, spent)
     answer = last.message + ("\n[cut]" if last.is_truncated else "")

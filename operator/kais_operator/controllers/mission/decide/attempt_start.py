@@ -23,7 +23,7 @@ from kais_operator.controllers.mission.decide.mission_observed import MissionObs
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
 
-HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED, Reason.REVIEWER_NOT_ALLOWED)
+HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED, Reason.REVIEWER_NOT_ALLOWED, Reason.PAUSED)
 """Obstacles that a user chose or caused. No deadline runs, and the edit that ends them is seen."""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """The obstacle if there is one, the writes, and the delay until the next reconcile."""
@@ -40,9 +40,9 @@ def next_attempt(
     now: datetime,
 ) -> Step:
     """Choose the creation of the next attempt's Job, or return the obstacle that prevents it."""
-    obstacle = _held_back(observed)
-    if obstacle is not None:
-        return obstacle, (), _RETRY_INTERVAL if _is_instance_suspended(observed) else None
+    held_back = _held_back(observed, now)
+    if held_back is not None:
+        return held_back[0], (), held_back[1]
     if isinstance(entry, NotReady):
         return entry, (), _RETRY_INTERVAL
     if service_check_attempts.is_service_attempt(entry.cell):
@@ -91,7 +91,17 @@ def _is_instance_suspended(observed: MissionObserved) -> bool:
     return observed.instance is not None and observed.instance.spec.suspend
 
 
-def _held_back(observed: MissionObserved) -> NotReady | None:
+def _held_back(
+    observed: MissionObserved, now: datetime
+) -> tuple[NotReady, timedelta | None] | None:
+    """Return what holds the start back, and when it ends if no watch event reports that."""
+    obstacle = _obstacle_of_user(observed)
+    if obstacle is not None:
+        return obstacle, _RETRY_INTERVAL if _is_instance_suspended(observed) else None
+    return budgets.paused(observed.team, now)
+
+
+def _obstacle_of_user(observed: MissionObserved) -> NotReady | None:
     mission = observed.mission
     unsupported = outcome.unsupported(mission, observed.team)
     if unsupported is not None:
@@ -135,9 +145,7 @@ def _job(
         check_image=observed.check_image,
         agents=observed.agents,
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
-        spending=budgets.spending_of(
-            mission, entry.cell, observed.team.formation, attempts, now=now
-        ),
+        spending=budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now),
     )
     return job_manifest.attempt_job(
         parent_of(mission),

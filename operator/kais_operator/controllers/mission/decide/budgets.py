@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 
-from kais import labels
+from kais import budget_shares, labels
 from kais.agent_results import AgentUsage
+from kais.reasons import Reason
 from kais.resources.cell import Cell
+from kais.resources.field_types import rfc3339
 from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_record
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
+from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import cell_cost_annotation
 from kais_operator.planning.cell_cost_annotation import CellUsage
@@ -97,7 +100,7 @@ def _count_on(
 def spending_of(
     mission: Mission,
     cell: Cell,
-    formation: Formation | None,
+    team: MissionTeam,
     attempts: Sequence[Attempt],
     *,
     now: datetime,
@@ -112,9 +115,13 @@ def spending_of(
     budgets = []
     if mission.spec.budget is not None and mission.spec.budget.max_cost is not None:
         budgets.append(Decimal(str(mission.spec.budget.max_cost)) - run_cost)
-    share = share_of(formation) if formation is not None else None
+    share = _share_of(team.formation, cell)
     if share is not None:
         budgets.append(share - spent)
+    per_hour = _limit_per_hour(team.formation)
+    if per_hour is not None:
+        costs = [usage.cost_within_hour(now) for usage in _usages(team)]
+        budgets.append(per_hour - sum(costs, Decimal(0)) - run_cost)
     return Spending(spent, counted.cost_within_hour(now) + own_cost, _least(budgets))
 
 
@@ -144,10 +151,36 @@ def _least(budgets: Sequence[Decimal]) -> Decimal | None:
     return least.quantize(_UNIT, ROUND_FLOOR).normalize()
 
 
-def share_of(formation: Formation) -> Decimal | None:
-    """Return the equal share of each cell with a mind in the formation's total budget."""
-    budget = formation.spec.budget
-    if budget is None or budget.max_total_cost is None:
+def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | None:
+    """Return until when a team has to wait that has cost its limit per hour; None if it has not."""
+    formation, limit = team.formation, _limit_per_hour(team.formation)
+    if formation is None or limit is None:
         return None
-    minds = [template for template in formation.spec.cells if template.spec.mind is not None]
-    return Decimal(str(budget.max_total_cost)) / max(1, sum(t.replicas for t in minds))
+    until = cell_cost_annotation.hour_over_until(_usages(team), limit, now)
+    if until is None:
+        return None
+    message = (
+        f"{formation.ref} is paused until {rfc3339(until)}: it has cost budget.maxCostPerHour "
+        f"(${limit:f}) within the last hour"
+    )
+    return NotReady(Reason.PAUSED, message), until - now
+
+
+def _share_of(formation: Formation | None, cell: Cell) -> Decimal | None:
+    budget = formation.spec.budget if formation is not None else None
+    if formation is None or budget is None or budget.max_total_cost is None:
+        return None
+    template = cell.metadata.labels.get(labels.CELL_TEMPLATE)
+    return budget_shares.share(formation.spec, template, Decimal(str(budget.max_total_cost)))
+
+
+def _limit_per_hour(formation: Formation | None) -> Decimal | None:
+    budget = formation.spec.budget if formation is not None else None
+    if budget is None or budget.max_cost_per_hour is None:
+        return None
+    return Decimal(str(budget.max_cost_per_hour))
+
+
+def _usages(team: MissionTeam) -> list[CellUsage]:
+    read = [cell_cost_annotation.read(cell) for cell in (team.members or team.cells).values()]
+    return [usage for usage in read if usage is not None]

@@ -36,12 +36,14 @@ class MissionTeam:
             when it is missing or there is no reference.
         cells: the cells of that formation, or the cell in cellRef, by object name.
         account: the ServiceAccount of the entry cell; read only when the cell borrows one.
+        members: all cells of the formation of a cell in cellRef, if they share a budget per hour.
         sharing: scopes of the other cells that use this borrowed account.
     """
 
     formation: Formation | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
     account: Body | None = None
+    members: Mapping[str, Cell] = field(default_factory=dict)
     sharing: Sequence[Scope] = ()
 
 

@@ -282,6 +282,7 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
         formation_name = lone.spec.formation_ref if lone is not None else None
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
         cells |= await _reviewer(world, mission, formation)
+        members = await _members(world, formation)
     else:
         formation_name = mission.spec.formation_ref or ""
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
@@ -290,8 +291,18 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
             if formation
             else {}
         )
-        cells = _readable(bodies, formation=formation)
-    return await _with_account(world, mission, MissionTeam(formation, cells))
+        members = cells = _readable(bodies, formation=formation)
+    return await _with_account(world, mission, MissionTeam(formation, cells, members=members))
+
+
+async def _members(world: World, formation: Formation | None) -> dict[str, Cell]:
+    """Read the cells of a formation whose cells share a budget per hour."""
+    budget = formation.spec.budget if formation is not None else None
+    if formation is None or budget is None or budget.max_cost_per_hour is None:
+        return {}
+    metadata = formation.metadata
+    bodies = await shared_reads.cells_by_label(world.cluster, metadata.namespace, metadata.name)
+    return _readable(bodies, formation=formation)
 
 
 async def _reviewer(world: World, mission: Mission, formation: Formation | None) -> dict[str, Cell]:
@@ -323,6 +334,7 @@ async def _with_account(world: World, mission: Mission, team: MissionTeam) -> Mi
         team.formation,
         team.cells,
         account=await world.cluster.get(ref, fresh=True),
+        members=team.members,
         sharing=await shared_reads.scopes_sharing_account(world.cluster, cell),
     )
 

@@ -16,6 +16,7 @@ from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.mission.decide import budgets
+from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.planning import cell_cost_annotation
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 from kais_operator.planning.cell_cost_annotation import CellUsage
@@ -456,7 +457,11 @@ def test_share_of_three_minds_fits_into_a_ticket() -> None:
     formation = Formation.from_dict(teams.team(cells=cells, budget={"maxTotalCost": 1.0}))
     now = fake_world().clock.now()
     left = budgets.spending_of(
-        Mission.from_dict(mission()), Cell.from_dict(agent()), formation, (), now=now
+        Mission.from_dict(mission()),
+        Cell.from_dict(agent()),
+        MissionTeam(formation),
+        (),
+        now=now,
     ).left
     assert format(left or 0, "f") == "0.333333333333"
     TicketIn(to="solo", budget_left=format(left or 0, "f"))

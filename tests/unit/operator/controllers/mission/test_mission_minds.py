@@ -404,11 +404,9 @@ async def test_the_next_run_is_held_to_what_the_cell_and_the_team_have_left() ->
     assert second["KAIS_MAX_COST"] == "0.00348"
 
 
-async def test_what_of_a_teams_budget_has_no_effect_is_said() -> None:
+async def test_budget_of_a_team_with_a_mind_has_no_remark() -> None:
     spec = {"mode": "Task", "mind": MIND}
     budget = {"maxTotalCost": 1.0, "maxCostPerHour": 0.5, "allocation": {"lead": "40%"}}
     fake = fake_world(teams.team(cells=[{"name": "lead", "spec": spec}], budget=budget))
     await teams.settle_team(fake)
-    assert condition(fake, "Ready", teams.FORMATION)[2] == (
-        "1 of 1 cells are ready (without effect in this version: maxCostPerHour, allocation)"
-    )
+    assert condition(fake, "Ready", teams.FORMATION)[2] == "1 of 1 cells are ready"
