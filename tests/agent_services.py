@@ -200,4 +200,4 @@ def metadata(task: Task) -> dict[str, Any]:
 
 def answer(task: Task) -> str:
     """The text of the answer."""
-    return task.artifacts[0].parts[0].text
+    return str(task.artifacts[0].parts[0].text)

@@ -187,7 +187,7 @@ def _sectors(at: int, data: bytes | None) -> Iterator[tuple[int, bytes | None]]:
         at, data = until, data[until - at :]
 
 
-class _File(apsw.VFSFile):  # type: ignore[misc]
+class _File(apsw.VFSFile):
     """One file of the disk, whose bytes are in a real one."""
 
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
@@ -196,7 +196,7 @@ class _File(apsw.VFSFile):  # type: ignore[misc]
         disk.opened(self._name)
         super().__init__(_REAL, name, flags)
 
-    def excepthook(self, *_: Any) -> None:
+    def excepthook(self, *_: Any) -> Any:
         """Let pass what SQLite lets pass: a checkpoint that fails is tried again later."""
 
     def xWrite(self, data: bytes, offset: int) -> None:
@@ -212,7 +212,7 @@ class _File(apsw.VFSFile):  # type: ignore[misc]
         self._disk.synced(self._name)
 
 
-class _Vfs(apsw.VFS):  # type: ignore[misc]
+class _Vfs(apsw.VFS):
     """Puts the files of a disk on it."""
 
     def __init__(self, disk: Disk) -> None:

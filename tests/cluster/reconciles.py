@@ -51,7 +51,7 @@ async def settle(world: World, reconciler: Controller, ref: ObjectRef, *, passes
     A pass that the API server has no answer for is made again, as the queue does: right after a
     definition is stored its first lists are refused.
     """
-    record = None
+    record: Body | Plan | errors.ClusterUnavailable | None = None
     for _ in range(passes):
         try:
             record = await _pass(world, reconciler, ref)

@@ -48,5 +48,5 @@ def mark(ref: ObjectRef) -> dict[str, str]:
     return run_stamps.object_annotation(ref.kind, ref.namespace, ref.name)
 
 
-def annotations(fake: FakeWorld, ref: ObjectRef) -> dict[str, str]:
+def annotations_of(fake: FakeWorld, ref: ObjectRef) -> dict[str, str]:
     return dict(fake.cluster.read(ref)["metadata"].get("annotations") or {})

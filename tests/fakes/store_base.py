@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from knowledge_client.models import (
     Episode,
@@ -138,7 +138,7 @@ class Base:
                 return self._together(work)
             key = (idempotency_key.principal, idempotency_key.key)
             if key in self._answers:
-                body_hash, answer = self._answers[key]
+                body_hash, answer = cast("tuple[str, T]", self._answers[key])
                 if body_hash != idempotency_key.body_hash:
                     raise IdempotencyConflict(
                         f"Idempotency-Key {idempotency_key.key!r} was used with another body"
@@ -253,7 +253,7 @@ class Base:
 
     def _slot(self, key: RunKey) -> Slot | None:
         realm = self._scopes.get(key.realm)
-        return realm and (realm.number, key.run_id)
+        return (realm.number, key.run_id) if realm else None
 
     def _entry(self, key: RunKey) -> Entry | None:
         slot = self._slot(key)
@@ -262,7 +262,7 @@ class Base:
     def _run_of(self, new: NewReceipt) -> Run | None:
         """Return the run that a receipt is bound to."""
         entry = self._entry(RunKey(new.realm, new.receipt.run)) if new.receipt.run else None
-        return entry and entry.run
+        return entry.run if entry else None
 
     def names_of(self, fact_id: str) -> list[tuple[str, str, str]]:
         """Return scope, namespace and value of each name of a fact."""

@@ -36,11 +36,12 @@ from knowledge_service.ports import (
 from knowledge_service.search import pipeline, ranker_version
 from knowledge_service.search.match_selection import SearchQuery
 from tests.fakes.recall_snapshot import MemorySnapshot
-from tests.fakes.store_base import Base, Row, StoredScope
+from tests.fakes.store_base import Row, StoredScope
+from tests.fakes.store_links import Links
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 
-class Facts(Base):
+class Facts(Links):
     """The `FactStore` and `RecallStore` ports."""
 
     def remember(

@@ -24,14 +24,14 @@ from knowledge_service.ports import (
     FactUsage,
     IdempotencyKey,
 )
-from tests.fakes.store_links import Links
 from tests.fakes.store_names import Names
+from tests.fakes.store_runs import Runs
 from tests.fakes.store_unit_of_work import MemoryUnitOfWork
 
 _DERIVING = ("derived_from", "promoted_from", "supersedes")
 
 
-class Provenance(Links, Names):
+class Provenance(Names, Runs):
     """The `ProvenanceStore` and `UsageStore` ports."""
 
     def why(self, fact_id: str, reader: AuditReader) -> FactProvenance | None:

@@ -273,7 +273,7 @@ class MemoryUnitOfWork:
             for promotion in self.promotions(fact_id):
                 del self._book.promotions[promotion.id]
             for table in (self._book.past, self._book.changed_at, self._book.confirmations):
-                table.pop(fact_id, None)  # type: ignore[attr-defined]
+                table.pop(fact_id, None)
             self._store.drop_row(fact_id)
             self._store.drop_answers(fact_id)
             self._append("fact.erased", actor, [{"fact": fact_id, "reason": reason}])

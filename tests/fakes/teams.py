@@ -113,7 +113,7 @@ def pod(fake: FakeWorld, attempt: int = 1, *, status: Body, **metadata: Any) -> 
         "uid": job["metadata"]["uid"],
         "controller": True,
     }
-    body = {
+    body: Body = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {

@@ -68,7 +68,7 @@ def metadata(fake: FakeWorld, ref: ObjectRef = USE) -> Body:
     return dict(fake.cluster.read(ref)["metadata"])
 
 
-def annotations(fake: FakeWorld, ref: ObjectRef = USE) -> dict[str, str]:
+def annotations_of(fake: FakeWorld, ref: ObjectRef = USE) -> dict[str, str]:
     return dict(metadata(fake, ref).get("annotations") or {})
 
 
@@ -88,7 +88,7 @@ def end(fake: FakeWorld, outcome: str = "Succeeded", message: str = "all is well
 
 def run_again(fake: FakeWorld) -> None:
     """Take up a further run as the mission's controller does."""
-    nonce = annotations(fake, MISSION)["kais.io/rerun"]
+    nonce = annotations_of(fake, MISSION)["kais.io/rerun"]
     run_id = names.run_id(metadata(fake)["uid"], nonce)
     annotate(fake, MISSION, run_id=run_id, rerun_taken=nonce, outcome=None)
     fake.cluster.set_status(MISSION, {"message": "attempt 1 runs"})

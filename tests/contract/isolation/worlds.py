@@ -31,7 +31,7 @@ from knowledge_service.ports import (
     NewLink,
     NewReceipt,
 )
-from knowledge_service.store.sqlite.db.write_queue import Transaction
+from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall

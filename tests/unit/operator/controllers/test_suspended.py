@@ -139,7 +139,7 @@ async def test_a_use_that_is_suspended_before_its_run_begins_nothing() -> None:
     use["metadata"]["annotations"] = {labels.RECONCILE: labels.RECONCILE_SUSPENDED}
     fake = await used(use)
     assert fake.cluster.refs("Mission") == fake.cluster.refs("Formation") == []
-    assert labels.RUN_ID not in uses.annotations(fake)
+    assert labels.RUN_ID not in uses.annotations_of(fake)
     assert condition(fake, uses.USE, "Applied") == ("False", "Suspended", MESSAGE)
     assert condition(fake, uses.USE, "Ready")[:2] == ("False", "Suspended")
 

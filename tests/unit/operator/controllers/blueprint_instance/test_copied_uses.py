@@ -21,7 +21,7 @@ async def settle(fake: FakeWorld, ref: ObjectRef) -> None:
 
 
 def run_of(fake: FakeWorld, ref: ObjectRef = USE) -> str:
-    return saved_manifests.annotations(fake, ref)[labels.RUN_ID]
+    return saved_manifests.annotations_of(fake, ref)[labels.RUN_ID]
 
 
 def mission_of(ref: ObjectRef) -> ObjectRef:
@@ -55,7 +55,7 @@ async def test_a_copy_has_a_run_and_a_mission_of_its_own(is_over: bool) -> None:
     own_run_id = names.run_id(fake.cluster.read(COPY)["metadata"]["uid"])
     assert run_of(fake, COPY) == own_run_id != run_of(fake)
     assert run_of(fake, mission_of(COPY)) == own_run_id
-    assert labels.OUTCOME not in saved_manifests.annotations(fake, mission_of(COPY))
+    assert labels.OUTCOME not in saved_manifests.annotations_of(fake, mission_of(COPY))
     assert fake.cluster.read(COPY)["status"]["phase"] == "Running"
 
 
@@ -112,7 +112,7 @@ async def test_a_restored_use_keeps_its_run_and_runs_nothing_again(is_marked: bo
     fake = restarted(fake)
     await uses.settle(fake)
     assert (run_of(fake), fake.cluster.read(USE)["status"]["outcome"]) == (first, "Succeeded")
-    assert saved_manifests.annotations(fake, MISSION)[labels.OUTCOME] == "Succeeded"
+    assert saved_manifests.annotations_of(fake, MISSION)[labels.OUTCOME] == "Succeeded"
 
 
 async def test_an_upgrade_while_a_use_runs_begins_no_other_run_and_binds_its_stamp() -> None:
@@ -124,7 +124,7 @@ async def test_an_upgrade_while_a_use_runs_begins_no_other_run_and_binds_its_sta
     await uses.settle(fake)
     assert (run_of(fake), run_of(fake, MISSION)) == (first, first)
     assert (
-        saved_manifests.annotations(fake, USE)[labels.RUN_OBJECT]
+        saved_manifests.annotations_of(fake, USE)[labels.RUN_OBJECT]
         == saved_manifests.mark(USE)[labels.RUN_OBJECT]
     )
 
@@ -172,4 +172,4 @@ async def test_the_end_of_a_run_of_another_use_says_nothing_of_this_one(
     fake.knowledge.realms[changed.namespace].runs[run_of(fake)] = changed
     fake.cluster.vanish(MISSION)
     await uses.settle(fake)
-    assert labels.OUTCOME not in saved_manifests.annotations(fake, USE)
+    assert labels.OUTCOME not in saved_manifests.annotations_of(fake, USE)

@@ -35,14 +35,14 @@ def _marked(ref: Any, **values: str | None) -> Event:
 
 def _ends(outcome: str) -> Event:
     def event(fake: FakeWorld) -> None:
-        if "kais.io/outcome" not in uses.annotations(fake, MISSION):
+        if "kais.io/outcome" not in uses.annotations_of(fake, MISSION):
             uses.end(fake, outcome)
 
     return _if(MISSION, event)
 
 
 def _takes_up(fake: FakeWorld) -> None:
-    carried = uses.annotations(fake, MISSION)
+    carried = uses.annotations_of(fake, MISSION)
     rerun = carried.get("kais.io/rerun")
     if rerun and rerun != carried.get("kais.io/rerun-taken") and USE in fake.cluster.refs():
         uses.run_again(fake)
@@ -191,7 +191,7 @@ def test_any_history_settles_and_begins_each_run_once(names: list[str]) -> None:
         if not metadata.get("ownerReferences") and not is_of_use:
             assert fake.cluster.read(FORMATION)["spec"] == {"cells": []}, "a stranger was touched"
     if USE in fake.cluster.refs():
-        carried = uses.annotations(fake)
+        carried = uses.annotations_of(fake)
         if "kais.io/run-id" in carried:
             assert carried["kais.io/run-id"] in started or "a patch fails" in names
     numbers = [

@@ -9,7 +9,7 @@ from kais_operator.controllers.blueprint_instance import observe as blueprint_in
 from kais_operator.controllers.blueprint_instance.decide import instance_run
 from kais_operator.planning.plan import Body
 from tests.fakes import blueprints, uses
-from tests.fakes.uses import FORMATION, MISSION, USE, annotate, annotations, condition, status
+from tests.fakes.uses import FORMATION, MISSION, USE, annotate, annotations_of, condition, status
 from tests.fakes.world import FakeWorld
 
 
@@ -27,17 +27,17 @@ def run_begun_events(fake: FakeWorld) -> list[str]:
 
 async def test_a_rerun_is_a_new_run_of_the_same_use_and_of_its_mission() -> None:
     fake = await ended(outcome="Failed")
-    first = annotations(fake)["kais.io/run-id"]
+    first = annotations_of(fake)["kais.io/run-id"]
     mission_uid = uses.metadata(fake, MISSION)["uid"]
     annotate(fake, rerun="once more")
     await uses.settle(fake)
     second = names.run_id(uses.metadata(fake)["uid"], "once more")
-    own_annotations = annotations(fake)
+    own_annotations = annotations_of(fake)
     assert second != first
     assert own_annotations["kais.io/run-id"] == second
     assert own_annotations["kais.io/rerun-taken"] == "once more"
     assert "kais.io/outcome" not in own_annotations
-    assert annotations(fake, MISSION)["kais.io/rerun"] == "once more"
+    assert annotations_of(fake, MISSION)["kais.io/rerun"] == "once more"
     assert uses.metadata(fake, MISSION)["uid"] == mission_uid
     assert (status(fake)["phase"], status(fake)["runId"]) == ("Running", second)
     assert status(fake)["acknowledged"] == {"rerun": "once more"}
@@ -57,7 +57,7 @@ async def test_the_use_is_stamped_before_its_mission_is_told() -> None:
     count = len(fake.cluster.writes)
     await fake.step(blueprint_instance.CONTROLLER, USE)
     assert ("patch", USE) in fake.cluster.writes[count:]
-    assert "kais.io/rerun" not in annotations(fake, MISSION)
+    assert "kais.io/rerun" not in annotations_of(fake, MISSION)
 
 
 async def test_a_crash_after_the_stamp_tells_the_mission_all_the_same() -> None:
@@ -67,18 +67,18 @@ async def test_a_crash_after_the_stamp_tells_the_mission_all_the_same() -> None:
     fake.cluster.edit(USE, {"status": None})
     fake.sync_state.clear()
     await uses.settle(fake)
-    assert annotations(fake, MISSION)["kais.io/rerun"] == "2"
+    assert annotations_of(fake, MISSION)["kais.io/rerun"] == "2"
     assert len(run_begun_events(fake)) == 2
 
 
 async def test_a_run_that_its_mission_was_asked_for_is_the_uses_run_too() -> None:
     fake = await ended(outcome="Failed")
-    first = annotations(fake)["kais.io/run-id"]
+    first = annotations_of(fake)["kais.io/run-id"]
     annotate(fake, MISSION, rerun="by hand", earlier_runs=f'[{{"run": "{first}"}}]')
     uses.run_again(fake)
     await uses.settle(fake)
-    second = annotations(fake, MISSION)["kais.io/run-id"]
-    assert annotations(fake)["kais.io/run-id"] == second != first
+    second = annotations_of(fake, MISSION)["kais.io/run-id"]
+    assert annotations_of(fake)["kais.io/run-id"] == second != first
     assert (status(fake)["phase"], status(fake)["runId"]) == ("Running", second)
     uses.end(fake)
     await uses.settle(fake)
@@ -93,12 +93,14 @@ async def test_the_nonce_of_a_run_before_is_no_new_wish_when_the_mission_ran_onc
     uses.run_again(fake)
     uses.end(fake)
     await uses.settle(fake)
-    second = annotations(fake)["kais.io/run-id"]
+    second = annotations_of(fake)["kais.io/run-id"]
     annotate(fake, MISSION, rerun="3", earlier_runs=f'[{{"run": "{second}"}}]')
     uses.run_again(fake)
     uses.end(fake)
     await uses.settle(fake)
-    assert annotations(fake)["kais.io/rerun"] == annotations(fake)["kais.io/rerun-taken"] == "3"
+    assert (
+        annotations_of(fake)["kais.io/rerun"] == annotations_of(fake)["kais.io/rerun-taken"] == "3"
+    )
     assert len(run_begun_events(fake)) == 3
 
 
@@ -107,7 +109,7 @@ async def test_the_mission_carries_the_values_of_its_run_for_the_ledger() -> Non
     head["spec"]["parameters"].append({"name": "text", "type": "string", "default": "x" * 600})
     fake = await uses.world(head=head)
     await uses.settle(fake)
-    document = json.loads(annotations(fake, MISSION)["kais.io/parameters"])
+    document = json.loads(annotations_of(fake, MISSION)["kais.io/parameters"])
     assert document == {"topic": "pods", "count": 1}, "defaults included, long ones left out"
 
 
@@ -118,28 +120,28 @@ async def test_the_same_nonce_begins_nothing_again() -> None:
     uses.run_again(fake)
     uses.end(fake)
     await uses.settle(fake)
-    run_id = annotations(fake)["kais.io/run-id"]
+    run_id = annotations_of(fake)["kais.io/run-id"]
     annotate(fake, rerun=None)
     await uses.settle(fake)
     annotate(fake, rerun="2")
     await uses.settle(fake)
-    assert annotations(fake)["kais.io/run-id"] == run_id
+    assert annotations_of(fake)["kais.io/run-id"] == run_id
     assert status(fake)["outcome"] == "Succeeded"
 
 
 async def test_a_rerun_waits_until_the_present_run_has_ended() -> None:
     fake = await uses.world()
     await uses.settle(fake)
-    first = annotations(fake)["kais.io/run-id"]
+    first = annotations_of(fake)["kais.io/run-id"]
     annotate(fake, rerun="2")
     await uses.settle(fake)
-    assert annotations(fake)["kais.io/run-id"] == first
+    assert annotations_of(fake)["kais.io/run-id"] == first
     assert condition(fake, "Applied")[2].endswith(
         "; kais.io/rerun 2: it starts when the current run has ended"
     )
     uses.end(fake)
     await uses.settle(fake)
-    assert annotations(fake)["kais.io/run-id"] != first
+    assert annotations_of(fake)["kais.io/run-id"] != first
 
 
 async def test_a_suspended_use_begins_no_further_run() -> None:
@@ -177,7 +179,7 @@ async def test_a_restored_use_that_was_run_again_is_not_run_again_once_more() ->
     fake.cluster.put({**stored_record, "metadata": carried})
     await uses.settle(fake)
     assert status(fake)["outcome"] == "Succeeded"
-    mission = annotations(fake, MISSION)
+    mission = annotations_of(fake, MISSION)
     assert mission["kais.io/outcome"] == "Succeeded"
     assert mission["kais.io/rerun-taken"] == mission["kais.io/rerun"] == "2"
     assert len(run_begun_events(fake)) == 2
@@ -194,7 +196,7 @@ async def test_a_rerun_with_new_parameters_makes_the_mission_anew() -> None:
     mission = fake.cluster.read(MISSION)
     assert mission["spec"]["objective"] == "explain nodes"
     carried = mission["metadata"]["annotations"]
-    assert carried["kais.io/run-id"] == annotations(fake)["kais.io/run-id"]
+    assert carried["kais.io/run-id"] == annotations_of(fake)["kais.io/run-id"]
     assert carried["kais.io/rerun-taken"] == "2"
     assert "kais.io/outcome" not in carried
 
@@ -213,10 +215,10 @@ async def test_new_parameters_without_a_rerun_start_nothing_and_leave_the_missio
 async def test_a_use_without_a_mission_has_nothing_to_run_again() -> None:
     fake = await uses.world(head=blueprints.blueprint(mission=None))
     await uses.settle(fake)
-    run_id = annotations(fake)["kais.io/run-id"]
+    run_id = annotations_of(fake)["kais.io/run-id"]
     annotate(fake, rerun="2")
     await uses.settle(fake)
-    assert annotations(fake)["kais.io/run-id"] == run_id
+    assert annotations_of(fake)["kais.io/run-id"] == run_id
     assert condition(fake, "Applied")[2].endswith(
         "; kais.io/rerun 2: the Blueprint has no mission to run again"
     )
@@ -233,8 +235,8 @@ async def test_a_mission_that_a_later_revision_adds_waits_for_a_rerun() -> None:
     assert status(fake)["revisionInUse"] == 2
     annotate(fake, rerun="go")
     await uses.settle(fake)
-    assert annotations(fake, MISSION)["kais.io/run-id"] == annotations(fake)["kais.io/run-id"]
-    assert "kais.io/run-kind" not in annotations(fake)
+    assert annotations_of(fake, MISSION)["kais.io/run-id"] == annotations_of(fake)["kais.io/run-id"]
+    assert "kais.io/run-kind" not in annotations_of(fake)
 
 
 async def test_a_mission_that_left_the_template_goes_when_its_run_has_ended() -> None:
@@ -268,7 +270,7 @@ SERVICES = {"formation": uses.SERVICE_TEAM}
 @pytest.mark.parametrize("outcome", ["Succeeded", "Failed", "Cancelled"])
 async def test_service_cells_rest_when_the_mission_has_ended(outcome: str) -> None:
     fake = await ended(head=blueprints.blueprint(**SERVICES), outcome=outcome)
-    assert annotations(fake, FORMATION)["kais.io/scaled-down"] == "true"
+    assert annotations_of(fake, FORMATION)["kais.io/scaled-down"] == "true"
     assert condition(fake, "CellsReady") == (
         "True",
         "ScaledDown",
@@ -282,12 +284,12 @@ async def test_service_cells_rest_when_the_mission_has_ended(outcome: str) -> No
 async def test_service_cells_work_while_the_mission_runs_and_again_with_a_rerun() -> None:
     fake = await uses.world(head=blueprints.blueprint(**SERVICES))
     await uses.settle(fake)
-    assert "kais.io/scaled-down" not in annotations(fake, FORMATION)
+    assert "kais.io/scaled-down" not in annotations_of(fake, FORMATION)
     uses.end(fake)
     await uses.settle(fake)
     annotate(fake, rerun="2")
     await uses.settle(fake)
-    assert "kais.io/scaled-down" not in annotations(fake, FORMATION)
+    assert "kais.io/scaled-down" not in annotations_of(fake, FORMATION)
 
 
 @pytest.mark.parametrize(
@@ -304,14 +306,14 @@ async def test_cells_are_left_as_they_are(head: Body, spec: Body) -> None:
     if MISSION in fake.cluster.refs():
         uses.end(fake)
     await uses.settle(fake)
-    assert "kais.io/scaled-down" not in annotations(fake, FORMATION)
+    assert "kais.io/scaled-down" not in annotations_of(fake, FORMATION)
 
 
 async def test_cells_that_are_to_be_kept_after_all_wake_up() -> None:
     fake = await ended(head=blueprints.blueprint(**SERVICES))
     fake.cluster.edit(USE, {"spec": {"afterMission": "Keep"}})
     await uses.settle(fake)
-    assert "kais.io/scaled-down" not in annotations(fake, FORMATION)
+    assert "kais.io/scaled-down" not in annotations_of(fake, FORMATION)
 
 
 async def test_cells_rest_although_the_parameters_were_broken_meanwhile() -> None:
@@ -321,7 +323,7 @@ async def test_cells_rest_although_the_parameters_were_broken_meanwhile() -> Non
     uses.end(fake)
     await uses.settle(fake)
     assert condition(fake, "ParametersValid")[0] == "False"
-    assert annotations(fake, FORMATION)["kais.io/scaled-down"] == "true"
+    assert annotations_of(fake, FORMATION)["kais.io/scaled-down"] == "true"
 
 
 async def test_a_use_without_a_mission_never_finishes_so_no_ttl_ends_it() -> None:

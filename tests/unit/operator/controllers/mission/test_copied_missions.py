@@ -20,7 +20,7 @@ COPY = ObjectRef("Mission", "demo", "copy")
 
 
 def run_of(fake: FakeWorld, ref: ObjectRef = MISSION) -> str:
-    return saved_manifests.annotations(fake, ref)[labels.RUN_ID]
+    return saved_manifests.annotations_of(fake, ref)[labels.RUN_ID]
 
 
 def jobs(fake: FakeWorld, namespace: str = "demo") -> dict[str, str]:
@@ -55,7 +55,7 @@ async def test_a_copy_of_a_mission_that_ended_runs_and_says_nothing_of_its_origi
     await teams.settle(fake, COPY)
     assert jobs(fake)["copy-a1"] == run_of(fake, COPY) != run_of(fake)
     assert outcome(fake, COPY) is None
-    carried = saved_manifests.annotations(fake, COPY)
+    carried = saved_manifests.annotations_of(fake, COPY)
     assert not {labels.OUTCOME, labels.ENDING, labels.ATTEMPTS} & carried.keys()
 
 
@@ -71,7 +71,7 @@ async def test_a_copy_of_a_mission_that_was_aborted_and_run_again_is_a_first_run
     assert outcome(fake, MISSION) == "Cancelled"
     assert outcome(fake, COPY) is None
     assert jobs(fake)["copy-a1"] == run_of(fake, COPY)
-    assert labels.EARLIER_RUNS not in saved_manifests.annotations(fake, COPY)
+    assert labels.EARLIER_RUNS not in saved_manifests.annotations_of(fake, COPY)
 
 
 async def test_a_copy_in_another_namespace_has_a_run_of_its_own() -> None:
@@ -154,7 +154,7 @@ async def test_an_upgrade_while_a_mission_runs_starts_no_second_job_and_binds_it
     fake = restarted(fake)
     await teams.settle(fake)
     assert jobs(fake) == {"doctor-a1": first}
-    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_OBJECT]
+    assert saved_manifests.annotations_of(fake, MISSION)[labels.RUN_OBJECT]
     saved_manifests.apply_copy(fake, MISSION, name="copy")
     await teams.settle(fake, COPY)
     assert run_of(fake, COPY) != first
@@ -247,4 +247,4 @@ async def test_an_upgrade_asks_no_store_about_a_stamp_that_the_objects_uid_prove
     fake.cluster.put(teams.team())
     await teams.passes(fake, 2)
     assert teams.condition(fake, "Succeeded")[1] != "StoreUnavailable"
-    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_OBJECT]
+    assert saved_manifests.annotations_of(fake, MISSION)[labels.RUN_OBJECT]

@@ -77,7 +77,7 @@ async def test_two_missions_of_one_run_id_in_two_realms_both_run_with_what_they_
     saved_manifests.apply_copy(fake, MISSION, namespace="other")
     fake.cluster.edit(FAR, {"metadata": {"annotations": saved_manifests.mark(FAR)}})
     await teams.settle(fake, FAR)
-    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == run_id
+    assert saved_manifests.annotations_of(fake, FAR)[labels.RUN_ID] == run_id
     assert fake.knowledge.realms["other"].runs[run_id].outcome is None
     maps = [ref for ref in fake.cluster.refs("ConfigMap") if labels.RECEIPT in annotated(fake, ref)]
     receipts = {ref.namespace: annotated(fake, ref)[labels.RECEIPT] for ref in maps}
@@ -89,7 +89,7 @@ async def test_two_missions_of_one_run_id_in_two_realms_both_run_with_what_they_
 
 
 def annotated(fake: FakeWorld, ref: ObjectRef) -> dict[str, str]:
-    return saved_manifests.annotations(fake, ref)
+    return saved_manifests.annotations_of(fake, ref)
 
 
 async def test_what_the_store_took_or_refused_of_a_run_says_nothing_of_another_realms() -> None:
@@ -183,7 +183,7 @@ async def test_a_session_elsewhere_makes_no_copy_of_a_restored_mission_of_an_old
     has_lost_its_run: bool,
 ) -> None:
     fake = await teams.ended()
-    run_id = saved_manifests.annotations(fake, MISSION)[labels.RUN_ID]
+    run_id = saved_manifests.annotations_of(fake, MISSION)[labels.RUN_ID]
     saved_manifests.unmark(fake, MISSION)
     saved_manifests.restore(fake, MISSION)
     fake.cluster.collect_garbage()
@@ -192,7 +192,7 @@ async def test_a_session_elsewhere_makes_no_copy_of_a_restored_mission_of_an_old
     await open_elsewhere(fake, run_id, kind="session")
     fake = restarted(fake)
     await teams.settle(fake)
-    assert saved_manifests.annotations(fake, MISSION)[labels.RUN_ID] == run_id
+    assert saved_manifests.annotations_of(fake, MISSION)[labels.RUN_ID] == run_id
     assert fake.cluster.refs("Job") == []
 
 
@@ -204,5 +204,5 @@ async def test_a_copy_of_a_mission_of_an_older_version_in_another_namespace_runs
     await teams.settle_team(fake, ObjectRef("Formation", "other", "team"))
     await teams.settle(fake, FAR)
     own_run_id = names.run_id(fake.cluster.read(FAR)["metadata"]["uid"])
-    assert saved_manifests.annotations(fake, FAR)[labels.RUN_ID] == own_run_id
+    assert saved_manifests.annotations_of(fake, FAR)[labels.RUN_ID] == own_run_id
     assert [ref.name for ref in fake.cluster.refs("Job") if ref.namespace == "other"]
