@@ -1,6 +1,7 @@
 """One control plane without a node for the whole run, with our CRDs in it."""
 
 import time
+import urllib.parse
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from kais_cluster.host import cluster as host_cluster
 from kais_cluster.host import component_builds, ephemeral
 from tests.cluster.object_lister import ObjectLister
 from tests.cluster.processes import Cluster, Operator, Process, Start, free_port
+from tests.cluster.proxy import Proxy
 
 CRDS = Path(__file__).parents[2] / "crds"
 
@@ -149,3 +151,12 @@ def start(
     yield start_one
     for operator in started:
         operator.kill()
+
+
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    """Run a proxy before the API server, which a test may cut."""
+    server = urllib.parse.urlsplit(control_plane.server)
+    proxy = Proxy(server.hostname or "", server.port or 0)
+    yield proxy
+    proxy.close()

@@ -38,7 +38,7 @@ from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.ports import World
 from tests.cluster import reconciles
 from tests.cluster.conftest import ControlPlane, started_control_plane
-from tests.fakes import blueprints, services, teams
+from tests.fakes import blueprints, busy_namespace
 from tests.fakes.containers import FakeContainers
 from tests.fakes.knowledge import FakeKnowledge, recalled_fact
 
@@ -58,36 +58,6 @@ RECONCILERS: tuple[Controller, ...] = (
     cell.CONTROLLER,
     mission.CONTROLLER,
 )
-CHECK = {"name": "built", "type": "command", "argv": ["/app/check"]}
-REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
-
-
-def objects() -> list[Body]:
-    """Give what the users of the namespace wrote."""
-    checked = {"formationRef": None, "completion": {"checks": [CHECK]}}
-    return [
-        blueprints.blueprint(),
-        blueprints.instance("use-ended"),
-        teams.team(workspace={"size": "1Gi"}, topology={"type": "star", "hub": "lead"}),
-        teams.scope(retention={"maxFacts": 50}),
-        services.lone_service(),
-        services.lone_service("duo"),
-        teams.lone_cell("idle"),
-        teams.work("waiting", formationRef="absent"),
-        teams.work("running"),
-        teams.work("second-attempt"),
-        teams.work("between-jobs"),
-        teams.work("succeeded"),
-        teams.work("extracting"),
-        teams.work("failed", completion={"maxAttempts": 1}),
-        teams.work("aborted"),
-        teams.work("reviewed", completion={"review": REVIEW}),
-        teams.work("checked", completion={"checks": [CHECK]}),
-        teams.work("again"),
-        teams.work("suspended", metadata={"annotations": {labels.RECONCILE: "suspended"}}),
-        teams.work("round", cellRef="solo", **checked),
-        teams.work("between-rounds", cellRef="duo", **checked),
-    ]
 
 
 class Recording:
@@ -222,7 +192,7 @@ _MOVING = ("resourceVersion", "managedFields")
 
 async def live(recording: Recording) -> None:
     """Bring every mission to where the file shall have it."""
-    recording.apply(*objects())
+    recording.apply(*busy_namespace.objects())
     await recording.settle()
     for name in ("solo", "duo"):
         await recording.serve(name)

@@ -9,8 +9,6 @@ import json
 import signal
 import socket
 import time
-import urllib.parse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -361,14 +359,6 @@ def test_a_quota_that_refuses_a_child_is_told_in_its_own_words(cluster: Cluster,
         lambda: cluster.condition("formations", "team", "Ready").get("status") == "True",
         subject="the formation recovers",
     )
-
-
-@pytest.fixture
-def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
-    server = urllib.parse.urlsplit(control_plane.server)
-    proxy = Proxy(server.hostname or "", server.port or 0)
-    yield proxy
-    proxy.close()
 
 
 def test_watches_that_are_cut_heal(

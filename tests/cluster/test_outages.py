@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.parse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +42,6 @@ def mission(name: str, formation: str) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {**spec, "completion": {"maxAttempts": 1}},
     }
-
-
-@pytest.fixture
-def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
-    server = urllib.parse.urlsplit(control_plane.server)
-    proxy = Proxy(server.hostname or "", server.port or 0)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

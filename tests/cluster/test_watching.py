@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import urllib.parse
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,6 @@ async def link(control_plane: ControlPlane) -> AsyncIterator[api_client.ApiClien
 @pytest.fixture
 def cluster(link: api_client.ApiClient) -> ApiCluster:
     return ApiCluster(link, is_leader=lambda: True, clock=SystemClock())
-
-
-@pytest.fixture
-def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
-    server = urllib.parse.urlsplit(control_plane.server)
-    proxy = Proxy(server.hostname or "", server.port or 0)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

@@ -59,3 +59,17 @@ def told_of(fake: FakeWorld, kind: str) -> list[tuple[str, str]]:
         for event in fake.cluster.events
         if event["about"].kind == kind
     ]
+
+
+def report_cells_ready(fake: FakeWorld) -> None:
+    """Report in the status of the Formation that its cells are ready."""
+    generation = metadata(fake, FORMATION)["generation"]
+    reported_condition = {
+        "type": "CellsReady",
+        "status": "True",
+        "reason": "CellsReady",
+        "message": "1 of 1",
+    }
+    fake.cluster.set_status(
+        FORMATION, {"conditions": [{**reported_condition, "observedGeneration": generation}]}
+    )

@@ -31,7 +31,7 @@ from kais_operator.controllers.knowledge_scope import observe as knowledge_scope
 from kais_operator.controllers.mission.observe import mission
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client.models import Extraction, PrincipalIn, Run, ScopeConfig
-from tests.fakes import blueprints, services, teams
+from tests.fakes import blueprints, busy_namespace, services, teams
 from tests.fakes.cluster import ref_of
 from tests.fakes.knowledge import recalled_fact
 from tests.fakes.world import FakeWorld, fake_world
@@ -47,36 +47,6 @@ RECONCILERS: tuple[Controller, ...] = (
     cell.CONTROLLER,
     mission.CONTROLLER,
 )
-CHECK = {"name": "built", "type": "command", "argv": ["/app/check"]}
-REVIEW = {"enabled": True, "reviewer": "ana", "criteria": "Is the cause named?"}
-ROUND = {"formationRef": None, "completion": {"checks": [CHECK], "maxAttempts": 4}}
-
-
-def objects() -> list[Body]:
-    """Give what the users of the namespace wrote."""
-    return [
-        blueprints.blueprint(),
-        blueprints.instance("use-ended"),
-        teams.team(workspace={"size": "1Gi"}, topology={"type": "star", "hub": "lead"}),
-        teams.scope(retention={"maxFacts": 50}),
-        services.lone_service(),
-        services.lone_service("duo"),
-        teams.lone_cell("idle"),
-        teams.work("waiting", formationRef="absent"),
-        teams.work("running"),
-        teams.work("second-attempt"),
-        teams.work("between-jobs"),
-        teams.work("succeeded"),
-        teams.work("extracting"),
-        teams.work("failed", completion={"maxAttempts": 1}),
-        teams.work("aborted"),
-        teams.work("reviewed", completion={"review": REVIEW}),
-        teams.work("checked", completion={"checks": [CHECK]}),
-        teams.work("again"),
-        teams.work("suspended", metadata={"annotations": {labels.RECONCILE: "suspended"}}),
-        teams.work("round", cellRef="solo", **ROUND),
-        teams.work("between-rounds", cellRef="duo", **ROUND),
-    ]
 
 
 def frozen_world() -> FakeWorld:
@@ -233,7 +203,7 @@ def _json(model: Any) -> Any:
 
 async def record() -> None:
     """Write the file."""
-    fake = fake_world(*objects())
+    fake = fake_world(*busy_namespace.objects(round_attempts=4))
     now = fake.clock.now()
     fake.knowledge.facts = [recalled_fact("fact-1", "The build needs Java 21.", at=now)]
     await live(fake)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from kais_operator import errors, logging_config
-from kais_operator.controllers.base import Controller, Observation
 from kais_operator.kubernetes import api_errors
 from kais_operator.manager import reconciler as manager_reconciler
-from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from knowledge_client import models
 from tests.fakes import world as worlds
+from tests.fakes.reconcilers import reconciler_of
 
 KEY = ObjectRef("Formation", "demo", "f")
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "demo"}}
@@ -36,19 +33,6 @@ def fakes(caplog: pytest.LogCaptureFixture) -> worlds.FakeWorld:
     metadata = {"name": "f", "namespace": "demo"}
     formation = {"apiVersion": "kais.io/v1", "kind": "Formation", "metadata": metadata}
     return worlds.fake_world({**formation, "spec": {}})
-
-
-def passes_of(
-    fakes: worlds.FakeWorld, decide: Callable[[Body], Plan]
-) -> manager_reconciler.Reconciler:
-    async def observe(world: Any, ref: ObjectRef) -> Observation | None:
-        body = await world.cluster.get(ref)
-        return Observation(body, body) if body else None
-
-    reconciler = Controller("Formation", observe, lambda observed, now: decide(observed))
-    return manager_reconciler.Reconciler(
-        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
-    )
 
 
 def creates(_: Body) -> Plan:
@@ -85,7 +69,7 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
     error = api_errors.from_status(status, answer.encode(), operation="POST configmaps")
     fakes.cluster.fail("create", error)
     with pytest.raises(Backoff, match="the server's words"):
-        await passes_of(fakes, creates)(KEY)
+        await reconciler_of(fakes, creates)(KEY)
     displayed_status = fakes.cluster.read(KEY).get("status")
     if condition is None:
         assert displayed_status is None, "a failure that goes by itself is no news for the user"
@@ -99,7 +83,7 @@ async def test_what_the_api_server_answers_becomes_a_reason_and_another_try(
 
 async def test_a_409_that_met_a_namesake_is_looked_at_again_and_is_no_failure(fakes, caplog):
     fakes.cluster.put(MAP)
-    assert await passes_of(fakes, creates)(KEY) == manager_reconciler.NAME_CONFLICT_RETRY_S
+    assert await reconciler_of(fakes, creates)(KEY) == manager_reconciler.NAME_CONFLICT_RETRY_S
     assert [fields[4] for fields in told(caplog)] == ["StatusWritten"]
 
 
@@ -108,7 +92,7 @@ async def test_a_pass_that_changed_something_says_what_and_an_idle_one_nothing(f
         refs = fakes.cluster.refs("ConfigMap")
         return Plan((), status=STATUS) if refs else creates(_)
 
-    passes = passes_of(fakes, decide)
+    passes = reconciler_of(fakes, decide)
     await passes(KEY)
     assert told(caplog) == [
         ("Formation", "demo", "f", "1", "Acted", "Create"),
@@ -123,7 +107,7 @@ async def test_a_store_that_is_away_is_a_failure_with_its_words(fakes, caplog):
     fakes.knowledge.away = True
     scope = plans.PutScope("realm:demo", models.ScopeConfig())
     with pytest.raises(Backoff):
-        await passes_of(fakes, lambda _: Plan((scope,)))(KEY)
+        await reconciler_of(fakes, lambda _: Plan((scope,)))(KEY)
     (line,) = told(caplog)
     assert line[:5] == ("Formation", "demo", "f", "1", "StoreUnavailable")
 
@@ -133,14 +117,14 @@ async def test_a_bug_is_told_with_the_fields_of_its_object(fakes, caplog):
         raise KeyError("no such\nthing")
 
     with pytest.raises(KeyError):
-        await passes_of(fakes, decide)(KEY)
+        await reconciler_of(fakes, decide)(KEY)
     assert told(caplog) == [("Formation", "demo", "f", "1", "KeyError", r"'no such\nthing'")]
 
 
 async def test_words_of_many_lines_stay_in_the_line_of_their_pass(fakes, caplog):
     fakes.cluster.fail("create", errors.Invalid("first\nkind=Forged name=x"))
     with pytest.raises(Backoff):
-        await passes_of(fakes, creates)(KEY)
+        await reconciler_of(fakes, creates)(KEY)
     (line,) = told(caplog)
     assert line[5] == "first kind=Forged name=x"
 
@@ -152,7 +136,7 @@ async def test_a_failing_pass_that_is_made_again_emits_no_second_event(fakes):
         known_value = (body.get("status") or {}).get("phase") == "Failed"
         return Plan(() if known_value else (warning,), status={"phase": "Failed"})
 
-    passes = passes_of(fakes, decide)
+    passes = reconciler_of(fakes, decide)
     for _ in range(5):
         await passes(KEY)
     (event,) = fakes.cluster.events

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from kais_operator import errors
-from kais_operator.controllers.base import Controller, Observation
 from kais_operator.manager import first_status_debounce
 from kais_operator.manager import reconciler as manager_reconciler
-from kais_operator.manager.predicates import OwnWriteFilter
 from kais_operator.manager.workqueue import Backoff
 from kais_operator.planning import plan as plans
 from kais_operator.planning.plan import ObjectRef, Plan
 from knowledge_client import models
 from tests.fakes import world as worlds
+from tests.fakes.reconcilers import reconciler_of
 
 KEY = ObjectRef("Formation", "demo", "f")
 MAP = {
@@ -41,19 +40,6 @@ def fakes() -> worlds.FakeWorld:
     return worlds.fake_world(formation)
 
 
-def passes_of(
-    fakes: worlds.FakeWorld, decide: Callable[[Any], Plan]
-) -> manager_reconciler.Reconciler:
-    async def observe(world: Any, ref: ObjectRef) -> Observation | None:
-        body = await world.cluster.get(ref)
-        return Observation(body, body) if body else None
-
-    reconciler = Controller("Formation", observe, lambda observed, now: decide(observed))
-    return manager_reconciler.Reconciler(
-        fakes.world, {"Formation": reconciler}, OwnWriteFilter(), requeue=lambda _: None
-    )
-
-
 def says(phase: str = "Running") -> dict[str, Any]:
     return {"phase": phase}
 
@@ -69,7 +55,7 @@ def creates_once(fakes: worlds.FakeWorld) -> Callable[[Any], Plan]:
 
 
 async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fakes):
-    passes = passes_of(fakes, lambda _: Plan(status=says(), requeue_after=timedelta(seconds=7)))
+    passes = reconciler_of(fakes, lambda _: Plan(status=says(), requeue_after=timedelta(seconds=7)))
     assert await passes(KEY) == 7
     assert fakes.cluster.read(KEY)["status"] == says()
     assert await passes(KEY) == 7
@@ -77,7 +63,7 @@ async def test_a_pass_with_nothing_to_do_tells_the_status_and_keeps_the_time(fak
 
 
 async def test_a_pass_that_wrote_looks_again_before_it_tells_the_status(fakes):
-    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
+    assert await reconciler_of(fakes, creates_once(fakes))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == says("True")
     assert [verb for verb, _ in fakes.cluster.writes] == ["create", "status", "emit"]
 
@@ -89,7 +75,7 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
 
 async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
     monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
-    passes = passes_of(fakes, lambda _: Plan(status=waits()))
+    passes = reconciler_of(fakes, lambda _: Plan(status=waits()))
     assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
     assert await passes(KEY) == pytest.approx(0.2)
@@ -102,14 +88,14 @@ async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(f
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
 async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
     monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
-    assert await passes_of(fakes, lambda _: Plan(status=first))(KEY) is None
+    assert await reconciler_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
     monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
-    assert await passes_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
+    assert await reconciler_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
 
 
@@ -120,7 +106,7 @@ async def test_an_event_is_told_once_until_the_status_tells_it(fakes):
         rounds.append(1)
         return Plan((SCOPE, EVENT) if len(rounds) < 3 else (EVENT,), status=says())
 
-    await passes_of(fakes, decide)(KEY)
+    await reconciler_of(fakes, decide)(KEY)
     assert len(rounds) == 3
     assert [event["reason"] for event in fakes.cluster.events] == ["Begun"]
 
@@ -132,13 +118,13 @@ async def test_a_pass_that_told_the_store_looks_again_at_once(fakes):
         results.append(True)
         return Plan((SCOPE,) if len(results) == 1 else (), status=says())
 
-    assert await passes_of(fakes, decide)(KEY) is None
+    assert await reconciler_of(fakes, decide)(KEY) is None
     assert len(results) == 2
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_a_pass_that_finds_no_rest_leaves_the_status_to_the_next(fakes):
-    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    passes = reconciler_of(fakes, lambda _: Plan((SCOPE,), status=says()))
     assert await passes(KEY) == manager_reconciler.BUSY_RETRY_S
     assert "status" not in fakes.cluster.read(KEY)
 
@@ -147,7 +133,7 @@ async def test_a_store_that_is_away_is_told_and_tried_again_within_half_a_minute
     fakes.knowledge.away = True
     plan = Plan((SCOPE,), status=says("Waiting"), requeue_after=timedelta(seconds=3))
     with pytest.raises(Backoff, match="does not answer") as caught:
-        await passes_of(fakes, lambda _: plan)(KEY)
+        await reconciler_of(fakes, lambda _: plan)(KEY)
     assert (caught.value.cap_s, caught.value.within_s) == (30, 3)
     assert fakes.cluster.read(KEY)["status"] == says("Waiting")
 
@@ -157,12 +143,12 @@ async def test_a_renderer_that_is_away_is_asked_again_within_half_a_minute(fakes
         raise errors.RendererUnavailable("the renderer does not answer")
 
     with pytest.raises(Backoff, match="does not answer") as caught:
-        await passes_of(fakes, decide)(KEY)
+        await reconciler_of(fakes, decide)(KEY)
     assert caught.value.cap_s == 30
 
 
 async def test_a_key_that_never_settles_tells_its_status_and_slows_down(fakes):
-    passes = passes_of(fakes, lambda _: Plan((SCOPE,), status=says()))
+    passes = reconciler_of(fakes, lambda _: Plan((SCOPE,), status=says()))
     for _ in range(manager_reconciler.MAX_BUSY_ITERATIONS // manager_reconciler.MAX_ITERATIONS):
         assert await passes(KEY) == manager_reconciler.BUSY_RETRY_S
     with pytest.raises(Backoff, match="20 iterations in a row had something to do"):
@@ -175,7 +161,7 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
     applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "m"}
     status = {"conditions": [applied, {**applied, "type": "Ready"}]}
     with pytest.raises(Backoff, match="exceeded quota"):
-        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),), status=status))(KEY)
+        await reconciler_of(fakes, lambda _: Plan((plans.Create(MAP),), status=status))(KEY)
     conditions = fakes.cluster.read(KEY)["status"]["conditions"]
     assert [(c["type"], c["reason"], c["message"]) for c in conditions] == [
         ("Applied", "ApplyFailed", "exceeded quota: none"),
@@ -185,7 +171,7 @@ async def test_a_refused_child_is_told_in_the_conditions(fakes):
 
 async def test_a_refused_write_is_remembered_until_the_writes_are_taken(fakes):
     fakes.cluster.fail("create", errors.Forbidden("exceeded quota: none"))
-    passes = passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))
+    passes = reconciler_of(fakes, lambda _: Plan((plans.Create(MAP),)))
     with pytest.raises(Backoff, match="exceeded quota"):
         await passes(KEY)
     assert fakes.world.write_refusals.refusal(KEY) == "exceeded quota: none"
@@ -209,18 +195,18 @@ FAILURES = {
 @pytest.mark.parametrize(("error", "retry_after"), FAILURES.values(), ids=FAILURES.keys())
 async def test_an_error_becomes_a_delay(fakes, error, retry_after):
     fakes.cluster.fail("create", error)
-    assert await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == retry_after
+    assert await reconciler_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY) == retry_after
 
 
 async def test_a_conflict_is_tried_again(fakes):
     fakes.cluster.fail("create", errors.Conflict("changed"))
     with pytest.raises(Backoff, match="changed"):
-        await passes_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY)
+        await reconciler_of(fakes, lambda _: Plan((plans.Create(MAP),)))(KEY)
 
 
 async def test_what_is_gone_needs_nothing(fakes):
     fakes.cluster.vanish(KEY)
-    assert await passes_of(fakes, lambda _: Plan(status=says()))(KEY) is None
+    assert await reconciler_of(fakes, lambda _: Plan(status=says()))(KEY) is None
 
 
 async def test_what_goes_while_it_is_looked_at_needs_nothing(fakes):
@@ -228,11 +214,11 @@ async def test_what_goes_while_it_is_looked_at_needs_nothing(fakes):
         fakes.cluster.vanish(KEY)
         return Plan(status=says())
 
-    assert await passes_of(fakes, decide)(KEY) is None
+    assert await reconciler_of(fakes, decide)(KEY) is None
 
 
 async def test_a_key_of_no_kind_needs_nothing(fakes):
-    assert await passes_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None
+    assert await reconciler_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None
 
 
 async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypatch):
@@ -240,7 +226,7 @@ async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypat
         await asyncio.sleep(30)
 
     monkeypatch.setattr(fakes.cluster, "apply_status", hangs)
-    running = asyncio.create_task(passes_of(fakes, creates_once(fakes))(KEY))
+    running = asyncio.create_task(reconciler_of(fakes, creates_once(fakes))(KEY))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -250,12 +236,12 @@ async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypat
 
 async def test_a_lease_that_is_lost_before_the_events_fails_no_pass(fakes):
     fakes.cluster.fail("emit", errors.NotLeading("lost"))
-    assert await passes_of(fakes, creates_once(fakes))(KEY) is None
+    assert await reconciler_of(fakes, creates_once(fakes))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == says("True")
 
 
 async def test_an_object_that_is_gone_has_its_commands_in_containers_ended(fakes):
-    passes = passes_of(fakes, lambda _: Plan(status=says()))
+    passes = reconciler_of(fakes, lambda _: Plan(status=says()))
     pod = ObjectRef("Pod", "demo", "p")
     command = plans.RunInContainer("k", KEY, pod, "cell", ("sleep", "1000"), 1000.0)
     fakes.containers.start_command(command)

@@ -15,13 +15,14 @@ from tests.fakes.instance_builder import (
     condition,
     end,
     metadata,
+    report_cells_ready,
     settle,
     status,
     told_of,
     world,
 )
 from tests.fakes.renderer import InProcessRenderer
-from tests.fakes.world import FakeWorld, fake_world
+from tests.fakes.world import fake_world
 
 
 async def test_a_revision_that_is_just_being_made_is_no_trouble() -> None:
@@ -43,19 +44,6 @@ async def test_parameters_that_break_rules_are_an_event_too() -> None:
     ((reason, message),) = told_of(fake, "BlueprintInstance")
     assert reason == "ParametersInvalid"
     assert "count" in message
-
-
-def cells_ready(fake: FakeWorld) -> None:
-    generation = metadata(fake, FORMATION)["generation"]
-    reported_condition = {
-        "type": "CellsReady",
-        "status": "True",
-        "reason": "CellsReady",
-        "message": "1 of 1",
-    }
-    fake.cluster.set_status(
-        FORMATION, {"conditions": [{**reported_condition, "observedGeneration": generation}]}
-    )
 
 
 async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
@@ -315,7 +303,7 @@ async def test_a_rendered_object_too_large_for_etcd_is_refused_with_its_size() -
 async def test_an_idle_pass_writes_nothing() -> None:
     fake = await world()
     await settle(fake)
-    cells_ready(fake)
+    report_cells_ready(fake)
     end(fake, "Succeeded")
     await settle(fake)
     count = len(fake.cluster.writes)

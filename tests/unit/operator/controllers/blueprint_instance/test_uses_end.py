@@ -19,32 +19,19 @@ from tests.fakes.instance_builder import (
     condition,
     end,
     metadata,
+    report_cells_ready,
     settle,
     status,
     told_of,
     world,
 )
-from tests.fakes.world import FakeWorld
-
-
-def cells_ready(fake: FakeWorld) -> None:
-    generation = metadata(fake, FORMATION)["generation"]
-    reported_condition = {
-        "type": "CellsReady",
-        "status": "True",
-        "reason": "CellsReady",
-        "message": "1 of 1",
-    }
-    fake.cluster.set_status(
-        FORMATION, {"conditions": [{**reported_condition, "observedGeneration": generation}]}
-    )
 
 
 async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
     fake = await world()
     await settle(fake)
     assert condition(fake, "CellsReady")[:2] == ("Unknown", "Reconciling")
-    cells_ready(fake)
+    report_cells_ready(fake)
     fake.cluster.set_status(MISSION, {"message": "attempt 1 of 3 runs"})
     await settle(fake)
     assert condition(fake, "CellsReady") == ("True", "CellsReady", "Formation/demo/use: 1 of 1")
@@ -82,7 +69,7 @@ async def test_the_cells_and_the_mission_are_followed_to_success() -> None:
 async def test_any_other_end_is_not_ready_and_says_why(outcome: str, reason: str) -> None:
     fake = await world()
     await settle(fake)
-    cells_ready(fake)
+    report_cells_ready(fake)
     end(fake, outcome, "the cell said no")
     await settle(fake)
     assert condition(fake, "Ready") == (
@@ -121,7 +108,7 @@ async def test_a_mission_deleted_before_its_outcome_was_noted_is_looked_up_in_th
 async def test_a_use_without_a_mission_is_a_use_without_outcome() -> None:
     fake = await world(head=blueprints.blueprint(mission=None))
     await settle(fake)
-    cells_ready(fake)
+    report_cells_ready(fake)
     await settle(fake)
     assert fake.cluster.refs("Mission") == []
     (run,) = fake.knowledge.runs.values()
