@@ -159,6 +159,9 @@ def test_the_extractor_adds_what_recurs_and_repeats_nothing_that_a_cell_stored(
     extracted = [fact for fact in facts if fact.source.type == "mission_extraction"]
     assert first.mission["status"]["knowledge"]["extracted"] == 0
     assert second.mission["status"]["knowledge"]["extracted"] == len(extracted) >= 1
+    stored = len(set(first.report["remembered_facts"]))
+    assert first.mission["status"]["knowledge"]["remembered"] == stored >= 1
+    assert first.mission["status"]["display"]["facts"] == f"0 in, {stored} out"
 
 
 def test_a_use_without_injection_names_no_fact(doctor: Doctor, second: Use) -> None:
