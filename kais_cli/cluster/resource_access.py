@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import output, table_layout
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -26,6 +26,10 @@ _GROUPS = {
     "Mission": "mission",
 }
 """The group of commands about each kind."""
+
+
+_SUMMARIES = {"Mission": "Succeeded"}
+"""The condition that summarises a kind, if that is not Ready."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +91,25 @@ def _advice(session: Session, kind: str, name: str) -> str:
 
 
 def write_list(
-    session: Session, kind: str, form: Format, selection: Selection, *, table: Table
+    session: Session, kind: str, form: Listing, selection: Selection, *, table: Table
 ) -> ExitStatus:
     """Write the selected objects of a kind; `table` formats them for people.
+
+    The form `wide` adds the reason and the message of the condition that summarises an object.
 
     Raises:
         UsageError: A watch in a form that is one document: JSON or YAML.
     """
     namespace = None if selection.all_namespaces else session.namespace
+    table = _with_summary(table) if form is Listing.WIDE else table
     if selection.watch:
         return _watch_list(session, kind, form, selection, table=table)
     bodies = session.cluster.list(kind, namespace, labels=selection.labels)
-    if form is Format.NAME:
+    if form is Listing.NAME:
         session.write(output.format_names(bodies, kind=kind))
-    elif form is not Format.TABLE:
-        session.write(output.dump([output.without_managed_fields(body) for body in bodies], form))
+    elif form in (Listing.JSON, Listing.YAML):
+        trees = [output.without_managed_fields(body) for body in bodies]
+        session.write(output.dump(trees, Format(form.value)))
     elif not bodies:
         place = f"in namespace {namespace}" if namespace else "in any namespace"
         labels = f" with the labels {selection.labels}" if selection.labels else ""
@@ -113,19 +121,32 @@ def write_list(
 
 
 def _watch_list(
-    session: Session, kind: str, form: Format, selection: Selection, *, table: Table
+    session: Session, kind: str, form: Listing, selection: Selection, *, table: Table
 ) -> ExitStatus:
-    if form not in (Format.TABLE, Format.NAME):
+    if form in (Listing.JSON, Listing.YAML):
         raise errors.UsageError(f"--watch writes a table or names; leave out -o {form}")
     namespace = None if selection.all_namespaces else session.namespace
     columns = _columns(table, selection)
     for bodies in session.cluster.watch_list(kind, namespace, labels=selection.labels):
-        if form is Format.NAME:
+        if form is Listing.NAME:
             session.write(output.format_names(bodies, kind=kind))
         else:
             session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))
         session.environment.write()
     return ExitStatus.SUCCEEDED
+
+
+def _with_summary(table: Table) -> Table:
+    """Add the reason and the message of the condition Ready, of a Mission Succeeded."""
+
+    def row(body: Body) -> Sequence[object]:
+        summary = _SUMMARIES.get(body["kind"], "Ready")
+        conditions = body.get("status", {}).get("conditions", ())
+        summaries = (each for each in conditions if each["type"] == summary)
+        condition: Body = next(summaries, {})
+        return (*table.row(body), condition.get("reason"), condition.get("message"))
+
+    return Table((*table.headers, "REASON", "MESSAGE"), row)
 
 
 def _columns(table: Table, selection: Selection) -> table_layout.Columns:

@@ -14,6 +14,7 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     DryRun,
+    Listed,
     Output,
     ParameterValues,
     Selector,
@@ -25,7 +26,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, output
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("blueprint", "Use and manage blueprints.")
 
@@ -44,7 +45,7 @@ Revision = Annotated[
 @command(app, "list")
 def list_blueprints(
     session: Session,
-    output_: Output = Format.TABLE,
+    output_: Listed = Listing.TABLE,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,

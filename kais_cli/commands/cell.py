@@ -11,6 +11,7 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     Follow,
+    Listed,
     Output,
     Selector,
     Tail,
@@ -21,7 +22,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command, group
 from kais_cli.views import conditions, formation, output
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("cell", "Inspect cells and read their logs.")
 
@@ -31,7 +32,7 @@ Name = Annotated[str, typer.Argument(help="Name of the Cell.", callback=object_n
 @command(app, "list")
 def list_cells(
     session: Session,
-    output_: Output = Format.TABLE,
+    output_: Listed = Listing.TABLE,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,

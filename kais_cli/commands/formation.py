@@ -10,12 +10,20 @@ from kais.resources.cell import Cell
 from kais.resources.formation import MAX_REPLICAS, Formation
 from kais_cli import errors
 from kais_cli.cluster import formation_scaling, resource_access
-from kais_cli.commands.options import AllNamespaces, DryRun, Output, Selector, Watch, object_name
+from kais_cli.commands.options import (
+    AllNamespaces,
+    DryRun,
+    Listed,
+    Output,
+    Selector,
+    Watch,
+    object_name,
+)
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 from kais_cli.views import formation, output
 from kais_cli.views import topology as views_topology
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("formation", "Inspect and scale formations.")
 
@@ -27,7 +35,7 @@ Name = Annotated[
 @command(app, "list")
 def list_formations(
     session: Session,
-    output_: Output = Format.TABLE,
+    output_: Listed = Listing.TABLE,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,

@@ -12,6 +12,7 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     Follow,
+    Listed,
     Output,
     Selector,
     Tail,
@@ -24,7 +25,7 @@ from kais_cli.runs import logs as runs_logs
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import instance, output
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("instance", "Inspect, follow and delete instances of blueprints.")
 
@@ -37,7 +38,7 @@ Name = Annotated[
 @command(app, "list")
 def list_instances(
     session: Session,
-    output_: Output = Format.TABLE,
+    output_: Listed = Listing.TABLE,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,

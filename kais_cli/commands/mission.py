@@ -10,6 +10,7 @@ from kais.resources.mission import Mission
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
+    Listed,
     Output,
     RunNumber,
     Selector,
@@ -21,7 +22,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.session import Session, command, group
 from kais_cli.views import mission, output
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("mission", "Inspect and control missions.")
 
@@ -31,7 +32,7 @@ Name = Annotated[str, typer.Argument(help="Name of the Mission.", callback=objec
 @command(app, "list")
 def list_missions(
     session: Session,
-    output_: Output = Format.TABLE,
+    output_: Listed = Listing.TABLE,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,

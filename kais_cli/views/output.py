@@ -23,7 +23,7 @@ class Format(StrEnum):
 
 
 class Listing(StrEnum):
-    """The values of `-o` for lists of facts, which have more columns than fit a terminal."""
+    """The values of `-o` for lists that have more columns than fit a terminal."""
 
     TABLE = "table"
     WIDE = "wide"

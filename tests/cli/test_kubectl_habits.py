@@ -1,5 +1,7 @@
 """What users of kubectl type without thinking: options, their places, names with a type."""
 
+import json
+
 import pytest
 
 from kais_cli.exit_status import ExitStatus
@@ -88,6 +90,22 @@ def test_a_watch_prints_the_list_and_then_each_object_that_changes(terminal, clu
     ]
 
 
+def test_a_wide_list_has_the_reason_and_the_message_of_the_summary(terminal, cluster):
+    failed = objects.condition("Succeeded", "False", "TaskFailed", "exit code 3")
+    cluster.put(objects.ended("Failed", conditions=[failed]))
+    assert terminal.run("mission", "list", "-o", "wide") == 0
+    header, row = terminal.out.splitlines()
+    assert header.endswith("AGE  REASON      MESSAGE")
+    assert row.endswith("TaskFailed  exit code 3")
+
+
+@pytest.mark.parametrize("group", ["blueprint", "instance", "formation", "cell", "mission"])
+def test_every_list_of_objects_takes_wide(terminal, group):
+    assert terminal.run(group, "list", "-A", "-o", "wide") == 0
+    assert terminal.run(group, "list", "-A", "-o", "json") == 0
+    assert json.loads(terminal.out) is not None
+
+
 def test_a_watch_prints_names_as_well(terminal):
     assert terminal.run("mission", "list", "-w", "-o", "name") == 0
     assert terminal.out == "mission.kais.io/doctor-x2k4f\n"
@@ -150,7 +168,7 @@ def test_a_verb_of_another_tool_is_answered_with_the_command_of_kais(terminal, a
 
 def test_the_help_without_a_command_keeps_its_last_period(terminal):
     assert terminal.run() == ExitStatus.USAGE
-    assert terminal.err.endswith("Print the completion script of a shell.\n")
+    assert "Print the completion script of a shell.\n\nExamples:\n" in terminal.err
 
 
 def test_a_value_without_quotes_around_its_spaces_names_the_rest(terminal):
