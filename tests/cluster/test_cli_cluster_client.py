@@ -47,6 +47,11 @@ def test_what_is_not_there_is_none(cluster, namespace):
     assert cluster.token(namespace, "nobody", "kais-knowledge") is None
 
 
+def test_the_name_of_the_user_is_the_one_that_the_server_knows(cluster, control_plane):
+    path = "jsonpath={.status.userInfo.username}"
+    assert cluster.user_name() == control_plane.kubectl("auth", "whoami", "-o", path)
+
+
 def test_a_name_that_is_taken_is_refused_in_the_servers_words(cluster, namespace):
     cluster.create(use(namespace))
     with pytest.raises(errors.Refused, match=r"create BlueprintInstance/.*already exists"):

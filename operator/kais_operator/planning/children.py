@@ -153,13 +153,17 @@ def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecis
 def _undone_edit(desired: Body, live: Body, parent: Parent) -> tuple[plan.EmitEvent, ...]:
     """Return an Event if another client made the difference, and not a new spec of the parent.
 
-    No Event if only the replicas are 0: the operator itself stops a cell that may not run.
+    No Event about replicas to or from 0: the operator itself stops cells and starts them again, and
+    keeps the hash of a template that it rendered earlier.
     """
     carried = live["metadata"].get("labels") or {}
     if carried.get(labels.SPEC_HASH) != desired["metadata"]["labels"].get(labels.SPEC_HASH):
         return ()
     paths = list(_changed_paths(desired, live))
-    if paths == ["spec.replicas"] and live["spec"].get("replicas") == 0:
+    if paths == ["spec.replicas"] and 0 in (
+        live["spec"].get("replicas"),
+        desired["spec"]["replicas"],
+    ):
         return ()
     owner = f"{parent.kind}/{parent.namespace}/{parent.name}"
     what = ", ".join(paths[:_MAX_LISTED_PATHS]) or f"fields that {owner} does not declare"

@@ -187,11 +187,15 @@ def test_the_event_lists_the_first_paths_of_a_large_edit() -> None:
     assert "(data.routes.json, data.key0, data.key1, data.key2, data.key3 and 3 more)" in message
 
 
-@pytest.mark.parametrize(("replicas", "count"), [(0, 0), (3, 1)])
-def test_a_cell_that_the_operator_stopped_is_no_edit_of_another_client(
-    replicas: int, count: int
+@pytest.mark.parametrize(
+    ("replicas", "declared", "count"),
+    [(0, 1, 0), (1, 0, 0), (3, 1, 1)],
+    ids=["started again", "scaled down", "scaled by a person"],
+)
+def test_a_cell_that_the_operator_stops_or_starts_is_no_edit_of_another_client(
+    replicas: int, declared: int, count: int
 ) -> None:
-    content = {"spec": {"replicas": 1}}
+    content = {"spec": {"replicas": declared}}
     body = children.child_body(
         PARENT, api_version="apps/v1", kind="Deployment", name="solo", content=content
     )
