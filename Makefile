@@ -38,7 +38,7 @@ preflight-test:
 
 # --- check
 
-.PHONY: check quick format unit contract cluster e2e test soak
+.PHONY: check quick format unit contract npm cluster e2e test soak
 check: venv ## formatting, lint, types, import contracts, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ format: venv ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-unit contract cluster e2e: venv ## one tier of tests
+unit contract npm cluster e2e: venv ## one tier of tests
 	$(BIN)/python scripts/run_tests.py $@
 
 test: preflight-test venv ## all tiers of tests, one line each at the end

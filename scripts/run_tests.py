@@ -33,8 +33,10 @@ from kais_cluster import demo, errors, operations, preflight, settings, subproce
 from kais_cluster.status import Status  # noqa: E402
 
 CLUSTER_TIERS = frozenset({"cluster", "e2e"})
-REPEATED_TIERS = frozenset({"contract", *CLUSTER_TIERS})
+REPEATED_TIERS = frozenset({"contract", "npm", *CLUSTER_TIERS})
 """The tiers whose tests start processes and wait for them."""
+MINIMUM_NODE = 20
+"""The oldest version of Node.js that the MCP clients support."""
 REPEAT = "repeat"
 MAX_REPEATS = 3
 """More failures than this are no matter of a busy machine, and stand as they are."""
@@ -143,6 +145,18 @@ def control_plane_obstacle() -> str:
     return _needs(node=False)
 
 
+def npm_obstacle() -> str:
+    """Return why this machine cannot run the MCP clients of npm; empty if it can."""
+    node, npm = subprocesses.find_program("node"), subprocesses.find_program("npm")
+    if not node or not npm:
+        return f"needs Node.js {MINIMUM_NODE} and npm"
+    done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    version = done.stdout.strip().removeprefix("v")
+    major = version.partition(".")[0]
+    is_new = major.isdecimal() and int(major) >= MINIMUM_NODE
+    return "" if is_new else f"needs Node.js {MINIMUM_NODE}, and has {version or 'none'}"
+
+
 def _needs(*, node: bool) -> str:
     names = [item.name for item in preflight.find_missing(node=node)]
     return f"needs {', '.join(names)}" if names else ""
@@ -162,6 +176,7 @@ def cluster_words(status: Status) -> str:
 TIERS = (
     Tier("unit", ("tests/unit", "tests/cli", "tests/architecture"), 2),
     Tier("contract", ("tests/contract",), 2),
+    Tier("npm", ("tests/mcp_clients",), 1, npm_obstacle),
     Tier("cluster", ("tests/cluster",), 5, control_plane_obstacle),
     Tier("e2e", ("e2e",), 4, node_obstacle, whole_files=True),
 )

@@ -190,3 +190,23 @@ def test_many_failures_are_not_repeated(tier_of):
     result = run_tests.run_tier(tier_of("cluster", many))
     assert (result.passed, result.failed) == (0, run_tests.MAX_REPEATS + 1)
     assert not (run_tests.REPORTS / "cluster-repeat.xml").exists()
+
+
+@pytest.mark.parametrize(
+    ("programs", "obstacle"),
+    [
+        ({"node": "v20.1.0", "npm": ""}, ""),
+        ({"node": "v22.0.0", "npm": ""}, ""),
+        ({"node": "v18.19.1", "npm": ""}, "needs Node.js 20, and has 18.19.1"),
+        ({"node": "v20.1.0"}, "needs Node.js 20 and npm"),
+        ({}, "needs Node.js 20 and npm"),
+    ],
+)
+def test_the_tier_npm_says_which_node_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str], obstacle: str
+) -> None:
+    for name, version in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_tests.npm_obstacle() == obstacle
