@@ -15,7 +15,7 @@ from knowledge_service.metrics import Metrics
 from knowledge_service.ports import ActionContext
 from knowledge_service.store.sqlite.db import wal_checkpoint, wal_truncation
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.store.test_erasing import bytes_of
+from tests.contract.store.test_erasure import bytes_of
 from tests.knowledge_builders import PERSON, TEAM, new_fact
 
 ACTION_CONTEXT = ActionContext(PERSON, "because")

@@ -13,7 +13,7 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import AuditCursor, NewReceipt
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.store.test_famous_fact import Steps
+from tests.contract.store.test_shared_fact_cost import Steps
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact
 
 OWN_SCOPE_RANGES = (ScopeRange(TEAM, subtree=True),)

@@ -15,7 +15,7 @@ from knowledge_service.event_log import event_payloads
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.repositories import retention as repositories_retention
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.store.test_found_by_index import plan
+from tests.contract.store.test_query_plans import plan
 from tests.fact_actions import WHY, live, shown, told
 from tests.knowledge_builders import ALL, LEAD, OTHER, PERSON, TEAM, new_fact
 
