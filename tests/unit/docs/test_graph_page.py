@@ -15,7 +15,7 @@ from knowledge_client.models import (
     RememberAct,
     ReviseAct,
 )
-from knowledge_service.domain import charts
+from knowledge_service.domain import chart_plans, charts
 from knowledge_service.routes import charts as chart_routes
 from knowledge_service.routes import graph as graph_routes
 from scripts import cli_reference
@@ -72,14 +72,14 @@ def test_every_field_is_on_the_page() -> None:
 
 
 def test_every_field_of_a_part_is_in_the_table() -> None:
-    writer = charts.Writer(None, None, datetime(2030, 1, 1, tzinfo=UTC))
-    step = charts.StepTitle("one")
+    writer = chart_plans.Writer(None, None, datetime(2030, 1, 1, tzinfo=UTC))
+    step = chart_plans.StepTitle("one")
     part = charts.Part("id", "chart_1_action_1", charts.STEP, (), {})
     chart = charts.StoredChart("chart_1", "realm:demo", part, part, part, ())
-    acts = charts.plan_creation(
+    acts = chart_plans.plan_creation(
         "chart_2", ("a", "b"), writer.now, [step], writer, charts.Origin(chart, part)
     )
-    acts += charts.plan_completion(chart, part, [], writer)
+    acts += chart_plans.plan_completion(chart, part, [], writer)
     written: set[str] = set()
     for act in acts:
         match act:
