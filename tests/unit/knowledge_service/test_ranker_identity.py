@@ -22,7 +22,7 @@ STORAGE = {
     "postings.bisection", "postings.cache", "postings.hash_index", "postings.merge_policy",
     "postings.index_rows", "postings.posting_lists", "postings.reader", "postings.scope_layout",
     "postings.segment", "postings.segment_codec", "ranker_version",
-    "text.analyser", "text.batch_analysis", "text.term_ids",
+    "text.analyser", "text.batch_analysis", "text.term_ids", "text.trigrams",
 }  # fmt: skip
 CONSTANTS = [
     pytest.param(module, name, value, id=f"{module.__name__.rpartition('.')[2]}.{name}")
