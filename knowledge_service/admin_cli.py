@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -108,6 +109,8 @@ def _import(command: AdminCommand, write_line: WriteLine) -> int:
 
 
 def _backup(command: AdminCommand, write_line: WriteLine) -> int:
+    if command.bucket:
+        return _backup_to_bucket(command, write_line)
     if not command.file.is_dir():
         if command.keep is not None:
             raise StartupError(f"{command.file} is no folder; --keep counts the copies of a folder")
@@ -123,7 +126,49 @@ def _backup(command: AdminCommand, write_line: WriteLine) -> int:
     return 0
 
 
+def _backup_to_bucket(command: AdminCommand, write_line: WriteLine) -> int:
+    from knowledge_service import backup_bucket  # noqa: PLC0415 - a library that only buckets need
+
+    bucket = backup_bucket.BackupBucket(command.bucket)
+    with tempfile.TemporaryDirectory(prefix="kais-backup-") as folder:
+        copy = backup.dated_path(Path(folder), clock.now())
+        events = backup.backup(command.db, copy)
+        bucket.upload(copy)
+    write_line(
+        f"{bucket.address}/{copy.name}: a verified copy of {command.db} with {events} events"
+    )
+    if command.keep is not None:
+        old = bucket.names(backup.DATED_NAME)[: -command.keep]
+        bucket.delete(old)
+        for name in old:
+            write_line(f"{bucket.address}/{name}: deleted; the bucket keeps {command.keep}")
+    return 0
+
+
+def _restore_from_bucket(command: AdminCommand, write_line: WriteLine) -> int:
+    from knowledge_service import backup_bucket  # noqa: PLC0415 - a library that only buckets need
+
+    folder, _, name = command.bucket.rpartition("/")
+    is_copy = backup.DATED_NAME.fullmatch(name) is not None
+    bucket = backup_bucket.BackupBucket(folder if is_copy else command.bucket)
+    copies = [name] if is_copy else bucket.names(backup.DATED_NAME)
+    if not copies:
+        raise StartupError(f"{bucket.address} has no copy, such as knowledge-20261123T021700Z.db")
+    # Next to the database, where there is room for a second file of its size.
+    with tempfile.TemporaryDirectory(prefix="kais-restore-", dir=command.db.parent) as temporary:
+        copy = Path(temporary) / copies[-1]
+        bucket.download(copy.name, copy)
+        events, aside = backup.restore(copy, command.db, now=clock.now())
+    displaced = f"; what was there is now {aside}" if aside else ""
+    write_line(
+        f"{command.db}: restored from {bucket.address}/{copy.name} with {events} events{displaced}"
+    )
+    return 0
+
+
 def _restore(command: AdminCommand, write_line: WriteLine) -> int:
+    if command.bucket:
+        return _restore_from_bucket(command, write_line)
     events, aside = backup.restore(command.file, command.db, now=clock.now())
     displaced = f"; what was there is now {aside}" if aside else ""
     write_line(f"{command.db}: restored from {command.file} with {events} events{displaced}")

@@ -24,7 +24,7 @@ _ADMIN_COMMANDS = (
     (
         "backup",
         "--to",
-        "copy the database, also while it is served, and verify it; a folder gets a dated copy",
+        "copy the database, also while it is served, and verify it; folders get a dated copy",
     ),
     ("restore", "--from", "put a verified copy in the database's place"),
 )
@@ -38,7 +38,13 @@ _MCP_HELP = (
     " (KAIS_MCP; false)"
 )
 _FILE_HELP = {"--to": "file to write, which must not exist", "--from": "file to read"}
-_KEEP_HELP = "with a folder in --to: delete the oldest dated copies beyond this number"
+_BUCKET_HELP = {
+    "--to": "; for backup also a folder, or s3://BUCKET/FOLDER with the variables of S3 clients",
+    "--from": "; for restore also s3://BUCKET/FOLDER/COPY, or the newest copy of s3://BUCKET/FOLDER",
+}
+_TAKES_BUCKET = frozenset({"backup", "restore"})
+_BUCKET_SCHEME = "s3://"
+_KEEP_HELP = "with a folder or a bucket in --to: delete the oldest dated copies beyond this number"
 _MAX_COPIES = 10_000
 _MAX_DAYS = 36_500
 _MAX_SECONDS = 3600
@@ -103,7 +109,9 @@ class AdminCommand:
     db: Path
     file: Path
     keep: int | None = None
-    """How many dated copies `backup` keeps in a folder; None: all."""
+    """How many dated copies `backup` keeps in a folder or bucket; None: all."""
+    bucket: str = ""
+    """Address of a bucket that takes the place of `file`."""
 
 
 def parse(
@@ -116,9 +124,7 @@ def parse(
     env = os.environ if environment is None else environment
     options = _parser(env).parse_args(arguments)
     if options.command != "serve":
-        return AdminCommand(
-            options.command, options.db, options.file, getattr(options, "keep", None)
-        )
+        return _admin_command(options)
     parser: argparse.ArgumentParser = options.parser
     if options.auth == "none" and not _is_loopback(options.host):
         parser.error(
@@ -192,17 +198,30 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         if option:
             command.add_argument(
                 option,
-                type=Path,
                 required=True,
                 dest="file",
                 metavar="FILE",
-                help=_FILE_HELP[option],
+                help=_FILE_HELP[option] + (_BUCKET_HELP[option] if name in _TAKES_BUCKET else ""),
             )
         else:
-            command.set_defaults(file=Path("-"))
+            command.set_defaults(file="-")
+        command.set_defaults(parser=command)
         if name == "backup":
             command.add_argument("--keep", type=_copies, metavar="N", help=_KEEP_HELP)
     return parser
+
+
+def _admin_command(options: argparse.Namespace) -> AdminCommand:
+    file, is_bucket = str(options.file), str(options.file).startswith(_BUCKET_SCHEME)
+    if is_bucket and options.command not in _TAKES_BUCKET:
+        options.parser.error(f"{options.command} takes no bucket, only a file")
+    return AdminCommand(
+        options.command,
+        options.db,
+        Path(file),
+        getattr(options, "keep", None),
+        bucket=file if is_bucket else "",
+    )
 
 
 def _copies(value: str) -> int:

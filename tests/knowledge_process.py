@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,17 @@ def _wait(process: subprocess.Popen[str], url: str) -> None:
         time.sleep(0.05)
 
 
-def errand(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run `kais-knowledge` to its end."""
+def errand(
+    *arguments: object, stdin: bytes | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `kais-knowledge` to its end, with further variables."""
     command = [sys.executable, "-m", "knowledge_service.main", *map(str, arguments)]
     return subprocess.run(
-        command, cwd=ROOT, input=stdin, capture_output=True, check=False, timeout=_START_S
+        command,
+        cwd=ROOT,
+        env=os.environ | (environment or {}),  # noqa: TID251 - a process of its own
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=_START_S,
     )

@@ -8,15 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from e2e.support import documents, shell_commands
 from kais_cluster import settings
+from kais_cluster.errors import CommandFailed
 from kais_cluster.host import component_builds
 from knowledge_client import KnowledgeClient
 from knowledge_client.models import FactIn, ReasonIn
 from tests.cluster.test_namespaced_rights import rendered
 from tests.knowledge_process import errand, serving
+from tests.s3_server import running as s3_server
 
 pytestmark = pytest.mark.cluster
 
@@ -37,19 +42,33 @@ def litestream() -> Path:
     return settings.binaries_dir() / "litestream"
 
 
-def test_backup_of_the_chart_beside_a_service_is_restored(helm: Path, tmp_path: Path) -> None:
-    values = ("knowledge.backup.schedule=17 2 * * *", "knowledge.backup.claim=copies")
-    bodies = rendered(helm, *values, "knowledge.backup.keep=2", namespace="kais-system")
+PAGE = documents.ROOT / "docs/how-to/back-up-and-restore.md"
+Body = dict[str, Any]
+
+
+def backup_container(helm: Path, *values: str) -> Body:
+    """The container of the chart's CronJob with a schedule and these values."""
+    schedule = "knowledge.backup.schedule=17 2 * * *"
+    bodies = rendered(helm, schedule, *values, namespace="kais-system")
     (job,) = (body for body in bodies if body["kind"] == "CronJob")
-    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    places = {"/data": tmp_path, "/backup": tmp_path / "backup"}
-    mounts = {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
-    assert mounts > set(places)
-    places["/backup"].mkdir()
-    arguments = [
+    container: Body = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def placed(arguments: list[str], places: dict[str, Path]) -> list[str]:
+    """Give arguments with the folders of a test in place of the mounted ones."""
+    return [
         next((arg.replace(at, str(to)) for at, to in places.items() if at in arg), arg)
-        for arg in pod["containers"][0]["args"]
+        for arg in arguments
     ]
+
+
+def test_backup_of_the_chart_beside_a_service_is_restored(helm: Path, tmp_path: Path) -> None:
+    container = backup_container(helm, "knowledge.backup.claim=copies", "knowledge.backup.keep=2")
+    places = {"/data": tmp_path, "/backup": tmp_path / "backup"}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} > set(places)
+    places["/backup"].mkdir()
+    arguments = placed(container["args"], places)
     db = tmp_path / "knowledge.db"
     with serving(db) as (_, url), KnowledgeClient(url) as client:
         fact = client.remember(FactIn(content="the ship came in")).fact_id
@@ -61,6 +80,71 @@ def test_backup_of_the_chart_beside_a_service_is_restored(helm: Path, tmp_path: 
     assert put_back.returncode == 0, put_back.stderr.decode()
     with serving(db) as (_, url), KnowledgeClient(url) as client:
         assert client.get_fact(fact).lifecycle == "live"
+
+
+def values_of_the_page() -> list[str]:
+    """The page's values of a backup to a bucket, as arguments of Helm."""
+    (values,) = (
+        yaml.safe_load(block.text)["knowledge"]["backup"]
+        for block in documents.blocks(PAGE)
+        if block.language == "yaml" and "bucket: s3://" in block.text and "backup:" in block.text
+    )
+    return [f"knowledge.backup.{name}={value}" for name, value in values.items()]
+
+
+def commands_of_the_page() -> list[list[str]]:
+    blocks = (block for block in documents.blocks(PAGE) if block.is_commands)
+    return [command for block in blocks for command in shell_commands.commands(block.text)]
+
+
+def restore_command_of_the_page() -> list[str]:
+    """What the page's `kubectl exec` starts to restore from a bucket."""
+    (command,) = (
+        c for c in commands_of_the_page() if c[:2] == ["kubectl", "exec"] and "s3://" in c[-1]
+    )
+    return command[command.index("kais-knowledge") + 1 :]
+
+
+def secret_keys_of_the_page() -> set[str]:
+    (command,) = (c for c in commands_of_the_page() if "knowledge-copies" in c)
+    return {arg.split("=")[1] for arg in command if arg.startswith("--from-literal=")}
+
+
+def test_backup_of_the_page_goes_to_a_bucket_and_is_restored_from_there(
+    helm: Path, tmp_path: Path
+) -> None:
+    container = backup_container(helm, *values_of_the_page())
+    assert container["envFrom"] == [{"secretRef": {"name": "knowledge-copies"}}]
+    (work,) = container["env"]
+    assert work == {"name": "TMPDIR", "value": "/backup"}
+    places = {"/data": tmp_path, "/backup": tmp_path / "backup"}
+    places["/backup"].mkdir()
+    db = tmp_path / "knowledge.db"
+    with s3_server.running() as bucket:
+        variables = bucket.variables()
+        assert secret_keys_of_the_page() == set(variables) - {"AWS_ALLOW_HTTP"}
+        with serving(db) as (_, url), KnowledgeClient(url) as client:
+            fact = client.remember(FactIn(content="the ship came in")).fact_id
+            arguments = placed(container["args"], places)
+            environment = {**variables, "TMPDIR": str(places["/backup"])}
+            completed = errand(*arguments, environment=environment)
+            assert completed.returncode == 0, completed.stderr.decode()
+            assert b"s3://copies/kais/knowledge-" in completed.stderr
+            client.retract(fact, ReasonIn(reason="after the copy"))
+        assert list(places["/backup"].iterdir()) == []
+        for lost in tmp_path.glob("knowledge.db*"):
+            lost.unlink()
+        put_back = errand(*placed(restore_command_of_the_page(), places), environment=variables)
+        assert put_back.returncode == 0, put_back.stderr.decode()
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["backup"]
+    with serving(db) as (_, url), KnowledgeClient(url) as client:
+        assert client.get_fact(fact).lifecycle == "live"
+
+
+def test_a_schedule_needs_one_place_for_the_copies(helm: Path) -> None:
+    for places in ([], ["knowledge.backup.claim=copies", "knowledge.backup.bucket=s3://copies"]):
+        with pytest.raises(CommandFailed, match="needs either"):
+            backup_container(helm, *places)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from knowledge_service.store.sqlite.upgrade import migrate
 _PAGES = 2000  # of 4 KiB: 8 MiB at a time
 # How long to wait for another reader of the file; the export of a large file takes longer.
 _PATIENCE_MS = 5000
-_DATED = re.compile(r"knowledge-[0-9]{8}T[0-9]{6}Z\.db")
+DATED_NAME = re.compile(r"knowledge-[0-9]{8}T[0-9]{6}Z\.db")
 _BEGIN = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 
@@ -64,7 +64,7 @@ def delete_old_copies(folder: Path, keep: int) -> list[Path]:
     Raises:
         StartupError: a copy cannot be deleted.
     """
-    copies = sorted(path for path in folder.iterdir() if _DATED.fullmatch(path.name))
+    copies = sorted(path for path in folder.iterdir() if DATED_NAME.fullmatch(path.name))
     old = copies[:-keep]
     for path in old:
         try:

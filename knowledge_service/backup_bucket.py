@@ -1,0 +1,108 @@
+"""Copies of the database in a bucket: upload, download, and deletion of the oldest.
+
+The bucket speaks the protocol of S3. Address, region and credentials come from the variables that
+all clients of S3 read, those of web identities included. Knows nothing about what a copy contains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from knowledge_service.errors import StartupError
+
+SCHEME = "s3://"
+_RETRY_FOR = timedelta(seconds=60)
+_CHUNK_BYTES = 8 * 1024 * 1024
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_STATUS = re.compile(r"status code: (\d{3})")
+_MAX_MESSAGE_CHARACTERS = 200
+
+
+class BackupBucket:
+    """One folder of a bucket, by its address `s3://BUCKET/FOLDER`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        with self._errors("open"):
+            self._store = S3Store.from_url(
+                self.address, retry_config={"max_retries": 5, "retry_timeout": _RETRY_FOR}
+            )
+
+    def upload(self, file: Path) -> None:
+        """Store a file under its name, and check that the bucket has all of it.
+
+        Raises:
+            StartupError: the bucket rejects it or does not answer; a file that was uploaded in part
+                is not visible.
+        """
+        with self._errors("write"):
+            obstore.put(self._store, file.name, file)
+            stored_bytes = obstore.head(self._store, file.name)["size"]
+        if stored_bytes != file.stat().st_size:
+            raise StartupError(
+                f"{self.address}/{file.name} has {stored_bytes} bytes, the copy has"
+                f" {file.stat().st_size}; delete it and repeat the backup"
+            )
+
+    def names(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the names of the folder's files that match a pattern, sorted.
+
+        Raises:
+            StartupError: the bucket does not answer, or does not allow it.
+        """
+        with self._errors("list"):
+            listed = obstore.list_with_delimiter(self._store)["objects"]
+        names = (entry["path"].rsplit("/", 1)[-1] for entry in listed)
+        return sorted(name for name in names if pattern.fullmatch(name))
+
+    def download(self, name: str, to: Path) -> None:
+        """Write a file of the folder to the disk.
+
+        Raises:
+            StartupError: there is no such file, or the bucket or the disk fails.
+        """
+        with self._errors("read"):
+            response = obstore.get(self._store, name)
+            try:
+                with to.open("wb") as stream:
+                    for chunk in response.stream(min_chunk_size=_CHUNK_BYTES):
+                        stream.write(chunk)
+            except OSError as exc:
+                raise StartupError(f"cannot write {to} ({exc.strerror})") from exc
+
+    def delete(self, names: list[str]) -> None:
+        """Delete files of the folder.
+
+        Raises:
+            StartupError: the bucket does not answer, or does not allow it.
+        """
+        with self._errors("delete in"):
+            obstore.delete(self._store, names)
+
+    @contextmanager
+    def _errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, FileNotFoundError, PermissionError, ValueError) as exc:
+            raise StartupError(f"cannot {action} {self.address} ({_reason(exc)})") from exc
+
+
+def _reason(exc: Exception) -> str:
+    """Shorten the message of the library, which contains requests and responses in full."""
+    text = str(exc)
+    code, status = _CODE.search(text), _STATUS.search(text)
+    if code is not None:
+        return code[1]
+    if status is not None:
+        return f"status {status[1]}"
+    if "error sending request" in text:
+        return "no answer; check AWS_ENDPOINT_URL and the network"
+    return text.splitlines()[0][:_MAX_MESSAGE_CHARACTERS]
