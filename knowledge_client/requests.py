@@ -354,6 +354,11 @@ def unlink(from_: str, to: str, type_: str) -> Request[None]:
     )
 
 
+def list_aliases(namespace: str, **page: str | int | None) -> Request[models.AliasPage]:
+    """Page through the aliases of a namespace."""
+    return _get("/v1/aliases", models.AliasPage, namespace=namespace, **page)
+
+
 def list_links(
     fact_id: str, *, types: Sequence[str] = (), **page: str | int | None
 ) -> Request[models.LinkPage]:

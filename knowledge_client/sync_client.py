@@ -379,6 +379,23 @@ class KnowledgeClient:
         """Remove a link; does nothing when there is none."""
         self._send(requests.unlink(from_, to, type_))
 
+    def list_aliases(
+        self,
+        namespace: str,
+        *,
+        prefix: str | None = None,
+        scope: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.AliasPage:
+        """List the aliases of a namespace that begin with `prefix`, in the order of their values.
+
+        Aliases of retracted facts are free and not listed.
+        """
+        return self._send(
+            requests.list_aliases(namespace, prefix=prefix, scope=scope, cursor=cursor, limit=limit)
+        )
+
     def list_links(
         self,
         fact_id: str,

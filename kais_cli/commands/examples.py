@@ -96,6 +96,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "knowledge restore": (f"{FACT} --reason 'rejected by mistake'",),
     "knowledge erase": (f"{FACT} --reason 'personal data' --yes",),
     "knowledge stats": ("", "--scope namespace-doctor -o json"),
+    "knowledge aliases": ("ko", "file --prefix global:pitfall: --all"),
     "knowledge export": ("--to facts.jsonl", "--to - --scope namespace-doctor"),
     "knowledge import": ("--from facts.jsonl", "--from - --scope namespace-doctor --keep-going"),
     "knowledge adopt": (

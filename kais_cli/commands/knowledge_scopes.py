@@ -1,8 +1,9 @@
-"""`kais knowledge stats|export|import|adopt`: whole scopes."""
+"""`kais knowledge stats|aliases|export|import|adopt`: whole scopes."""
 
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from kais_cli import errors
-from kais_cli.commands.knowledge import Scope, app
+from kais_cli.commands.knowledge import AllPages, Limit, Scope, app
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import export as facts_export
@@ -24,7 +25,7 @@ from kais_cli.views.output import Format
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
-    from knowledge_client.models import Fact, ScopeStats
+    from knowledge_client.models import Fact, NamedFact, ScopeStats
 
 
 _STREAM = Path("-")
@@ -68,6 +69,56 @@ def _all_scopes(client: KnowledgeClient) -> Iterator[ScopeStats]:
     while True:
         page = client.list_scopes(cursor=cursor, limit=100)
         yield from (entry.stats for entry in page.scopes)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+@command(app, "aliases")
+def list_aliases(  # noqa: PLR0913 (one argument per option)
+    session: Session,
+    aliases_of: Annotated[
+        str, typer.Argument(metavar="ALIAS_NAMESPACE", help="Such as entity, ko or file.")
+    ],
+    *,
+    prefix: Annotated[str, typer.Option(help="Only aliases that begin with this text.")] = "",
+    scope: Scope = None,
+    limit: Limit = 50,
+    all_: AllPages = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """List the aliases in a namespace, in the order of their values.
+
+    The alias of a retracted fact is free, and not listed.
+    """
+    path = None if scope is None else scope_context.path(session, scope)
+    with scope_context.client(session) as client:
+        every_alias = _aliases(client, aliases_of, prefix=prefix or None, scope=path)
+        aliases = list(itertools.islice(every_alias, None if all_ else limit + 1))
+    is_cut = not all_ and len(aliases) > limit
+    shown = aliases[:limit] if is_cut else aliases
+    if output_ is Format.TABLE:
+        rows = [(each.value, each.fact_id, each.scope) for each in shown]
+        session.write(table_layout.format_table(("ALIAS", "FACT", "SCOPE"), rows) if rows else "")
+    elif output_ is Format.NAME:
+        session.write("".join(f"alias:{each.namespace}:{each.value}\n" for each in shown))
+    else:
+        session.write(output.dump(shown, output_))
+    if is_cut:
+        session.note("there are more aliases; use --all or a longer --prefix")
+    elif not shown:
+        session.note(f"no aliases in namespace {aliases_of} match")
+    return ExitStatus.SUCCEEDED
+
+
+def _aliases(
+    client: KnowledgeClient, namespace: str, *, prefix: str | None, scope: str | None
+) -> Iterator[NamedFact]:
+    """Yield every visible alias."""
+    cursor = None
+    while True:
+        page = client.list_aliases(namespace, prefix=prefix, scope=scope, cursor=cursor, limit=100)
+        yield from page.aliases
         cursor = page.cursor
         if cursor is None:
             return

@@ -46,6 +46,22 @@ class Alias(WireModel):
     value: str
 
 
+class NamedFact(WireModel):
+    """An alias, the fact that has it, and its scope."""
+
+    namespace: str
+    value: str
+    scope: str
+    fact_id: str
+
+
+class AliasPage(WireModel):
+    """Aliases in the order of their values. `cursor` is absent on the last page."""
+
+    aliases: tuple[NamedFact, ...]
+    cursor: str | None = None
+
+
 class AliasIn(WireModel):
     """A name for a fact: a value, or a prefix after which the scope's next free number is put.
 

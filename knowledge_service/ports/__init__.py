@@ -23,6 +23,7 @@ from knowledge_service.ports.fact_lifecycle import FactLifecycleStore
 from knowledge_service.ports.facts import FactStore, RecallStore
 from knowledge_service.ports.identity import Authenticator
 from knowledge_service.ports.links import (
+    AliasListing,
     AuditReader,
     LinkStore,
     NeighbourQuery,
@@ -50,6 +51,7 @@ from knowledge_service.ports.usage import FactUsage, UsageStore
 __all__ = [
     "ActionContext",
     "Actor",
+    "AliasListing",
     "AuditCursor",
     "AuditReader",
     "AuditRecords",

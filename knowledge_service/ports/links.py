@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from knowledge_client.models import FactProvenance, Impact, Link, Linked, LinkPage, Neighborhood
+from knowledge_client.models import (
+    FactProvenance,
+    Impact,
+    Link,
+    Linked,
+    LinkPage,
+    NamedFact,
+    Neighborhood,
+)
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.ports.queries import Actor, IdempotencyKey
@@ -34,6 +42,22 @@ class NeighbourQuery:
     depth: int
     limit: int
     types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AliasListing:
+    """A query for a page of the aliases in a namespace that begin with `prefix`.
+
+    `after` is the (value, scope) of the last alias of the previous page; `scopes` None stands for
+    all visible scopes.
+    """
+
+    view: View
+    namespace: str
+    limit: int
+    prefix: str = ""
+    scopes: tuple[str, ...] | None = None
+    after: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,13 @@ class LinkStore(Protocol):
 
     def neighbors(self, query: NeighbourQuery, view: View) -> Neighborhood:
         """Return the live facts around a fact, ordered by distance, then by age."""
+        ...
+
+    def list_aliases(self, listing: AliasListing) -> tuple[NamedFact, ...]:
+        """Return a page of visible aliases, ordered by value, then by scope.
+
+        Aliases of retracted facts are left out: another fact may take them.
+        """
         ...
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:

@@ -6,10 +6,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from knowledge_client.models import FactProvenance, Impact, Linked, LinkIn, LinkPage, Neighborhood
+from knowledge_client.models import (
+    AliasPage,
+    FactProvenance,
+    Impact,
+    Linked,
+    LinkIn,
+    LinkPage,
+    Neighborhood,
+)
 from knowledge_service.routes.dependencies import CallerDep, KeyHeader, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
-from knowledge_service.use_cases import idempotency, links, provenance
+from knowledge_service.use_cases import alias_lists, idempotency, links, provenance
 
 _MAX_REFERENCE = 1200
 Types = Annotated[list[str], Query(alias="type", max_length=32)]
@@ -55,6 +63,29 @@ def list_links(
     """List the links of a fact in both directions, closed ones too, newest first."""
     return links.list_links(
         services.store, principal, fact_id, types=types, cursor=cursor, limit=limit
+    )
+
+
+@router.get("/aliases")
+def list_aliases(  # noqa: PLR0913 (one argument per filter)
+    services: ServicesDep,
+    principal: CallerDep,
+    namespace: Annotated[str, Query(min_length=1, max_length=63)],
+    prefix: Annotated[str, Query(max_length=512)] = "",
+    *,
+    scope: str | None = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> AliasPage:
+    """List the aliases of a namespace that begin with a prefix, in the order of their values."""
+    return alias_lists.list_aliases(
+        services.store,
+        principal,
+        namespace=namespace,
+        prefix=prefix,
+        scope=scope,
+        cursor=cursor,
+        limit=limit,
     )
 
 

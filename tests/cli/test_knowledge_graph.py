@@ -103,3 +103,19 @@ def test_what_exists_or_is_missing_is_not_changed(graph, ship):
 def test_metadata_that_is_no_object_is_a_usage_error(graph, metadata):
     graph("create", "x", "--type", "y", "--metadata", metadata, status=2)
     assert "error: --metadata" in graph.terminal.err
+
+
+def test_aliases_are_listed_by_their_namespace_and_prefix(shell, ship):
+    rows = [line.split() for line in shell("aliases", "entity").splitlines()]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("ALIAS", "SCOPE"), ("Ship", shell.realm), ("now", shell.realm)
+    ]  # fmt: skip
+    assert shell("aliases", "entity", "--prefix", "n", "-o", "name") == "alias:entity:now\n"
+    (alias,) = json.loads(shell("aliases", "entity", "--prefix", "Sh", "-o", "json"))
+    assert (alias["value"], alias["scope"], alias["factId"]) == ("Ship", shell.realm, rows[1][1])
+    shell("aliases", "entity", "--limit", "1")
+    assert "there are more aliases; use --all or a longer --prefix" in shell.terminal.err
+    shell("aliases", "entity", "--limit", "1", "--all")
+    assert "more aliases" not in shell.terminal.err
+    shell("aliases", "unknown")
+    assert "no aliases in namespace unknown match" in shell.terminal.err

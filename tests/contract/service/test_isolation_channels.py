@@ -33,6 +33,7 @@ CHANNELS: dict[str, list[Look]] = {
     "lists by text, entity and links": [
         *get(f"/v1/facts?contains={WORD}", "/v1/facts?contains=shared&limit=2"),
         *get("/v1/facts?unlinked=true", "/v1/facts?about={one}", "/v1/facts?alias_namespace=x"),
+        *get("/v1/aliases?namespace=entity", "/v1/aliases?namespace=entity&limit=1"),
     ],
     "the graph": [
         *get("/v1/graph", "/v1/graph?limit=1", "/v1/graph?contains=watched"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import apsw
 
-from knowledge_client.models import Alias
+from knowledge_client.models import Alias, NamedFact
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
+from knowledge_service.ports import AliasListing
 from knowledge_service.store.sqlite.repositories import base
 
 _EVERYWHERE = """SELECT s.path, f.review, f.id FROM alias a JOIN scope s USING(scope_no)
@@ -22,6 +24,18 @@ _CROWDED = """SELECT EXISTS(SELECT 1 FROM alias INDEXED BY alias_name
   WHERE namespace = ? AND value = ? LIMIT 1 OFFSET ?)"""
 _ALIASES_OF_FACT = """SELECT a.namespace, a.value FROM alias a JOIN fact f USING(fact_no)
   WHERE f.id = ? ORDER BY a.namespace, a.value"""
+# The first of each scope, so that a page reads no more.
+_PAGE = """SELECT a.value, s.path, f.id FROM json_each(:scopes) c
+  CROSS JOIN alias a ON a.scope_no = c.value AND a.namespace = :namespace
+  JOIN scope s ON s.scope_no = a.scope_no JOIN fact f ON f.fact_no = a.fact_no
+  WHERE a.value IN (SELECT x.value FROM alias x JOIN fact g ON g.fact_no = x.fact_no
+    WHERE x.scope_no = c.value AND x.namespace = :namespace
+    AND x.value >= :prefix AND x.value < :end AND x.value >= :after
+    AND (x.value, s.path) > (:after, :path) AND g.lifecycle <> 'retracted'
+    AND (:drafts OR g.review NOT IN ('draft', 'rejected')) ORDER BY x.value LIMIT :limit)
+  ORDER BY a.value, s.path LIMIT :limit"""
+# After every value that begins with a prefix.
+_LAST = "\U0010ffff" * 513
 
 
 def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
@@ -29,6 +43,25 @@ def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
     return tuple(
         Alias(namespace=namespace, value=value)
         for namespace, value in connection.execute(_ALIASES_OF_FACT, (fact_id,))
+    )
+
+
+def read_page(connection: apsw.Connection, listing: AliasListing) -> tuple[NamedFact, ...]:
+    """Return a page of aliases."""
+    after, path = listing.after or ("", "")
+    bindings = {
+        "scopes": json.dumps(sorted(base.visible_scopes(connection, listing.view, listing.scopes))),
+        "namespace": listing.namespace,
+        "prefix": listing.prefix,
+        "end": listing.prefix + _LAST,
+        "after": after,
+        "path": path,
+        "drafts": listing.view.drafts,
+        "limit": listing.limit,
+    }
+    return tuple(
+        NamedFact(namespace=listing.namespace, value=value, scope=scope, fact_id=fact_id)
+        for value, scope, fact_id in connection.execute(_PAGE, bindings)
     )
 
 

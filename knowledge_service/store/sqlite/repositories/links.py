@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from knowledge_client.models import Link, Linked, LinkPage, Neighborhood
+from knowledge_client.models import Link, Linked, LinkPage, NamedFact, Neighborhood
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.aliases import Name
 from knowledge_service.errors import NotFound
 from knowledge_service.event_log import times
-from knowledge_service.ports import Actor, IdempotencyKey, NeighbourQuery, NewLink
+from knowledge_service.ports import Actor, AliasListing, IdempotencyKey, NeighbourQuery, NewLink
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import aliases, base, link_rows, link_traversal
 
@@ -126,6 +126,11 @@ class Links(base.SqliteRepository):
         """Go out level by level in one snapshot."""
         with self._readers.bulk_connection() as connection:
             return link_traversal.neighborhood(connection, query, view)
+
+    def list_aliases(self, listing: AliasListing) -> tuple[NamedFact, ...]:
+        """Return a page of aliases."""
+        with self._readers.bulk_connection() as connection:
+            return aliases.read_page(connection, listing)
 
     def named(self, name: Name, view: View) -> tuple[tuple[str, str], ...]:
         """Look a name up."""
