@@ -58,6 +58,6 @@ def _from_response(failure: ResponseError, operation: str) -> errors.CliError:
     if failure.status_code == httpx.codes.NOT_FOUND and failure.body is None:
         return errors.UnknownKind(
             f"{operation}: the cluster does not know this kind;"
-            " install the charts kais-crds and kais"
+            " install the charts kais-crds and kais; `kais doctor` prints the commands"
         )
     return errors.Refused(f"{operation}: {failure}")
