@@ -139,7 +139,8 @@ _TYPES: Mapping[ParameterType, tuple[Callable[[Any], bool], str]] = {
 
 def _string_violations(parameter: Parameter, value: str, matcher: Matcher) -> Iterator[str]:
     for message in _bounds(len(value), parameter.min_length, parameter.max_length):
-        yield f"{message} characters long, got {len(value)}"
+        unit = "character" if message.endswith(" 1") else "characters"
+        yield f"{message} {unit} long, got {len(value)}"
     yield from _pattern_mismatch(parameter, value, matcher)
 
 

@@ -6,6 +6,7 @@ CliError                 has an exit status, and a message that says what to do 
 │   ├── NoAccount        the realm has no account, and the command must not create one (1)
 │   └── UnknownKind      the cluster does not serve the kind (1)
 ├── TimedOut             the run did not end within --timeout (3)
+├── Interrupted          the user stopped following a run, which continues (130)
 ├── Unreachable          the cluster or the service does not respond (7)
 └── BrokenOutputPipe     the reader of the output closed the pipe (141, without a message)
 """
@@ -43,6 +44,12 @@ class TimedOut(CliError):
     """The timeout passed before the run ended; the run continues."""
 
     status = ExitStatus.TIMED_OUT
+
+
+class Interrupted(CliError):
+    """The user pressed Ctrl-C while a run was followed; the run continues."""
+
+    status = ExitStatus.INTERRUPTED
 
 
 class Unreachable(CliError):

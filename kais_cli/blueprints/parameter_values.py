@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kais import parameters as rules
 from kais.errors import Violation
-from kais.resources.blueprint import Parameter
+from kais.resources.blueprint import Parameter, ParameterType
 from kais_cli import errors
 from kais_cli.blueprints import render_requests
 
@@ -28,7 +30,7 @@ def read(
     for item in sets:
         name, equals, text = item.partition("=")
         if not equals or not name:
-            raise errors.UsageError(f"--set {item!r} is not name=value")
+            raise errors.UsageError(f"--set {item!r} is not NAME=VALUE, such as --set name=Ada")
         declared = by_name.get(name)
         values[name] = rules.parse_text(declared, text) if declared else text
     validate(parameters, values, subject=subject)
@@ -46,8 +48,30 @@ def validate(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subj
         listed = "".join(f"\n  {violation}" for violation in violations)
         raise errors.UsageError(
             f"{subject} does not take these parameters:{listed}\n"
-            "see `kais blueprint show` for what it takes; nothing was created"
+            f"{_advice(parameters, values, subject=subject)}; nothing was created"
         )
+
+
+def _advice(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str) -> str:
+    """Return the command that shows the parameters, and an example of those that are missing."""
+    _, namespace, name = subject.split("/")
+    examples = "".join(
+        f" --set {shlex.quote(f'{parameter.name}={_as_text(parameter)}')}"
+        for parameter in parameters
+        if parameter.is_required and not parameter.has_default and parameter.name not in values
+    )
+    use = f"for example `kais blueprint use {name} -n {namespace}{examples}`; " if examples else ""
+    return f"{use}`kais blueprint show {name} -n {namespace}` describes its parameters"
+
+
+def _as_text(parameter: Parameter) -> str:
+    """Return the example of a parameter as `--set` takes it, or a placeholder."""
+    example = parameter.example
+    if example is None:
+        return "VALUE"
+    if parameter.type is ParameterType.SECRET_REF:
+        return f"{example['name']}/{example['key']}"
+    return example if isinstance(example, str) else json.dumps(example, ensure_ascii=False)
 
 
 def _check(

@@ -150,7 +150,7 @@ def use(  # noqa: PLR0913 (one argument per option)
         resolved_values,
         revision=revision,
     )
-    instance = session.cluster.create(body, dry_run=dry_run)
+    instance = instances.create(session, body, dry_run=dry_run)
     if dry_run:
         session.note("dry run: nothing was created")
     elif wait:

@@ -40,7 +40,22 @@ def follow(
 
     Raises:
         TimedOut: The timeout passed first; the run continues.
+        Interrupted: The user pressed Ctrl-C; the run continues.
     """
+    try:
+        return _follow(session, targets, display=display, timeout=timeout, after_run=after_run)
+    except KeyboardInterrupt:
+        raise errors.Interrupted(_interrupt_message(targets)) from None
+
+
+def _follow(
+    session: Session,
+    targets: Sequence[Target],
+    *,
+    display: Display,
+    timeout: timedelta,
+    after_run: str | None,
+) -> RunState:
     started_at = changed_at = session.environment.now()
     has_instance = any(target.kind == "BlueprintInstance" for target in targets)
     printer = _ChangePrinter(display, after_run, has_instance=has_instance)
@@ -102,6 +117,15 @@ class _ChangePrinter:
             is_mission = change.target.kind == "Mission"
             return self._has_instance and is_mission and self.state.mission is None
         return bool(change.body.get("status", {}).get("runId") == run)
+
+
+def _interrupt_message(targets: Sequence[Target]) -> str:
+    mission = next((target for target in targets if target.kind == "Mission"), targets[0])
+    where = f"{mission.name} -n {mission.namespace}"
+    return (
+        f"{mission.kind}/{mission.namespace}/{mission.name} continues; follow it again with"
+        f" `kais mission watch {where}`, or end it with `kais mission abort {where}`"
+    )
 
 
 def _timeout_message(target: Target, timeout: timedelta) -> str:

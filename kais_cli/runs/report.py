@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kais import durations
+from kais.outcomes import Outcome
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.ports import Target
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from kais_cli.runs.run_knowledge import RunKnowledge
     from kais_cli.session import Session
     from knowledge_client.models import Fact
+
+
+_WITH_LOGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.BUDGET_EXCEEDED)
+"""The outcomes of runs whose work has run, so that there are logs."""
 
 
 def generate_instance_name(session: Session, blueprint: str) -> str:
@@ -149,7 +154,14 @@ def _outcome_line(state: RunState, name: str) -> str:
         if run_exit_status.exit_status_of(state) is ExitStatus.FAILED:
             description = "cannot run as it is; fix the problems reported above"
         return f"{name}: {description}\n"
-    return f"{name}: {state.outcome}{duration_note}{attempt}\n"
+    line = f"{name}: {state.outcome}{duration_note}{attempt}\n"
+    mission = state.mission
+    if state.outcome is Outcome.SUCCEEDED or mission is None or not mission.status.message:
+        return line
+    line += f"reason: {mission.status.message.removeprefix(f'{state.outcome}: ')}\n"
+    if state.outcome not in _WITH_LOGS:
+        return line
+    return f"{line}logs: kais mission logs {name} -n {mission.metadata.namespace}\n"
 
 
 def _facts(title: str, facts: tuple[Fact, ...], *, width: int | None) -> str:

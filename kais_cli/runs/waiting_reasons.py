@@ -21,6 +21,9 @@ _ACTIVE_REASONS = frozenset({Reason.RUNNING, Reason.RECONCILING})
 _PENDING = frozenset({Reason.RECORDING_PENDING, Reason.RUN_OPEN})
 
 
+_WAITING_FOR = "waiting for "
+
+
 @dataclass(frozen=True)
 class WaitReason:
     """Why an object waits: its kind, and the reason and message of its condition."""
@@ -32,6 +35,8 @@ class WaitReason:
     @property
     def line(self) -> str:
         """The reason as a line for people."""
+        if self.message.startswith(_WAITING_FOR):
+            return f"{self.kind} waits for {self.message.removeprefix(_WAITING_FOR)}"
         return f"{self.kind} waits: {self.reason}: {self.message}"
 
     def is_similar(self, reason: WaitReason | None) -> bool:

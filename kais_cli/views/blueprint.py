@@ -117,9 +117,10 @@ def _revisions(blueprint: Blueprint) -> str:
 
 def _uses(blueprint: Blueprint) -> str:
     status = blueprint.status
+    count = status.usage_count or 0
     lines = [
         (
-            f"{status.usage_count or 0} uses: {status.succeeded or 0} succeeded,"
+            f"{count} {'use' if count == 1 else 'uses'}: {status.succeeded or 0} succeeded,"
             f" {status.failed or 0} failed, {status.excluded or 0} excluded,"
             f" {status.running or 0} without outcome"
         )

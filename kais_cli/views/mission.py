@@ -75,7 +75,7 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
     if status.knowledge:
         mission_knowledge = status.knowledge
         yield (
-            f"\nKnowledge: {mission_knowledge.injected or 0} facts given"
+            f"\nKnowledge: {mission_knowledge.injected or 0} facts recalled"
             f" (receipt {mission_knowledge.receipt or 'none'}),"
             f" {mission_knowledge.extracted or 0} extracted,"
             f" {mission_knowledge.remembered or 0} stored by cells\n"

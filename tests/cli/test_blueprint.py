@@ -101,7 +101,8 @@ def test_every_wrong_parameter_is_named_before_anything_is_created(terminal, clu
         "  parameter 'seconds': must be an integer, got \"soon\"\n"
         "  parameter 'who': is required\n"
         '  parameter \'tier\': must be one of "small", "big", got "huge"\n'
-        "see `kais blueprint show` for what it takes; nothing was created\n"
+        "for example `kais blueprint use doctor -n demo --set who=VALUE`;"
+        " `kais blueprint show doctor -n demo` describes its parameters; nothing was created\n"
     )
     assert cluster.created == []
 
@@ -136,7 +137,7 @@ def test_a_values_file_that_is_none_is_a_usage_error(terminal, tmp_path, content
 
 def test_a_set_without_a_name_is_a_usage_error(terminal):
     assert terminal.run("blueprint", "use", "doctor", "--set", "bob") == ExitStatus.USAGE
-    assert terminal.err == "error: --set 'bob' is not name=value\n"
+    assert terminal.err == "error: --set 'bob' is not NAME=VALUE, such as --set name=Ada\n"
 
 
 def test_a_use_without_waiting_prints_its_generated_name(terminal, cluster):

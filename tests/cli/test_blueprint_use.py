@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from kais_cli.exit_status import ExitStatus
+from kais_cli.ports import Change
 from tests.cli import objects
 
 USE = ("blueprint", "use", "doctor", "--set", "who=bob")
@@ -126,6 +127,41 @@ def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
     assert "`kais mission watch doctor-x2k4f -n demo`" in terminal.err
 
 
+def test_an_interrupted_run_continues_and_the_message_says_how_to_follow_or_end_it(
+    terminal, cluster, monkeypatch
+):
+    def watch(targets):
+        yield Change(targets[-1], objects.mission(phase="Running", attempt=1))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "watch", watch)
+    assert terminal.run(*USE) == ExitStatus.INTERRUPTED
+    assert terminal.err == (
+        "error: Mission/demo/doctor-x2k4f continues; follow it again with `kais mission watch"
+        " doctor-x2k4f -n demo`, or end it with `kais mission abort doctor-x2k4f -n demo`\n"
+    )
+
+
+def test_a_run_that_failed_names_the_reason_and_the_command_for_its_logs(terminal, cluster):
+    message = "attempt 1 of 1 failed: the task ended with exit code 3: boom"
+    cluster.script = [objects.ended("Failed", message=f"Failed: {message}")]
+    assert terminal.run(*USE) == ExitStatus.FAILED
+    assert f"\nreason: {message}\nlogs: kais mission logs doctor-x2k4f -n demo\n" in terminal.out
+
+
+def test_a_name_that_is_taken_is_answered_with_what_has_it(terminal, cluster):
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    (created,) = cluster.created
+    created["metadata"]["creationTimestamp"] = "2030-01-01T00:00:00Z"
+    cluster.put(created)
+    assert terminal.run(*USE, "--name", created["metadata"]["name"]) == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: BlueprintInstance/demo/doctor-x2k4f exists already, created 2030-01-01 00:00 UTC,"
+        " without an outcome yet; `kais instance delete doctor-x2k4f -n demo` deletes it and keeps"
+        " its facts, or leave --name out\n"
+    )
+
+
 def test_silence_names_the_operator(terminal, cluster):
     cluster.script = []
     terminal.run(*USE, "--timeout", "40s")
@@ -140,7 +176,7 @@ def test_a_timeout_that_is_none_is_a_usage_error_before_anything_is_created(term
 def test_a_name_that_is_taken_is_refused(terminal, cluster):
     cluster.put(objects.instance("mine"))
     assert terminal.run(*USE, "--name", "mine") == ExitStatus.FAILED
-    assert "already exists" in terminal.err
+    assert "BlueprintInstance/demo/mine exists already" in terminal.err
 
 
 def test_a_template_that_fails_ends_the_wait_with_its_words(terminal, cluster):

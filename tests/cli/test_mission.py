@@ -42,7 +42,7 @@ def test_show_has_all_that_came_of_it(terminal):
         "exit code 0",
         "report  Passed  found",
         "Result:\n  ok",
-        "Knowledge: 2 facts given (receipt rc1), 3 extracted, 0 stored by cells",
+        "Knowledge: 2 facts recalled (receipt rc1), 3 extracted, 0 stored by cells",
         "KnowledgeExtracted  True    Extracted  words",
     ):
         assert text in terminal.out

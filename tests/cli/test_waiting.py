@@ -43,8 +43,8 @@ def test_a_use_prints_why_its_cells_are_not_ready_and_what_changes_of_it(termina
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
     assert terminal.out.splitlines()[1:7] == [
         "Mission waits: WaitingForFormation: the Formation has not made its cell web-0 yet",
-        "Mission waits: WaitingForCells: waiting for cells: web-0 is being prepared",
-        "Mission waits: WaitingForCells: waiting for cells: web-0: ImagePullFailed: no such image",
+        "Mission waits for cells: web-0 is being prepared",
+        "Mission waits for cells: web-0: ImagePullFailed: no such image",
         "Mission Started: Suspended: no attempt is started while it is suspended",
         "attempt 1/3 started",
         "Mission waits: ReviewRequested: is it clear?",
@@ -139,4 +139,4 @@ def test_retry_prints_why_the_cells_of_the_new_run_are_not_ready(terminal, clust
         objects.ended(runId="run-2"),
     ]
     assert terminal.run("mission", "retry", NAME) == ExitStatus.SUCCEEDED
-    assert terminal.out.startswith(f"Mission waits: WaitingForCells: {message}\n")
+    assert terminal.out.startswith("Mission waits for cells: web-0 is being scaled up\n")
