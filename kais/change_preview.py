@@ -15,7 +15,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais.templates import Progress
 
-MISSION_STAYS = "its Mission stays unchanged until `kais mission retry NAME` or a new instance"
+_MISSION_STAYS = "its Mission stays unchanged until `kais mission retry {name}` or a new instance"
 _PARTS = (("Formation", "formation_spec"), ("Mission", "mission_spec"))
 
 
@@ -80,7 +80,8 @@ def preview_template(
     if instance.status.run_id is None:
         return ChangePreview(changes)
     applicable = tuple(change for change in changes if change.kind != "Mission")
-    return ChangePreview(applicable, note=MISSION_STAYS if applicable != changes else "")
+    note = _MISSION_STAYS.format(name=instance.metadata.name)
+    return ChangePreview(applicable, note=note if applicable != changes else "")
 
 
 def _render(

@@ -1,4 +1,4 @@
-"""The main job on the cluster that is up: break pods, use the doctor twice, see what it learnt.
+"""The main job on the cluster that is up: break pods, run the doctor twice, see what it learnt.
 
 The second half does the same with an agent, whose model is scripted.
 
@@ -103,7 +103,7 @@ def prepare(terminal: Terminal) -> None:
     )
     say(f"  each of them fails for its own reason ({seconds:.0f} s)")
     terminal.show("kubectl", "get", "pods", "-n", NAMESPACE, "-l", "!kais.io/mission")
-    say("# 2. The Blueprint, and how knowledge behaves in its scope")
+    say("# 2. The Blueprint, and the settings of its knowledge")
     manifests = ("-f", "blueprint.yaml", "-f", "knowledgescope.yaml")
     terminal.run_checked("kubectl", "apply", "-n", NAMESPACE, *manifests)
     ready = ("--for=condition=Ready", "--timeout=60s", f"blueprint/{BLUEPRINT}")
@@ -128,7 +128,7 @@ def wait_until(holds: Callable[[], bool], *, describe_remaining: Callable[[], ob
     while not holds():
         if time.monotonic() - started > PATIENCE_S:
             raise DemoFailed(
-                f"waited {PATIENCE_S:.0f} s for nothing; still left: {describe_remaining()}"
+                f"waited {PATIENCE_S:.0f} s in vain; still missing: {describe_remaining()}"
             )
         time.sleep(1)
     return time.monotonic() - started
@@ -178,22 +178,23 @@ def ids(result: str, key: str) -> frozenset[str]:
 
 def compare(first: Use, second: Use) -> None:
     """Say which facts went from the first use into the second one's report."""
-    say("# 5. What went from one use to the next")
+    say("# 5. What the second run got from the first")
     first_facts = first.used_facts | first.remembered_facts
     passed_on = sorted(second.used_facts & first_facts)
-    say(
-        f"  {first.name}: {first.seconds:.1f} s, named {len(first.used_facts)} facts that it was"
-        f" given and remembered {len(first.remembered_facts)}"
-    )
-    say(
-        f"  {second.name}: {second.seconds:.1f} s, named {len(second.used_facts)} facts that it was"
-        f" given and remembered {len(second.remembered_facts)}"
-    )
+    for demo_use in (first, second):
+        say(
+            f"  {demo_use.name}: {demo_use.seconds:.1f} s, used {len(demo_use.used_facts)}"
+            f" recalled facts, remembered {len(demo_use.remembered_facts)} new ones"
+        )
     for fact in passed_on:
-        origin = "remembered by the first" if fact in first.remembered_facts else "known to both"
+        origin = (
+            "remembered by the first run"
+            if fact in first.remembered_facts
+            else "known to both runs"
+        )
         say(f"    {fact}  {origin}")
     for fact in sorted(second.used_facts - first_facts):
-        say(f"    {fact}  drawn from the record of an earlier run")
+        say(f"    {fact}  extracted from the record of an earlier run")
     if not passed_on:
         raise DemoFailed(
             f"{second.name} names no fact of {first.name}; see: kubectl get mission {second.name}"
@@ -244,12 +245,12 @@ def run(terminal: Terminal) -> None:
     """Do the whole of it."""
     started = time.monotonic()
     prepare(terminal)
-    say("# 3. The first use: nothing is known, unless this ran before")
+    say("# 3. The first run knows nothing, unless the demo ran before")
     first = use(terminal)
-    say("# 4. The second use is given what the first one learnt")
+    say("# 4. The second run starts from what the first one learnt")
     second = use(terminal)
     compare(first, second)
-    say("# 6. What is in the namespace now, once the Blueprint has counted both uses")
+    say("# 6. The objects in the namespace, as soon as the Blueprint has counted both runs")
     wait_until(
         lambda: uncounted(terminal) == 0,
         describe_remaining=lambda: f"{uncounted(terminal)} uncounted",

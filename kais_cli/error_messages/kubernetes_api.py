@@ -60,4 +60,15 @@ def _from_response(failure: ResponseError, operation: str) -> errors.CliError:
             f"{operation}: the cluster does not know this kind;"
             " install the charts kais-crds and kais; `kais doctor` prints the commands"
         )
-    return errors.Refused(f"{operation}: {failure}")
+    return errors.Refused(f"{operation}: {failure}{_role_hint(failure, operation)}")
+
+
+_READING = ("get", "list", "watch")
+
+
+def _role_hint(failure: ResponseError, operation: str) -> str:
+    """Name the role that allows an operation on objects of kais; empty for other refusals."""
+    is_about_kais = failure.status_code == httpx.codes.FORBIDDEN and ".kais.io" in str(failure)
+    role = "view" if operation.partition(" ")[0] in _READING else "edit"
+    hint = f"; the ClusterRole {role}, bound to you in the namespace, allows it"
+    return hint if is_about_kais else ""

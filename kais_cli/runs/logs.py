@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kais import labels, names
@@ -29,8 +29,7 @@ def write(session: Session, mission: str, *, attempt: int | None, tail: int, fol
             f"Mission/{session.namespace}/{mission} has no pod of {attempt_label}: it has not"
             f" started, or its pods were deleted; its result is in `kais mission show {mission}`"
         )
-    for pod in pods:
-        _write_pod(session, pod, tail=tail, follow=follow)
+    _write_pods(session, pods, tail=tail, follow=follow)
 
 
 def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
@@ -46,8 +45,8 @@ def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
             f"Cell/{session.namespace}/{cell} has no pod: it has not started, or its pods were"
             f" deleted; see `kais cell show {cell}`"
         )
-    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", ""))):
-        _write_pod(session, pod, tail=tail, follow=follow)
+    pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+    _write_pods(session, pods, tail=tail, follow=follow)
 
 
 def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
@@ -63,7 +62,17 @@ def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
     return sorted(chosen, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
 
 
-def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> None:
+def _write_pods(session: Session, pods: Sequence[Body], *, tail: int, follow: bool) -> None:
+    """Write the logs of pods; say so if there is nothing in them."""
+    has_output = [_write_pod(session, pod, tail=tail, follow=follow) for pod in pods]
+    if not any(has_output):
+        names_of_pods = ", ".join(pod["metadata"]["name"] for pod in pods)
+        session.note(f"the log of {names_of_pods} is empty")
+
+
+def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> bool:
+    """Write the logs of a pod; return whether there was anything in them."""
+    has_output = False
     name = pod["metadata"]["name"]
     containers = list(_containers(pod))
     for container in containers:
@@ -75,9 +84,11 @@ def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> None:
         last = "\n"
         for piece in pieces:
             session.write(piece)
+            has_output = has_output or bool(piece)
             last = piece or last
         if not last.endswith("\n"):
             session.write("\n")
+    return has_output
 
 
 def _containers(pod: Body) -> Iterator[str]:

@@ -50,6 +50,18 @@ def test_a_failure_says_whether_nobody_answers_or_somebody_refuses(failure, kind
     assert message in str(error)
 
 
+@pytest.mark.parametrize(
+    ("operation", "role"),
+    [("list missions in demo", "view"), ("get Mission/demo/m", "view"), ("create Mission", "edit")],
+)
+def test_a_missing_right_on_objects_of_kais_is_answered_with_the_role(operation, role):
+    message = 'missions.kais.io is forbidden: User "jane" cannot do this'
+    failure = ResponseError(message, 403, {})
+    assert str(kubernetes_api.translate(failure, operation)) == (
+        f"{operation}: {message}; the ClusterRole {role}, bound to you in the namespace, allows it"
+    )
+
+
 def test_only_an_object_can_be_missing_not_its_kind():
     assert kubernetes_api.is_missing(refusal(404, {"reason": "NotFound"}))
     assert not kubernetes_api.is_missing(refusal(404, None))

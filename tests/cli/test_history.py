@@ -122,7 +122,7 @@ def test_diff_of_a_file_says_that_a_mission_that_was_made_stays(terminal, cluste
     file = changed(tmp_path, mission={"objective": "ask {{ who }}"})
     terminal.run("blueprint", "diff", "doctor", "-f", file)
     assert terminal.out.endswith(
-        "  now (updatePolicy Manual): its Mission stays unchanged until `kais mission retry NAME`"
+        "  now (updatePolicy Manual): its Mission stays unchanged until `kais mission retry now`"
         " or a new instance\n"
     )
 

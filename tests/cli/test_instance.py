@@ -118,6 +118,16 @@ def test_logs_of_a_cell_are_those_of_its_pods(terminal):
     assert terminal.out == "looked at pods\n"
 
 
+@pytest.mark.parametrize(
+    "arguments", [("instance", "logs", "doctor-x2k4f"), ("cell", "logs", "doctor-x2k4f-doctor-0")]
+)
+def test_an_empty_log_says_so(terminal, cluster, arguments):
+    cluster.written.clear()
+    assert terminal.run(*arguments) == 0
+    assert terminal.out == ""
+    assert terminal.err == f"the log of {POD} is empty\n"
+
+
 def test_a_cell_without_pods_says_so(terminal, cluster):
     cluster.delete("Pod", "demo", POD)
     assert terminal.run("cell", "logs", "doctor-x2k4f-doctor-0") == ExitStatus.FAILED

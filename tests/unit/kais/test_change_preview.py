@@ -40,7 +40,7 @@ def test_what_would_change_is_told_in_the_values_of_the_use():
 
 def test_a_mission_that_was_made_stays():
     preview = impact(is_started=True, mission={"objective": "mend {{ topic }}"})
-    note = "its Mission stays unchanged until `kais mission retry NAME` or a new instance"
+    note = "its Mission stays unchanged until `kais mission retry use` or a new instance"
     assert preview == ChangePreview(note=note)
 
 
