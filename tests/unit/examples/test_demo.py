@@ -22,7 +22,7 @@ def test_second_use_that_names_a_fact_of_the_first_is_told(
 
     output = capsys.readouterr().out
     assert "    a  remembered by the first" in output
-    assert "    c  drawn from the record of an earlier run" in output
+    assert "    c  extracted from the record of an earlier run" in output
 
 
 def test_demo_that_ran_before_counts_what_both_uses_name() -> None:
