@@ -46,7 +46,8 @@ def reasons_page() -> str:
     intro = (
         "The reason of a condition says why it has its status. It is part of the API: scripts may"
         " compare it, while messages may change.\n`kubectl get -o wide` and `kais mission show`"
-        " print both. The exit statuses of `kais` are in [Commands](../cli.md#exit-status).\n\n"
+        " print both. The exit statuses of all programs are in"
+        " [Exit statuses](../exit-statuses.md).\n\n"
     )
     head = f"# Reasons of conditions\n\n{_HEAD}\n{intro}| Reason | Meaning |\n|---|---|\n"
     return head + "".join(rows)
