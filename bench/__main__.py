@@ -14,7 +14,7 @@ from bench.figures import machine
 
 BENCHES = (
     *("renders", "commands", "service", "in_process", "maintenance"),
-    *("recall", "control_plane"),
+    *("mcp", "recall", "control_plane"),
 )
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
@@ -25,8 +25,8 @@ to a third longer in some minutes than in others.
 
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
-`renders`, `commands`, `service`, `in_process`, `maintenance`, `recall` and `control_plane`. Why the
-code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
+`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall` and `control_plane`.
+Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
 

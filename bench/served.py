@@ -24,13 +24,14 @@ def _resident_kib(process_id: int) -> int:
 class Served:
     """The service over one file, or the bare routes; counts its own processor time."""
 
-    def __init__(self, db: Path | None) -> None:
+    def __init__(self, db: Path | None, *arguments: str) -> None:
         (self.port,) = ports.free_ports(1)
         if db is None:
             command = [sys.executable, "-m", "bench.bare", str(self.port)]
         else:
             command = [str(Path(sys.executable).with_name("kais-knowledge")), "serve"]
             command += ["--db", str(db), "--port", str(self.port), "--auth", "none"]
+            command += arguments
         start = time.perf_counter()
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

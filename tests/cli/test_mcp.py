@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
@@ -67,6 +68,23 @@ async def test_a_desktop_client_recalls_and_remembers(service: str, mode: str) -
         )
         (fact, *_) = (await called(client, "recall", query=f"crane tonnes {mode}"))["facts"]
         assert (fact["id"], fact["scope"]) == (remembered["fact_id"], "realm:harbour")
+
+
+async def test_two_clients_that_write_at_the_same_time_lose_nothing(service: str) -> None:
+    """Each has a process of its own, as two editors do; a shared memory file would keep half."""
+
+    async def write(client: Client, first: int) -> None:
+        for number in range(first, first + 10):
+            entities = [{"name": f"Buoy {number}", "entityType": "buoy"}]
+            await called(client, "create_entities", entities=entities)
+
+    async with (
+        started(service, "--tools", "graph") as one,
+        started(service, "--tools", "graph") as other,
+    ):
+        await asyncio.gather(write(one, 0), write(other, 10))
+        found = await called(one, "search_nodes", query="buoy")
+    assert {each["name"] for each in found["entities"]} == {f"Buoy {n}" for n in range(20)}
 
 
 async def test_a_person_speaks_as_an_agent(service: str) -> None:
