@@ -153,8 +153,11 @@ def npm_obstacle() -> str:
     done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     version = done.stdout.strip().removeprefix("v")
     major = version.partition(".")[0]
-    is_new = major.isdecimal() and int(major) >= MINIMUM_NODE
-    return "" if is_new else f"needs Node.js {MINIMUM_NODE}, and has {version or 'none'}"
+    if not major.isdecimal() or int(major) < MINIMUM_NODE:
+        return f"needs Node.js {MINIMUM_NODE}, and has {version or 'none'}"
+    ping = [npm, "ping", "--fetch-retries=2", "--fetch-timeout=20000"]
+    has_registry = subprocess.run(ping, capture_output=True, check=False).returncode == 0
+    return "" if has_registry else "needs the registry of npm, which does not answer"
 
 
 def _needs(*, node: bool) -> str:

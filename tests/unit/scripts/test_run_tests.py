@@ -195,18 +195,22 @@ def test_many_failures_are_not_repeated(tier_of):
 @pytest.mark.parametrize(
     ("programs", "obstacle"),
     [
-        ({"node": "v20.1.0", "npm": ""}, ""),
-        ({"node": "v22.0.0", "npm": ""}, ""),
-        ({"node": "v18.19.1", "npm": ""}, "needs Node.js 20, and has 18.19.1"),
-        ({"node": "v20.1.0"}, "needs Node.js 20 and npm"),
+        ({"node": "echo v20.1.0", "npm": "exit 0"}, ""),
+        ({"node": "echo v22.0.0", "npm": "exit 0"}, ""),
+        ({"node": "echo v18.19.1", "npm": "exit 0"}, "needs Node.js 20, and has 18.19.1"),
+        ({"node": "echo v20.1.0"}, "needs Node.js 20 and npm"),
+        (
+            {"node": "echo v20.1.0", "npm": "exit 1"},
+            "needs the registry of npm, which does not answer",
+        ),
         ({}, "needs Node.js 20 and npm"),
     ],
 )
 def test_the_tier_npm_says_which_node_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str], obstacle: str
 ) -> None:
-    for name, version in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
+    for name, command in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run_tests.npm_obstacle() == obstacle
