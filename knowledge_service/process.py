@@ -123,7 +123,7 @@ def _ranker_config(settings: Settings) -> RankerConfig:
                 settings.recall_weights,
                 error,
             )
-    return RankerConfig(settings.recall_conversations, learned)
+    return RankerConfig(use_conversations=settings.recall_conversations, weights=learned)
 
 
 def _mcp_endpoint(settings: Settings) -> McpEndpoint | None:

@@ -21,7 +21,10 @@ from knowledge_service.search.ranking.weights import FACTOR_NAMES, SHIPPED, WEIG
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.use_cases import recall as recall_use_case
 
-_HEAD = ("feature", "weight", "MRR", "first", "among 5", "among 10", "answers that change")
+_HEAD = (
+    "feature", "weight", "MRR", "first", "among 5", "among 10", "share of the first 10",
+    "answers that change",
+)  # fmt: skip
 _LIMIT = 10
 
 
@@ -47,11 +50,22 @@ def run() -> str:
             for name in WEIGHT_NAMES:
                 store.ranker_config = RankerConfig(weights=weights_without(name))
                 ablated, ablated_answers = _ask(store, members, names)
-                changed = sum(a != b for a, b in zip(answers, ablated_answers, strict=True))
-                rows.append([name, _format_weight(name), *_losses(shipped, ablated), changed])
+                rows.append(
+                    [name, _format_weight(name), *_losses(shipped, ablated),
+                     _changed(answers, ablated_answers)]
+                )  # fmt: skip
+            store.ranker_config = RankerConfig(use_second_hop=False)
+            ablated, ablated_answers = _ask(store, members, names)
+            rows.append(
+                ["second hop", "", *_losses(shipped, ablated), _changed(answers, ablated_answers)]
+            )
         finally:
             store.close()
     return table(_HEAD, rows)
+
+
+def _changed(answers: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> int:
+    return sum(a != b for a, b in zip(answers, others, strict=True))
 
 
 def _format_weight(name: str) -> str:
@@ -62,7 +76,7 @@ def _format_weight(name: str) -> str:
 
 def _losses(shipped: Sequence[marks.Marks], ablated: Sequence[marks.Marks]) -> list[str]:
     losses = []
-    for mark in ("MRR", "first", "among 5", "among 10"):
+    for mark in ("MRR", "first", "among 5", "among 10", "share of the first 10"):
         differences = [a[mark] - b[mark] for a, b in zip(shipped, ablated, strict=True)]
         low, high = marks.interval(differences)
         mean = float(np.mean(differences))

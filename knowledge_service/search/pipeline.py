@@ -5,14 +5,15 @@
     expand  neighbours and links of the best  -> candidates
     rank    ranking features and usefulness   -> results without overridden facts and duplicates
 
-Each step is a function from data to data; `match_selection`, `neighbours`, `ranking` and
-`retrieval_result` contain them. A store only supplies a `Snapshot`, which answers two kinds of
-reads and covers visible scopes alone.
+For turns of a conversation, match, expand and rank run a second time with rare words of the best
+results (`second_hop`). Each step is a function from data to data; `match_selection`, `neighbours`,
+`ranking` and `retrieval_result` contain them. A store only supplies a `Snapshot`, which answers
+two kinds of reads and covers visible scopes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from knowledge_service.domain import recall_filters
 from knowledge_service.domain.recall_filters import Filters
+from knowledge_service.search import second_hop
 from knowledge_service.search.match_selection import (
     SearchQuery,
     Selection,
@@ -52,10 +54,12 @@ class RankerConfig:
     """Which optional features rank.
 
     Without `use_conversations`, speakers, turns and sessions neither add candidates nor change
-    a score, and do not keep near-duplicates apart: nothing of `ranking.conversations` runs.
+    a score, and do not keep near-duplicates apart: nothing of `ranking.conversations` runs, and
+    there is no second hop.
     """
 
     use_conversations: bool = True
+    use_second_hop: bool = True
     weights: Weights = SHIPPED
 
 
@@ -77,32 +81,74 @@ def retrieve(
     snapshot: Snapshot, query: SearchQuery, config: RankerConfig = DEFAULT_CONFIG
 ) -> Retrieval:
     """Run the pipeline over a snapshot."""
-    use_conversations, filters = config.use_conversations, query.filters
-    gathered = gather(snapshot, query, config)
-    evidence = gathered.evidence
-    ranked = ranking.rank(
-        gathered.query,
-        evidence,
-        gathered.now,
-        size=first_batch_size(query.limit),
-        weights=config.weights,
-        use_conversations=use_conversations,
+    first = gather(snapshot, query, config)
+    ranked = rank(first, query, config)
+    gathered = gather_second_hop(snapshot, query, config, first, ranked)
+    first_results: Collection[int] = frozenset()
+    if gathered is not first:
+        first_results = frozenset(result.number for result in ranked[: second_hop.KEPT])
+        ranked = second_hop.merge(ranked, rank(gathered, query, config))
+    rows = {**first.evidence.rows, **gathered.evidence.rows}
+    ranked = _rank_by_usefulness(snapshot, ranked, replace(gathered.evidence, rows=rows))
+    deduplicator = Deduplicator(snapshot.paths, use_conversations=config.use_conversations)
+    best = [rows[result.number] for result in ranked[: 2 * query.limit]]
+    deduplicator.register_keys(_read_same_key(snapshot, best, query.filters))
+    results, excluded = deduplicate(ranked, rows, deduplicator, query.limit)
+    return Retrieval(
+        results,
+        ranked,
+        excluded,
+        deduplicator,
+        rows,
+        gathered.matches,
+        gathered.selection,
+        first.matches,
+        first_results,
     )
-    ranked = _rank_by_usefulness(snapshot, ranked, evidence)
-    deduplicator = Deduplicator(snapshot.paths, use_conversations=use_conversations)
-    best = [evidence.rows[result.number] for result in ranked[: 2 * query.limit]]
-    deduplicator.register_keys(_read_same_key(snapshot, best, filters))
-    results, excluded = deduplicate(ranked, evidence.rows, deduplicator, query.limit)
-    matches, selection = gathered.matches, gathered.selection
-    return Retrieval(results, ranked, excluded, deduplicator, evidence.rows, matches, selection)
 
 
 def gather(snapshot: Snapshot, query: SearchQuery, config: RankerConfig) -> Gathered:
-    """Parse the query, and collect the candidates and the evidence for each."""
+    """Parse the query, match it, and collect the candidates and the evidence for each."""
     filters = query.filters
     now = filters.valid_at or filters.known_at or query.now or _EPOCH
     parsed_query = parser.parse(query.text, now, query.synonyms)
     matches = snapshot.match(parsed_query.terms)
+    return _gather_matches(snapshot, query, config, parsed_query, now, matches)
+
+
+def gather_second_hop(
+    snapshot: Snapshot,
+    query: SearchQuery,
+    config: RankerConfig,
+    first: Gathered,
+    ranked: Sequence[Ranked],
+) -> Gathered:
+    """Match and gather again with rare words of the best results; `first` if there are none."""
+    best = [first.evidence.rows[result.number] for result in ranked[: second_hop.HOPS_FROM]]
+    if not (config.use_conversations and config.use_second_hop and second_hop.applies(best)):
+        return first
+    parsed_query = first.query
+    counts = second_hop.new_terms(best, parsed_query.terms)
+    terms = second_hop.rare_terms(counts, snapshot.scores(dict.fromkeys(counts, 1.0)))
+    if not terms:
+        return first
+    wider_query = replace(
+        parsed_query,
+        terms={**parsed_query.terms, **terms},
+        own_terms=parsed_query.own_terms | terms.keys(),
+    )
+    matches = Matches(snapshot.scores(wider_query.terms), first.matches.similarities)
+    return _gather_matches(snapshot, query, config, wider_query, first.now, matches)
+
+
+def _gather_matches(
+    snapshot: Snapshot,
+    query: SearchQuery,
+    config: RankerConfig,
+    parsed_query: ParsedQuery,
+    now: datetime,
+    matches: Matches,
+) -> Gathered:
     selection = select(snapshot, matches, query)
     neighbours = (
         find_neighbours(matches.scores, selection)
@@ -111,9 +157,21 @@ def gather(snapshot: Snapshot, query: SearchQuery, config: RankerConfig) -> Gath
     )
     candidates = {**selection.similar, **selection.rows}
     rows = snapshot.rows(request_linked(selection, neighbours, candidates))
-    evidence = gather_evidence(matches, selection, neighbours, rows, filters)
+    evidence = gather_evidence(matches, selection, neighbours, rows, query.filters)
     evidence = _with_expansion(evidence, matches.scores, parsed_query.own_terms)
     return Gathered(parsed_query, now, matches, selection, evidence)
+
+
+def rank(gathered: Gathered, query: SearchQuery, config: RankerConfig) -> list[Ranked]:
+    """Rank the candidates by everything but usefulness, best first."""
+    return ranking.rank(
+        gathered.query,
+        gathered.evidence,
+        gathered.now,
+        size=first_batch_size(query.limit),
+        weights=config.weights,
+        use_conversations=config.use_conversations,
+    )
 
 
 def gather_evidence(

@@ -20,6 +20,7 @@ from knowledge_service.search import (
     neighbours,
     pipeline,
     retrieval_result,
+    second_hop,
     snapshot,
     thesaurus,
 )
@@ -35,14 +36,13 @@ from knowledge_service.search.ranking.conversations import (
 from knowledge_service.search.ranking.weights import SHIPPED, Weights
 from knowledge_service.search.text import dates, english
 
-FORMULA = "learned-1"
+FORMULA = "learned-2"
 """The version of the formula. Raise it with any code change that changes a score."""
 MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,
     neighbours, pipeline, retrieval_result, snapshot, near_duplicates,
-    parser, ranking, weights, bm25, grouping, speakers, turn_content,
-    expansion, turn_order,
-    conversation_metadata,
+    parser, ranking, weights, bm25, grouping, speakers, turn_content, expansion, turn_order,
+    conversation_metadata, second_hop,
 )  # fmt: skip
 """The modules that determine candidates, scores and order. The analyser has its own version."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge_service.search.match_selection import Selection
@@ -22,7 +22,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The best facts, at most `limit`, and the data that explains the outcome of all others."""
+    """The best facts, at most `limit`, and the data that explains the outcome of all others.
+
+    `first_matches` scored the best results if there was a second hop, and `matches` the others.
+    """
 
     results: Sequence[Ranked]
     ranked: Sequence[Ranked]
@@ -31,10 +34,13 @@ class Retrieval:
     candidates: Mapping[int, Candidate]
     matches: Matches
     selection: Selection
+    first_matches: Matches
+    first_results: Collection[int] = frozenset()
 
     def term_parts(self, number: int) -> dict[str, float]:
         """Return the share of each query term in the text score of a fact, named `=term`."""
-        parts = self.matches.scores.parts(number)
+        matches = self.first_matches if number in self.first_results else self.matches
+        parts = matches.scores.parts(number)
         return {"=" + term.lstrip("="): round(value, 6) for term, value in parts.items()}
 
     def explain(self, number: int) -> Outcome:

@@ -72,7 +72,11 @@ class Snapshot(Protocol):
         ...
 
     def match(self, terms: Mapping[str, float]) -> Matches:
-        """Score every document of the searched scopes by weighted terms."""
+        """Score every document of the searched scopes by weighted terms, and find the nearest."""
+        ...
+
+    def scores(self, terms: Mapping[str, float]) -> Scores:
+        """Score every document of the searched scopes by weighted terms alone."""
         ...
 
     def rows(self, request: RowRequest) -> RowBatch:

@@ -11,6 +11,7 @@ from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.postings.index_rows import RowRange, Rows
 from knowledge_service.search.ranking import bm25, candidates, ranking
+from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 from knowledge_service.search.snapshot import Matches, RowRequest
@@ -98,11 +99,14 @@ class MemorySnapshot:
         }
 
     def match(self, terms: Mapping[str, float]) -> Matches:
+        return Matches(self.scores(terms), self.similarities)
+
+    def scores(self, terms: Mapping[str, float]) -> Scores:
         documents = {
             scope_no: [term_ids.document(row.number, row.terms) for row in rows]
             for scope_no, rows in self.scopes.items()
         }
-        return Matches(scored(documents, terms), self.similarities)
+        return scored(documents, terms)
 
     def rows(self, request: RowRequest) -> CandidateRows:
         both_links = {pair for a, b in self.links for pair in ((a, b), (b, a))}

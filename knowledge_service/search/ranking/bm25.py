@@ -68,6 +68,14 @@ class Scores:
     terms: tuple[str, ...] = ()
     weights: Bm25Weights = _NO_WEIGHTS
 
+    def document_counts(self) -> dict[str, int]:
+        """Return in how many documents of the visible scopes each term is."""
+        counts = dict.fromkeys(self.terms, 0)
+        for scope in self.scopes:
+            for term, _, (ordinals, *_) in scope.postings:
+                counts[self.terms[term]] += len(ordinals)
+        return counts
+
     def numbers(self, ordinals: NDArray[np.intp]) -> NDArray[np.uint32]:
         """Return the fact numbers at the given positions, which must be ascending."""
         numbers = np.empty(len(ordinals), dtype=np.uint32)

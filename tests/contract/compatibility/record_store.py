@@ -133,4 +133,6 @@ async def record_answers(previous: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] not in ([], ["--answers"]):
+        sys.exit("usage: record_store [--answers]; without --answers the frozen store is replaced")
     asyncio.run(record_answers(frozen_answers()) if "--answers" in sys.argv else record())

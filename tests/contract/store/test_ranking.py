@@ -213,6 +213,41 @@ def test_turn_that_only_asks_gains_nothing_from_what_was_said_before(store: Stor
     assert "context" not in parts["Bruno: A holiday with whom?"]
 
 
+HOLIDAY = "Anna: We spent the holiday in Tromso, at last."
+REINDEER = "Bruno: Reindeer came close to us on the second day of Tromso."
+
+
+@pytest.fixture
+def two_talks(store: Store) -> Store:
+    """Return a store in which two turns name a place, and only one of them what it was for."""
+    talk(store, HOLIDAY, "Bruno: It must have been dark.", tags=("session_1",))
+    talk(store, "Anna: The kitchen is green.", "Bruno: Lovely.", tags=("session_2",))
+    talk(store, "Anna: Work is dull.", REINDEER, "Anna: Were they tame?", tags=("session_3",))
+    return store
+
+
+def test_turn_that_shares_a_rare_word_with_the_best_one_follows_it(two_talks: Store) -> None:
+    best, *others = found(two_talks, "How was the holiday?")
+    assert best == HOLIDAY
+    assert REINDEER in others
+    assert "Anna: The kitchen is green." not in others
+
+
+def test_turn_of_the_second_hop_says_which_word_led_to_it(two_talks: Store) -> None:
+    search = Search(VIEW, "How was the holiday?", 10, explain=True)
+    hits = {hit.fact.content: hit for hit in two_talks.search(search).hits}
+    assert hits[REINDEER].parts["=tromso"] > 0
+    assert "=tromso" not in hits[HOLIDAY].parts
+    for hit in hits.values():
+        terms = [value for name, value in hit.parts.items() if name.startswith("=")]
+        assert hit.parts["bm25"] == pytest.approx(sum(terms), abs=1e-5)
+
+
+def test_second_hop_starts_from_turns_of_conversations_alone(store: Store) -> None:
+    talk(store, "the holiday list is kept in Tromso", "the Tromso office opened twice")
+    assert found(store, "holiday") == ["the holiday list is kept in Tromso"]
+
+
 def test_synonym_finds_less_than_the_word_itself(store: Store) -> None:
     talk(store, "the node was rebooted twice", "the node was restarted twice")
     assert found(store, "who restarted it") == [

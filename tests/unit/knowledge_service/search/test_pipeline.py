@@ -11,9 +11,10 @@ import pytest
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.search import pipeline
 from knowledge_service.search.match_selection import SearchQuery
+from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
-from knowledge_service.search.snapshot import Matches, RowBatch, RowRequest
+from knowledge_service.search.snapshot import RowBatch, RowRequest
 from knowledge_service.search.text import term_ids
 from tests.fakes.recall_snapshot import MemorySnapshot, scored
 from tests.unit.knowledge_service.search.candidate_rows import candidate
@@ -33,9 +34,9 @@ class RecordingSnapshot(MemorySnapshot):
     def __post_init__(self) -> None:
         self.by_number = dict(self.rows_by_number)
 
-    def match(self, terms: Mapping[str, float]) -> Matches:
+    def scores(self, terms: Mapping[str, float]) -> Scores:
         documents = [term_ids.document(number, Counter(["zeta"])) for number in self.by_number]
-        return Matches(scored({1: documents, 2: []}, terms), {})
+        return scored({1: documents, 2: []}, terms)
 
     def rows(self, request: RowRequest) -> RowBatch:
         self.batches.append(super().rows(request))

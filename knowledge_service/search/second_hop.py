@@ -1,0 +1,82 @@
+"""The second hop: turns that share rare words with the best ones, for answers of several turns.
+
+    the best turns -> their rare words -> a second match with these -> the order behind the best
+
+A question about Ada's holiday finds the turn where she names the place; the other turns about it
+name the place and not the holiday. The best `KEPT` results of the first match stay where they are,
+so the hop only decides what follows them. It is for conversations: facts elsewhere are complete.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from knowledge_service.search.ranking.bm25 import Scores
+from knowledge_service.search.ranking.candidates import Candidate
+from knowledge_service.search.ranking.conversations import speakers
+from knowledge_service.search.ranking.ranking import Ranked
+from knowledge_service.search.text import analyser
+
+HOPS_FROM = 3
+"""The number of best turns whose words are used."""
+KEPT = 5
+"""The number of best results that the hop does not change."""
+WEIGHT = 0.35
+"""The weight of a word of the hop; a word of the question has 1."""
+_MOST_TERMS = 12
+# A word is rare if it is in at most this share of the searched facts, or in at most this many.
+_RARE_SHARE, _RARE_COUNT = 0.02, 3
+# Scores behind the best results are lowered to theirs, each a little more than the one before.
+_STEP = 1e-9
+
+
+def applies(best: Sequence[Candidate]) -> bool:
+    """Return whether the best results are turns of a conversation."""
+    return bool(best) and all(speakers.has_speaker(row) for row in best)
+
+
+def new_terms(best: Sequence[Candidate], query_terms: Collection[str]) -> Counter[str]:
+    """Return in how many of the best turns each term is.
+
+    Terms of the query and the name of a turn's own speaker do not count.
+    """
+    counts: Counter[str] = Counter()
+    for row in best:
+        name = analyser.terms(speakers.speaker_name(row) or "")
+        counts.update(analyser.terms(row.content).keys() - name.keys() - set(query_terms))
+    return counts
+
+
+def rare_terms(counts: Counter[str], scores: Scores) -> dict[str, float]:
+    """Choose the terms of the hop with their weight; `scores` is the match of all of them.
+
+    A term that is in no other fact leads nowhere. Preferred are terms of several of the best, then
+    the rarest.
+    """
+    documents = scores.document_counts()
+    most = max(_RARE_COUNT, _RARE_SHARE * len(scores.values))
+    rare = [term for term in counts if 1 < documents.get(term, 0) <= most]
+    rare.sort(key=lambda term: (-counts[term], documents[term], term))
+    return dict.fromkeys(rare[:_MOST_TERMS], WEIGHT)
+
+
+def merge(first: Sequence[Ranked], second: Sequence[Ranked]) -> list[Ranked]:
+    """Put the results of the second match behind the best of the first, best first.
+
+    A score that would pass the last of the best is lowered by the factor `x_hop`.
+    """
+    best = list(first[:KEPT])
+    bound = best[-1].score
+    best_numbers = {result.number for result in best}
+    merged = best
+    for place, result in enumerate(
+        (result for result in second if result.number not in best_numbers), 1
+    ):
+        limit = bound * (1 - place * _STEP)
+        if result.score > limit:
+            factor = limit / result.score
+            result = replace(result, score=limit, parts=result.parts | {"x_hop": factor})  # noqa: PLW2901
+        merged.append(result)
+    return merged
