@@ -521,6 +521,12 @@ class AsyncKnowledgeClient:
         """Start the durable job that extracts facts from a closed run; one for each run."""
         return await self._send(requests.start_extraction(extraction, idempotency_key))
 
+    async def replay_extraction(
+        self, replay: models.ReplayIn, *, idempotency_key: str | None = None
+    ) -> models.ExtractionReplay:
+        """Ask a model for the facts of a run, without storing any; the call takes up to minutes."""
+        return await self._send(requests.replay_extraction(replay, idempotency_key))
+
     async def get_extraction(
         self, run_id: str, *, namespace: str | None = None
     ) -> models.Extraction:

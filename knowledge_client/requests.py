@@ -459,6 +459,13 @@ def start_extraction(
     return _post("/v1/extractions", extraction, models.Extraction, key)
 
 
+def replay_extraction(
+    replay: models.ReplayIn, key: str | None = None
+) -> Request[models.ExtractionReplay]:
+    """Ask a model for the facts of a run, without storing any."""
+    return _post("/v1/extractions:replay", replay, models.ExtractionReplay, key)
+
+
 def get_extraction(run_id: str, namespace: str | None = None) -> Request[models.Extraction]:
     """Read the state of a run's extraction; `namespace` says whose, by default the caller's own."""
     return _get(f"/v1/extractions/{_segment(run_id)}", models.Extraction, namespace=namespace)

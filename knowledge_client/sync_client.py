@@ -517,6 +517,12 @@ class KnowledgeClient:
         """Start the durable job that extracts facts from a closed run; one for each run."""
         return self._send(requests.start_extraction(extraction, idempotency_key))
 
+    def replay_extraction(
+        self, replay: models.ReplayIn, *, idempotency_key: str | None = None
+    ) -> models.ExtractionReplay:
+        """Ask a model for the facts of a run, without storing any; the call takes up to minutes."""
+        return self._send(requests.replay_extraction(replay, idempotency_key))
+
     def get_extraction(self, run_id: str, *, namespace: str | None = None) -> models.Extraction:
         """Return the state of a run's extraction; `namespace` as in `get_run`."""
         return self._send(requests.get_extraction(run_id, namespace))

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from knowledge_service import clock as clocks
+from knowledge_service.extraction.job import Models
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.routes import (
@@ -54,11 +55,12 @@ def create_app(  # noqa: PLR0913 (one argument per part)
     extraction: BackgroundWorker | None = None,
     analyse_texts: AnalyseTexts = batch_analysis.analyse_batch,
     mcp: McpEndpoint | None = None,
+    models: Models | None = None,
 ) -> FastAPI:
     """Create the ASGI app; the caller opens and closes the store and the extraction worker.
 
     Without a worker, extractions are accepted and wait for a process that has one. Without `mcp`,
-    there is no route `/mcp`, and nothing of it is loaded.
+    there is no route `/mcp`, and nothing of it is loaded. `models` may replay extractions.
     """
     recorded_metrics = metrics or Metrics()
 
@@ -78,6 +80,7 @@ def create_app(  # noqa: PLR0913 (one argument per part)
         wake_extractor=extraction.wake if extraction else _wake_nobody,
         readiness=Readiness(store),
         analyse_texts=analyse_texts,
+        models=models,
     )
     modules = (
         facts, fact_lifecycle, operations, links, graph, charts, recall, usage, runs, extractions,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from knowledge_service import logging_config, memory_allocator
+from knowledge_service import clock, logging_config, memory_allocator
 from knowledge_service.analysis_worker.client import AnalysisWorker
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication import kubernetes, people
@@ -17,7 +18,9 @@ from knowledge_service.authentication.tokens import TokenAuthentication
 from knowledge_service.embeddings import settings as embeddings
 from knowledge_service.embeddings.client import EndpointEmbedder
 from knowledge_service.errors import StartupError
-from knowledge_service.extraction.worker import ExtractionWorker
+from knowledge_service.extraction import job, model_client, model_extractor
+from knowledge_service.extraction import settings as extraction_settings
+from knowledge_service.extraction.worker import ExtractionWorker, Queue
 from knowledge_service.http_server import HttpServer
 from knowledge_service.metrics import Metrics
 from knowledge_service.search.pipeline import RankerConfig
@@ -40,6 +43,8 @@ _log = logging.getLogger(__name__)
 # New objects between garbage collections; Python's default of 700 costs 2 µs for each fact. The
 # service creates few reference cycles.
 _GC_THRESHOLD = 20_000
+# How often extractions whose model is asked again are looked up; their first retry is after 30 s.
+_MODEL_RETRY_POLL_S = 5.0
 
 
 def serve(settings: Settings) -> None:
@@ -89,7 +94,8 @@ def _open_service(
     )
     resources.callback(store.close)
     metrics = _metrics_of(store)
-    workers = _workers(settings, store, metrics)
+    models = _extraction_models(resources)
+    workers = _workers(settings, store, metrics, models)
     analysis_worker = AnalysisWorker()
     resources.callback(analysis_worker.stop)
     app = create_app(
@@ -97,6 +103,7 @@ def _open_service(
         _authenticator(settings, store),
         metrics=metrics,
         extraction=workers[0],
+        models=models,
         analyse_texts=analysis_worker.analyse,
         mcp=mcp,
     )
@@ -152,11 +159,42 @@ def _metrics_of(store: SqliteStore) -> Metrics:
     return metrics
 
 
-def _workers(settings: Settings, store: SqliteStore, metrics: Metrics) -> list[BackgroundWorker]:
+def _extraction_models(resources: ExitStack) -> job.Models | None:
+    """Return the models that may extract facts; None without any."""
+    configured = extraction_settings.read()
+    if not configured.models:
+        return None
+    client = model_client.ModelClient()
+    resources.callback(client.close)
+    return job.Models(model_extractor.ModelExtractor(configured, client), clock.now)
+
+
+def _extraction_workers(
+    store: Store, metrics: Metrics, models: job.Models | None
+) -> list[BackgroundWorker]:
+    """Return the worker that is woken first; a second one runs the extractions by models."""
+    on_run, on_end = metrics.record_task_run, metrics.record_extraction
+    if models is None:
+        return [ExtractionWorker(store, on_run=on_run, on_end=on_end)]
+    run = functools.partial(job.run_extraction, models=models)
+    by_model = ExtractionWorker(
+        store, on_run=on_run, on_end=on_end, run=run,
+        queue=Queue("model", now=models.now, idle_s=_MODEL_RETRY_POLL_S),
+    )  # fmt: skip
+    by_rules = ExtractionWorker(
+        store, on_run=on_run, on_end=on_end, run=run,
+        queue=Queue("rules", on_model_chosen=by_model.wake),
+    )  # fmt: skip
+    return [by_rules, by_model]
+
+
+def _workers(
+    settings: Settings, store: SqliteStore, metrics: Metrics, models: job.Models | None
+) -> list[BackgroundWorker]:
     """Return the background workers, the extraction worker first; embeddings need an endpoint."""
     on_run = metrics.record_task_run
     workers: list[BackgroundWorker] = [
-        ExtractionWorker(store, on_run=on_run, on_end=metrics.record_extraction),
+        *_extraction_workers(store, metrics, models),
         RetentionWorker(store, on_run=on_run, receipts_for=settings.receipts_for),
     ]
     endpoint = embeddings.read()

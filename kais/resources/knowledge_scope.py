@@ -87,7 +87,10 @@ class Extraction(Model):
         default=7, ge=1, le=7, description="Maximum number of facts extracted from one run."
     )
     model: Line | None = Field(
-        default=None, description="Model that extracts the facts. Default: rules without a model."
+        default=None,
+        description="Model that extracts facts beside the rules: one that the installation allows "
+        "in `knowledge.extraction.models`. If it cannot be asked, the rules extract alone. "
+        "Default: rules alone.",
     )
 
 

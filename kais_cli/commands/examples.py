@@ -56,6 +56,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "mission approve": ("nightly", "nightly --feedback 'Well done.'"),
     "mission reject": ("nightly --feedback 'Name the tides.'",),
     "mission logs": ("nightly", "nightly --attempt 1 --tail 50", "nightly --run -1"),
+    "mission extract": ("nightly --replay --model small", "nightly --replay --model small -o json"),
     "knowledge": ("recall 'why do pods fail'", "list --scope namespace-doctor", "stats"),
     "knowledge recall": (
         "'why do pods fail' --scope namespace-doctor",

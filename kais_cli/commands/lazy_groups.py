@@ -35,7 +35,9 @@ COMMAND_GROUPS = {
     "instance": CommandGroup(("instance",), "Inspect, follow and delete instances of blueprints."),
     "formation": CommandGroup(("formation",), "Inspect and scale formations."),
     "cell": CommandGroup(("cell",), "Inspect cells and read their logs."),
-    "mission": CommandGroup(("mission", "mission_actions"), "Inspect and control missions."),
+    "mission": CommandGroup(
+        ("mission", "mission_actions", "mission_extraction"), "Inspect and control missions."
+    ),
     "knowledge": CommandGroup(
         (
             "knowledge",

@@ -41,6 +41,7 @@ def connect(
     namespace: str,
     creates_account: bool = True,
     as_agent: bool = False,
+    timeout_s: float = 10.0,
 ) -> Iterator[KnowledgeClient]:
     """Open a client that acts for the realm of a namespace, with `as_agent` as an agent.
 
@@ -60,6 +61,7 @@ def connect(
             namespace=namespace,
             creates_account=creates_account,
             as_agent=as_agent,
+            timeout_s=timeout_s,
         ) as client:
             yield client
     except knowledge_errors.KnowledgeError as exc:
@@ -74,11 +76,16 @@ def _open_client(
     namespace: str,
     creates_account: bool,
     as_agent: bool,
+    timeout_s: float,
 ) -> Iterator[KnowledgeClient]:
     url, transport = environment.settings.knowledge_url, environment.knowledge_transport
     if url is not None or cluster is None:
         with KnowledgeClient(
-            url=url, retries=_RETRY_POLICY, transport=transport, as_agent=as_agent
+            url=url,
+            retries=_RETRY_POLICY,
+            transport=transport,
+            as_agent=as_agent,
+            timeout_s=timeout_s,
         ) as client:
             yield client
         return
@@ -99,6 +106,7 @@ def _open_client(
             retries=_RETRY_POLICY,
             transport=transport,
             as_agent=as_agent,
+            timeout_s=timeout_s,
         ) as client,
     ):
         yield client

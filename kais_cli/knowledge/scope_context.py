@@ -18,7 +18,9 @@ _MAX_SUGGESTION_PAGES = 10  # of a hundred scopes each, which are searched for a
 
 
 @contextmanager
-def client(session: Session, *, as_agent: bool = False) -> Iterator[KnowledgeClient]:
+def client(
+    session: Session, *, as_agent: bool = False, timeout_s: float = 10.0
+) -> Iterator[KnowledgeClient]:
     """Open a client that acts for the namespace's realm, with `as_agent` as an agent.
 
     Raises:
@@ -30,7 +32,11 @@ def client(session: Session, *, as_agent: bool = False) -> Iterator[KnowledgeCli
     cluster = None if _is_direct(session) else session.cluster
     realm_namespace = namespace(session)
     with connection.connect(
-        session.environment, cluster, namespace=realm_namespace, as_agent=as_agent
+        session.environment,
+        cluster,
+        namespace=realm_namespace,
+        as_agent=as_agent,
+        timeout_s=timeout_s,
     ) as opened:
         yield opened
 

@@ -24,6 +24,9 @@ from knowledge_client.models.events import (
 from knowledge_client.models.extractions import (
     Extraction,
     ExtractionIn,
+    ExtractionReplay,
+    ReplayedFact,
+    ReplayIn,
 )
 from knowledge_client.models.fact_actions import (
     ApprovalResult,
@@ -222,6 +225,7 @@ __all__ = [
     "Extraction",
     "ExtractionConfig",
     "ExtractionIn",
+    "ExtractionReplay",
     "Fact",
     "FactChanges",
     "FactExplanation",
@@ -280,7 +284,9 @@ __all__ = [
     "RememberAct",
     "Remembered",
     "RememberedBatch",
+    "ReplayIn",
     "ReplayResult",
+    "ReplayedFact",
     "Retention",
     "RetractAct",
     "ReviewPage",

@@ -21,10 +21,59 @@ class ExtractionIn(WireModel):
 
 
 class Extraction(WireModel):
-    """The state of a run's extraction; `reason` explains why there are fewer than three facts."""
+    """The state of a run's extraction.
+
+    `reason` explains why there are fewer than three facts, or why no model was asked. `model` is
+    the one that was chosen; without one, rules extract alone. The counts are those of all its
+    calls; `cost` is in US dollars, and an interrupted call counts with its worst case.
+    """
 
     run_id: str
     state: Literal["pending", "running", "done", "failed"]
     facts: tuple[str, ...] = ()
     reason: str | None = None
     attempts: int = 0
+    model: str | None = None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+
+class ReplayIn(WireModel):
+    """Ask a model for the facts of a run once more, without storing any."""
+
+    run_id: str
+    namespace: str | None = Field(default=None, max_length=63)
+    model: str = Field(min_length=1, max_length=253)
+
+
+class ReplayedFact(WireModel):
+    """A fact of a replayed extraction.
+
+    `comparison` is `stored` if the run's extraction stored the same, `new` if it did not, and
+    `left_out` if it would not be stored, for the `reason`.
+    """
+
+    content: str
+    kind: str
+    confidence: float
+    tags: tuple[str, ...] = ()
+    episodes: tuple[int, ...] = ()
+    comparison: Literal["stored", "new", "left_out"]
+    reason: str | None = None
+
+
+class ExtractionReplay(WireModel):
+    """What a model draws from a run now, beside what was stored then. Nothing is stored.
+
+    `missing` are the stored facts of the run that neither the model nor the rules draw now.
+    """
+
+    run_id: str
+    model: str
+    facts: tuple[ReplayedFact, ...]
+    missing: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0

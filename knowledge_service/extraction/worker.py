@@ -3,7 +3,8 @@
     accept (route, committed) -> wake -> gather -> extract (pure) -> facts and `done` in one commit
 
 When the process dies, the job stays open, and the next process runs it at its start. The last step
-is one transaction that checks the state first, so every fact is stored once.
+is one transaction that checks the state first, so every fact is stored once. Extractions by a model
+have a worker of their own, so that a slow model delays no others.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from knowledge_service import clock
 from knowledge_service.errors import ServiceError, StoreUnavailable
 from knowledge_service.extraction import job
 from knowledge_service.workers.background import BackgroundWorker, OnRun
@@ -20,12 +23,29 @@ from knowledge_service.workers.background import BackgroundWorker, OnRun
 if TYPE_CHECKING:
     from knowledge_client.models import Extraction
     from knowledge_service.domain.run_reports import RunKey
-    from knowledge_service.ports import Store
+    from knowledge_service.ports import ExtractionQueue, Store
 
 _log = logging.getLogger(__name__)
 _BATCH_SIZE = 50
 # The rules are pure and the store is local: a third failure is permanent.
 _MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The extractions that a worker runs.
+
+    Attributes:
+        name: those by rules, those by a model, or all.
+        now: clock that tells which are due; None: all are.
+        idle_s: seconds until an empty queue is read again; None: when the worker is woken.
+        on_model_chosen: called when an extraction moves to the queue of models.
+    """
+
+    name: ExtractionQueue = "all"
+    now: clock.Clock | None = None
+    idle_s: float | None = None
+    on_model_chosen: Callable[[], None] = lambda: None
 
 
 class ExtractionWorker(BackgroundWorker):
@@ -42,19 +62,27 @@ class ExtractionWorker(BackgroundWorker):
         on_end: Callable[[str, float], object] = lambda _, __: None,
         run: Callable[[Store, RunKey], Extraction] = job.run_extraction,
         retry_s: float = 1.0,
+        queue: Queue | None = None,
     ) -> None:
-        super().__init__("extraction", {"extraction": self._drain}, retry_s=retry_s, on_run=on_run)
+        self._queue = queue or Queue()
+        name = "extraction" if self._queue.name != "model" else "model-extraction"
+        super().__init__(name, {"extraction": self._drain}, retry_s=retry_s, on_run=on_run)
         self._store = store
         self._on_end = on_end
         self._run_job = run
 
     def _drain(self) -> float | None:
         """Run every open job once; one that is still open runs again after a while."""
-        for key, extraction in self._store.open_extractions(_BATCH_SIZE):
+        for key, extraction in self._open(_BATCH_SIZE):
             if self.is_stopping:
                 return None
             self._run_extraction(key, extraction)
-        return self._retry_s if self._store.open_extractions(1) else None
+        return self._retry_s if self._open(1) else self._queue.idle_s
+
+    def _open(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+        queue = self._queue
+        due_at = queue.now() if queue.now else None
+        return self._store.open_extractions(limit, queue=queue.name, due_at=due_at)
 
     def _run_extraction(self, key: RunKey, extraction: Extraction) -> None:
         run_id, started_at_s = key.run_id, time.perf_counter()
@@ -67,6 +95,8 @@ class ExtractionWorker(BackgroundWorker):
             reason = exc.detail if isinstance(exc, ServiceError) else f"{type(exc).__name__}: {exc}"
             result = self._store.fail_extraction(key, reason, retry=retry)
             _log.warning("extraction failed", exc_info=exc, extra={"fields": {"run": run_id}})
+        if result.model and not extraction.model:
+            self._queue.on_model_chosen()
         if result.state in ("done", "failed"):
             self._on_end(result.state, time.perf_counter() - started_at_s)
             fields = {"run": run_id, "state": result.state, "facts": len(result.facts)}

@@ -27,6 +27,7 @@ from knowledge_service.migrations import (
     m017_cell_addresses,
     m018_revisions,
     m019_substrings,
+    m020_extraction_models,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -49,5 +50,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (17, "m017_cell_addresses", m017_cell_addresses.SQLITE),
     (18, "m018_revisions", m018_revisions.SQLITE),
     (19, "m019_substrings", m019_substrings.SQLITE),
+    (20, "m020_extraction_models", m020_extraction_models.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

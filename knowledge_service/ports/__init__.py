@@ -44,7 +44,12 @@ from knowledge_service.ports.queries import (
     Search,
     SearchResult,
 )
-from knowledge_service.ports.runs import ExtractionStore, RunStore
+from knowledge_service.ports.runs import (
+    ExtractionCall,
+    ExtractionQueue,
+    ExtractionStore,
+    RunStore,
+)
 from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
 from knowledge_service.ports.usage import FactUsage, UsageStore
 
@@ -59,6 +64,8 @@ __all__ = [
     "ChangePage",
     "ChangeRecord",
     "EventLogStore",
+    "ExtractionCall",
+    "ExtractionQueue",
     "ExtractionStore",
     "FactLifecycleStore",
     "FactStore",

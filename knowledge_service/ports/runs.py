@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, Protocol
 
 from knowledge_client.models import (
     BlueprintName,
@@ -24,6 +27,23 @@ from knowledge_service.ports.queries import (
     IdempotencyKey,
     RunListing,
 )
+
+ExtractionQueue = Literal["rules", "model", "all"]
+"""Which open extractions: those by rules alone, those that a model was chosen for, or all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionCall:
+    """A call of a model that is about to be sent.
+
+    Attributes:
+        cost: what it costs at most, in US dollars; 0 if that is unknown.
+        budget: what the calls of the realm may cost since `since`; None: no limit.
+    """
+
+    cost: Decimal
+    budget: Decimal | None
+    since: datetime
 
 
 class RunStore(Protocol):
@@ -98,11 +118,27 @@ class ExtractionStore(Protocol):
         """Return the maximum number of facts that was requested."""
         ...
 
-    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+    def open_extractions(
+        self, limit: int, *, queue: ExtractionQueue = "all", due_at: datetime | None = None
+    ) -> tuple[tuple[RunKey, Extraction], ...]:
         """Return extractions that are pending, or were running when a process died; oldest first.
 
-        Extractions of retired realms are left out.
+        Extractions of retired realms are left out, and with `due_at` those that are retried later.
         """
+        ...
+
+    def choose_extraction_model(self, key: RunKey, model: str) -> Extraction:
+        """Record the model of an open extraction, which moves it to the other queue."""
+        ...
+
+    def reserve_extraction_call(self, key: RunKey, call: ExtractionCall) -> bool:
+        """Count a call with its maximum cost; False if the budget does not allow it."""
+        ...
+
+    def settle_extraction_call(
+        self, key: RunKey, *, reserved: Decimal, cost: Decimal, tokens: tuple[int, int]
+    ) -> None:
+        """Replace the reserved cost of a call by its real one; add its input and output tokens."""
         ...
 
     def begin_extraction(self, key: RunKey) -> Extraction:
@@ -114,15 +150,25 @@ class ExtractionStore(Protocol):
         ...
 
     def finish_extraction(
-        self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self,
+        key: RunKey,
+        facts: Sequence[NewFact],
+        reason: str | None,
+        *,
+        actor: Actor,
+        drawn_facts: Sequence[NewFact] = (),
     ) -> Extraction:
         """Store the facts and the state `done` together; do nothing when it is `done` already.
 
         A fact whose (subject, predicate) is live in the scope confirms the live fact. A fact is
         left out when its equal or its key was retracted there, and the stored reason mentions it.
+        `drawn_facts` are those of a model: they are stored as if an agent remembered them, so that
+        they supersede by (subject, predicate), but never an approved fact.
         """
         ...
 
-    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
+    def fail_extraction(
+        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
+    ) -> Extraction:
         """Record why an attempt failed; without `retry` the state becomes `failed`."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from knowledge_client.models import Extraction, ExtractionIn
+from knowledge_client.models import Extraction, ExtractionIn, ExtractionReplay, ReplayIn
 from knowledge_service.routes.dependencies import CallerDep, Namespace, ServicesDep
 from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import extractions
@@ -18,6 +18,14 @@ def start_extraction(body: ExtractionIn, services: ServicesDep, principal: Calle
     accepted = extractions.start_extraction(services.store, principal, body)
     services.wake_extractor()
     return accepted
+
+
+@router.post("/extractions:replay")
+def replay_extraction(
+    body: ReplayIn, services: ServicesDep, principal: CallerDep
+) -> ExtractionReplay:
+    """Ask a model for the facts of a run once more and compare; nothing is stored."""
+    return extractions.replay_extraction(services.store, principal, body, services.models)
 
 
 @router.get("/extractions/{run_id}")

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from knowledge_client.models import Extraction, ExtractionIn
+from knowledge_client.models import (
+    Extraction,
+    ExtractionConfig,
+    ExtractionIn,
+    ExtractionReplay,
+    ReplayedFact,
+    ReplayIn,
+)
+from knowledge_service.domain import repetition
+from knowledge_service.domain.extraction_answer import DrawnFact
 from knowledge_service.domain.principals import Principal
 from knowledge_service.domain.run_reports import key_of
 from knowledge_service.errors import Conflict, NotFound
+from knowledge_service.extraction import job
+from knowledge_service.extraction.model_extractor import ModelUnavailable, ModelUnusable
 from knowledge_service.use_cases import authorization, runs
 
 if TYPE_CHECKING:
+    from knowledge_service.extraction.job import Models
     from knowledge_service.ports import Store
 
 
@@ -28,6 +41,76 @@ def start_extraction(store: Store, principal: Principal, body: ExtractionIn) -> 
     return store.accept_extraction(
         key_of(run), body.max_facts, actor=authorization.actor_of(principal)
     )
+
+
+def replay_extraction(
+    store: Store, principal: Principal, body: ReplayIn, models: Models | None
+) -> ExtractionReplay:
+    """Ask a model for the facts of a run and compare them with the stored ones; store nothing.
+
+    The call counts in the extraction of the run and in the budget of its realm.
+
+    Raises:
+        NotFound: no extraction of the run was requested, or the run is not accessible.
+        Conflict: the model cannot be asked, or does not answer.
+    """
+    run = runs.get_visible_run(store, principal, body.run_id, body.namespace)
+    authorization.require_verb(principal, "extract", run.scope)
+    key = key_of(run)
+    stored = store.extraction(key)
+    if stored is None:
+        raise NotFound(f"no extraction of run {run.run_id} exists; nothing can be replayed")
+    if models is None:
+        raise Conflict(
+            f"the model {body.model} cannot be asked: this installation allows no models; "
+            "set knowledge.extraction.models of the chart"
+        )
+    config = store.scope_configs([run.scope]).get(run.scope)
+    settings = config.extraction if config else ExtractionConfig()
+    record = job.read_record(store, key, run, settings)
+    # What the run stored is compared below, and is not to be kept from the model.
+    calls = job.StoredCalls(store, key, models.now)
+    try:
+        draft = job.draw(store, record, models, model=body.model, ledger=calls)
+    except ModelUnusable as exc:
+        raise Conflict(str(exc)) from exc
+    except ModelUnavailable as exc:
+        raise Conflict(f"{exc}; try again later") from exc
+    contents = [
+        fact.content for fact in (store.fact(i, principal.view) for i in stored.facts) if fact
+    ]
+    facts = [
+        *(_replayed(fact, contents) for fact in draft.facts),
+        *(
+            ReplayedFact(content=text, kind="fact", confidence=0, comparison="left_out", reason=why)
+            for text, why in draft.left_out
+        ),
+    ]
+    drawn = [*(fact.content for fact in draft.facts), *(f.content for f in record.by_rules.facts)]
+    return ExtractionReplay(
+        run_id=run.run_id,
+        model=body.model,
+        facts=tuple(facts),
+        missing=tuple(text for text in contents if not _is_among(text, drawn)),
+        input_tokens=calls.input_tokens,
+        output_tokens=calls.output_tokens,
+        cost=float(calls.cost),
+    )
+
+
+def _replayed(fact: DrawnFact, stored: Sequence[str]) -> ReplayedFact:
+    return ReplayedFact(
+        content=fact.content,
+        kind=fact.known_kind,
+        confidence=fact.bounded_confidence,
+        tags=tuple(fact.tags),
+        episodes=tuple(fact.episodes),
+        comparison="stored" if _is_among(fact.content, stored) else "new",
+    )
+
+
+def _is_among(text: str, others: Sequence[str]) -> bool:
+    return any(repetition.is_repetition(text, other) for other in others)
 
 
 def get_visible_extraction(

@@ -11,6 +11,7 @@ import anyio
 
 from knowledge_service.clock import Clock
 from knowledge_service.domain.facts import FactText
+from knowledge_service.extraction.job import Models
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
 from knowledge_service.search.text import batch_analysis
@@ -39,6 +40,8 @@ class Services:
     metrics: Metrics
     wake_extractor: Callable[[], None]
     readiness: Readiness
+    models: Models | None = None
+    """The models that may extract facts; None without any."""
     rate_limiter: rate_limits.RateLimiter = field(default_factory=rate_limits.RateLimiter)
     concurrency_limiter: concurrency_limits.ConcurrencyLimiter = field(
         default_factory=concurrency_limits.ConcurrencyLimiter

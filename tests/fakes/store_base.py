@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from knowledge_client.models import (
@@ -71,6 +72,9 @@ class Entry:
     episode_keys: set[tuple[int, str]] = field(default_factory=set)
     extraction: Extraction | None = None
     limit: int = 0
+    retry_at: datetime | None = None
+    called_at: datetime | None = None
+    cost: Decimal = Decimal(0)
 
 
 _numbers = itertools.count(1)

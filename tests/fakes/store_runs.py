@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from knowledge_client.models import (
     BlueprintName,
@@ -34,6 +35,8 @@ from knowledge_service.errors import (
 from knowledge_service.fact_transactions import promote, store_fact
 from knowledge_service.ports import (
     Actor,
+    ExtractionCall,
+    ExtractionQueue,
     IdempotencyKey,
     RunListing,
 )
@@ -246,12 +249,17 @@ class Runs(Facts):
         entry = self._entry(key)
         return entry.limit if entry else 0
 
-    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+    def open_extractions(
+        self, limit: int, *, queue: ExtractionQueue = "all", due_at: datetime | None = None
+    ) -> tuple[tuple[RunKey, Extraction], ...]:
         self._check()
         results = [
             (run_reports.key_of(entry.run), entry.extraction)
             for entry in self._current()
-            if entry.extraction and entry.extraction.state in ("pending", "running")
+            if entry.extraction
+            and entry.extraction.state in ("pending", "running")
+            and (queue == "all" or (entry.extraction.model is not None) == (queue == "model"))
+            and (due_at is None or entry.retry_at is None or entry.retry_at <= due_at)
         ]
         return tuple(results[:limit])
 
@@ -270,6 +278,45 @@ class Runs(Facts):
                 entry.extraction = extraction = extraction.model_copy(update=update)
             return extraction
 
+    def choose_extraction_model(self, key: RunKey, model: str) -> Extraction:
+        with self._lock:
+            entry, extraction = self._extracting(key)
+            if extraction.state in ("pending", "running"):
+                update = {"state": "pending", "model": model}
+                entry.extraction = extraction = extraction.model_copy(update=update)
+            return extraction
+
+    def reserve_extraction_call(self, key: RunKey, call: ExtractionCall) -> bool:
+        with self._lock:
+            entry, extraction = self._extracting(key)
+            spent = sum(
+                other.cost
+                for other in self._current()
+                if realm_of(other.run.scope) == realm_of(entry.run.scope)
+                and other.called_at is not None
+                and other.called_at > call.since
+            )
+            if call.budget is not None and spent + call.cost > call.budget:
+                return False
+            entry.cost += call.cost
+            entry.called_at = self._now()
+            update = {"calls": extraction.calls + 1, "cost": float(entry.cost)}
+            entry.extraction = extraction.model_copy(update=update)
+            return True
+
+    def settle_extraction_call(
+        self, key: RunKey, *, reserved: Decimal, cost: Decimal, tokens: tuple[int, int]
+    ) -> None:
+        with self._lock:
+            entry, extraction = self._extracting(key)
+            entry.cost += cost - reserved
+            update = {
+                "cost": float(entry.cost),
+                "input_tokens": extraction.input_tokens + tokens[0],
+                "output_tokens": extraction.output_tokens + tokens[1],
+            }
+            entry.extraction = extraction.model_copy(update=update)
+
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         self._check()
         this = self._entry(key)
@@ -285,7 +332,13 @@ class Runs(Facts):
         )
 
     def finish_extraction(
-        self, key: RunKey, facts: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self,
+        key: RunKey,
+        facts: Sequence[NewFact],
+        reason: str | None,
+        *,
+        actor: Actor,
+        drawn_facts: Sequence[NewFact] = (),
     ) -> Extraction:
         with self._lock:
             entry, matching_extraction = self._extracting(key)
@@ -293,9 +346,13 @@ class Runs(Facts):
                 return matching_extraction
             stored: list[str] = []
             counts: Counter[str] = Counter()
-            for fact in facts:
+            stores = [
+                *((fact, self._extracted) for fact in facts),
+                *((fact, self._drawn) for fact in drawn_facts),
+            ]
+            for fact, store in stores:
                 try:
-                    fact_id = self._extracted(fact, actor)
+                    fact_id = store(fact, actor)
                 except PreviouslyRetracted:
                     counts["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
@@ -322,9 +379,15 @@ class Runs(Facts):
             raise PreviouslyRetracted(f"what {fact.scope} knew of this key was retracted")
         return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor).fact_id
 
-    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
+    def _drawn(self, fact: NewFact, actor: Actor) -> str:
+        return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor).fact_id
+
+    def fail_extraction(
+        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
+    ) -> Extraction:
         with self._lock:
             entry, result = self._extracting(key)
+            entry.retry_at = retry_at
             update = {"state": "pending" if retry else "failed", "reason": reason}
             entry.extraction = result = result.model_copy(update=update)
             return result

@@ -63,3 +63,16 @@ limits:
 {{- $admin := dict "user" $account "scope" "platform" "subtree" true "verbs" (list "admin") }}
 {{- concat (list $admin) (.Values.knowledge.people | default list) | toJson }}
 {{- end }}
+
+{{/* The models of knowledge.extraction as JSON; secretKey becomes the path of the mounted key. */}}
+{{- define "kais.extractionModels" -}}
+{{- $models := dict }}
+{{- range $name, $model := . }}
+{{- $endpoint := omit $model "secretKey" }}
+{{- with $model.secretKey }}
+{{- $_ := set $endpoint "keyFile" (printf "/etc/kais-extraction/%s" .) }}
+{{- end }}
+{{- $_ := set $models $name $endpoint }}
+{{- end }}
+{{- toJson $models }}
+{{- end }}

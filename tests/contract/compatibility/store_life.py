@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.extraction import job
+from knowledge_service.ports import ExtractionCall
 from tests.contract.compatibility.serving import PEER, TEAM, Service
 
 REASONS = {"reason": "because"}
@@ -259,6 +262,12 @@ async def _runs(story: Story, service: Service, facts: dict[str, str]) -> None:
     service.store.begin_extraction(broken)
     service.store.fail_extraction(broken, "the disk was busy", retry=True)
     service.store.begin_extraction(broken)
+    service.store.choose_extraction_model(broken, "small")
+    call = ExtractionCall(cost=Decimal("0.01"), budget=None, since=datetime(2026, 3, 1, tzinfo=UTC))
+    service.store.reserve_extraction_call(broken, call)
+    service.store.settle_extraction_call(
+        broken, reserved=call.cost, cost=Decimal("0.002"), tokens=(800, 120)
+    )
     service.store.fail_extraction(broken, "the record cannot be read", retry=False)
     await story.ask("operator", "POST", "/v1/extractions", {"run_id": "run-4"})
 

@@ -22,11 +22,11 @@ def failing_once(real: Callable[..., Any]) -> tuple[Callable[..., Any], threadin
     """Return a call that raises once, and what is set when it is made again."""
     calls, event = [], threading.Event()
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **options: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise ValueError("unexpected error")
-        matching_real = real(*args)
+        matching_real = real(*args, **options)
         event.set()
         return matching_real
 

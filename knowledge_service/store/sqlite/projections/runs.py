@@ -23,8 +23,14 @@ _ACCEPT = """INSERT INTO extraction(realm_no, run_id, state, max_facts, actor, a
   updated_at) VALUES(?, ?, 'pending', ?, ?, ?, ?)"""
 _BEGIN = """UPDATE extraction SET state = 'running', attempts = attempts + 1, updated_at = ?
   WHERE realm_no = ? AND run_id = ?"""
-_FINISH = """UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ?
+_FINISH = """UPDATE extraction SET state = ?, facts = ?, reason = ?, updated_at = ?, retry_at = ?
   WHERE realm_no = ? AND run_id = ?"""
+_CHOOSE = """UPDATE extraction SET model = ?, state = 'pending', updated_at = ?
+  WHERE realm_no = ? AND run_id = ?"""
+_CALL = """UPDATE extraction SET calls = calls + 1, cost_nano = cost_nano + ?, called_at = ?
+  WHERE realm_no = ? AND run_id = ?"""
+_SETTLE = """UPDATE extraction SET cost_nano = cost_nano + ?, input_tokens = input_tokens + ?,
+  output_tokens = output_tokens + ? WHERE realm_no = ? AND run_id = ?"""
 _REALM = "SELECT realm_no FROM run WHERE run_id = ?"
 
 
@@ -72,15 +78,31 @@ def _begun(connection: apsw.Connection, event: Event) -> None:
 def _done(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         facts = canonical(part["facts"])
-        columns = ("done", facts, part.get("reason"), event.at)
+        columns = ("done", facts, part.get("reason"), event.at, None)
         connection.execute(_FINISH, (*columns, *_key(connection, part)))
 
 
 def _failed(connection: apsw.Connection, event: Event) -> None:
     for part in event.remaining_parts():
         state = "pending" if part["retry"] else "failed"
-        columns = (state, "[]", part["reason"], event.at)
+        columns = (state, "[]", part["reason"], event.at, part.get("retry_at"))
         connection.execute(_FINISH, (*columns, *_key(connection, part)))
+
+
+def _model_chosen(connection: apsw.Connection, event: Event) -> None:
+    for part in event.remaining_parts():
+        connection.execute(_CHOOSE, (part["model"], event.at, *_key(connection, part)))
+
+
+def _called(connection: apsw.Connection, event: Event) -> None:
+    for part in event.remaining_parts():
+        connection.execute(_CALL, (part["cost_nano"], event.at, *_key(connection, part)))
+
+
+def _settled(connection: apsw.Connection, event: Event) -> None:
+    for part in event.remaining_parts():
+        added = (part["cost_nano"] - part["reserved_nano"], *part["tokens"])
+        connection.execute(_SETTLE, (*added, *_key(connection, part)))
 
 
 def _key(connection: apsw.Connection, part: Mapping[str, Any]) -> tuple[int, str]:
@@ -100,6 +122,9 @@ EVENTS: Mapping[str, Callable[[apsw.Connection, Event], None]] = {
     "episodes.appended": _appended,
     "extraction.accepted": _accepted,
     "extraction.begun": _begun,
+    "extraction.model_chosen": _model_chosen,
+    "extraction.called": _called,
+    "extraction.settled": _settled,
     "extraction.done": _done,
     "extraction.failed": _failed,
 }

@@ -5,23 +5,33 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from knowledge_client.models import Extraction
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import NotFound, PreviouslyRetracted, QuotaExceeded
+from knowledge_service.event_log import times
 from knowledge_service.fact_transactions import store_fact, unit_of_work
-from knowledge_service.ports import Actor
+from knowledge_service.ports import Actor, ExtractionCall, ExtractionQueue
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.repositories import base, runs
 from knowledge_service.store.sqlite.repositories.fact_unit_of_work import SqliteUnitOfWork
 
-_COLUMNS = "x.run_id, x.state, x.facts, x.reason, x.attempts"
+_NANO = 1_000_000_000
+_COLUMNS = """x.run_id, x.state, x.facts, x.reason, x.attempts, x.model, x.calls, x.input_tokens,
+  x.output_tokens, x.cost_nano"""
 _GET = f"SELECT {_COLUMNS} FROM extraction x WHERE x.realm_no = ? AND x.run_id = ?"
 # Jobs of a retired realm wait until it is adopted.
 _OPEN = f"""SELECT s.path, {_COLUMNS} FROM extraction x JOIN scope s ON s.scope_no = x.realm_no
-  WHERE x.state IN ('pending', 'running') AND s.retired_at IS NULL ORDER BY x.accepted_at LIMIT ?"""
+  WHERE x.state IN ('pending', 'running') AND s.retired_at IS NULL
+  AND (?1 = 'all' OR (x.model IS NOT NULL) = (?1 = 'model'))
+  AND (?2 IS NULL OR x.retry_at IS NULL OR x.retry_at <= ?2)
+  ORDER BY x.accepted_at LIMIT ?3"""
+_COST = """SELECT COALESCE(sum(cost_nano), 0) FROM extraction
+  WHERE realm_no = ? AND called_at > ?"""
 _LIMIT = "SELECT max_facts FROM extraction WHERE realm_no = ? AND run_id = ?"
 _EARLIER = """SELECT e.error_signature, count(*) FROM run this
   JOIN run other ON other.scope = this.scope AND other.realm_no = this.realm_no
@@ -66,12 +76,15 @@ class Extractions(base.SqliteRepository):
             rows = connection.execute(_LIMIT, columns) if columns else ()
             return int(next(iter(rows), (0,))[0])
 
-    def open_extractions(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
+    def open_extractions(
+        self, limit: int, *, queue: ExtractionQueue = "all", due_at: datetime | None = None
+    ) -> tuple[tuple[RunKey, Extraction], ...]:
         """List unfinished jobs, oldest first."""
+        due_us = None if due_at is None else times.to_us(due_at)
         with self._readers.snapshot() as connection:
             return tuple(
                 (RunKey(realm, row[0]), _extraction_from_row(row))
-                for realm, *row in connection.execute(_OPEN, (limit,))
+                for realm, *row in connection.execute(_OPEN, (queue, due_us, limit))
             )
 
     def begin_extraction(self, key: RunKey) -> Extraction:
@@ -84,6 +97,49 @@ class Extractions(base.SqliteRepository):
 
         return self._writer.submit(work)
 
+    def choose_extraction_model(self, key: RunKey, model: str) -> Extraction:
+        """Move an open job to the queue of a model."""
+
+        def work(tx: Transaction) -> Extraction:
+            if _get(tx, key).state in ("pending", "running"):
+                _record_event(
+                    tx, "extraction.model_chosen", _run_columns(tx, key), "extraction",
+                    {"model": model},
+                )  # fmt: skip
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+    def reserve_extraction_call(self, key: RunKey, call: ExtractionCall) -> bool:
+        """Count a call with its maximum cost, if the budget of the realm allows it."""
+        cost_nano = _nano(call.cost)
+
+        def work(tx: Transaction) -> bool:
+            columns = _run_columns(tx, key)
+            row = tx.fetch_first(_COST, (columns[0], times.to_us(call.since)))
+            spent = row[0] if row else 0
+            if call.budget is not None and spent + cost_nano > _nano(call.budget):
+                return False
+            _record_event(tx, "extraction.called", columns, "extraction", {"cost_nano": cost_nano})
+            return True
+
+        return self._writer.submit(work)
+
+    def settle_extraction_call(
+        self, key: RunKey, *, reserved: Decimal, cost: Decimal, tokens: tuple[int, int]
+    ) -> None:
+        """Replace the reserved cost of a call by its real one."""
+
+        def work(tx: Transaction) -> None:
+            payload = {
+                "reserved_nano": _nano(reserved),
+                "cost_nano": _nano(cost),
+                "tokens": list(tokens),
+            }
+            _record_event(tx, "extraction.settled", _run_columns(tx, key), "extraction", payload)
+
+        self._writer.submit(work)
+
     def earlier_signatures(self, key: RunKey, signatures: Sequence[str]) -> Mapping[str, int]:
         """Count episodes of earlier runs in the same scope by error signature."""
         with self._readers.bulk_connection() as connection:
@@ -93,7 +149,13 @@ class Extractions(base.SqliteRepository):
             return dict(connection.execute(_EARLIER, (*columns, json.dumps(list(signatures)))))
 
     def finish_extraction(
-        self, key: RunKey, new: Sequence[NewFact], reason: str | None, *, actor: Actor
+        self,
+        key: RunKey,
+        new: Sequence[NewFact],
+        reason: str | None,
+        *,
+        actor: Actor,
+        drawn_facts: Sequence[NewFact] = (),
     ) -> Extraction:
         """Store the facts and the state in one transaction."""
 
@@ -103,9 +165,13 @@ class Extractions(base.SqliteRepository):
                 return extraction
             fact_ids: list[str] = []
             skipped: Counter[str] = Counter()
-            for fact in new:
+            stores = [
+                *((fact, _store) for fact in new),
+                *((fact, _remember) for fact in drawn_facts),
+            ]
+            for fact, store in stores:
                 try:
-                    fact_id = _store(tx, fact, actor)
+                    fact_id = store(tx, fact, actor)
                 except PreviouslyRetracted:
                     skipped["retracted in this scope before"] += 1
                 except QuotaExceeded as exc:
@@ -120,11 +186,15 @@ class Extractions(base.SqliteRepository):
 
         return self._writer.submit(work)
 
-    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
+    def fail_extraction(
+        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
+    ) -> Extraction:
         """Record the reason of a failed attempt; without `retry` the state becomes `failed`."""
 
         def work(tx: Transaction) -> Extraction:
-            payload = {"reason": reason, "retry": retry}
+            payload: dict[str, Any] = {"reason": reason, "retry": retry}
+            if retry_at is not None:
+                payload["retry_at"] = times.to_us(retry_at)
             _record_event(tx, "extraction.failed", _run_columns(tx, key), "extraction", payload)
             return _get(tx, key)
 
@@ -147,6 +217,16 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
         store_fact.confirm_equal(uow, unit_of_work.require_fact(uow, existing[0]), fact, actor)
         return str(existing[0])
     return store_fact.store_or_confirm_fact(uow, fact, actor).fact_id
+
+
+def _remember(tx: Transaction, fact: NewFact, actor: Actor) -> str:
+    """Store a fact of a model as if an agent remembered it."""
+    base.ensure_scope(tx, fact.scope, actor.name)
+    return store_fact.store_or_confirm_fact(SqliteUnitOfWork(tx), fact, actor).fact_id
+
+
+def _nano(cost: Decimal) -> int:
+    return int((cost * _NANO).to_integral_value(ROUND_CEILING))
 
 
 def _summarise(reason: str | None, skipped: Mapping[str, int]) -> str | None:
@@ -174,7 +254,16 @@ def _no_extraction(key: RunKey) -> NotFound:
 
 def _extraction_from_row(row: Sequence[Any]) -> Extraction:
     return Extraction(
-        run_id=row[0], state=row[1], facts=tuple(json.loads(row[2])), reason=row[3], attempts=row[4]
+        run_id=row[0],
+        state=row[1],
+        facts=tuple(json.loads(row[2])),
+        reason=row[3],
+        attempts=row[4],
+        model=row[5],
+        calls=row[6],
+        input_tokens=row[7],
+        output_tokens=row[8],
+        cost=row[9] / _NANO,
     )
 
 

@@ -200,9 +200,7 @@ def _reachable(observed: KnowledgeScopeObserved) -> DesiredCondition:
 def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
     if observed.is_configured or _was_configured(observed):
         message = f"the knowledge service has the settings of {_path(observed)}"
-        return conditions.true(
-            ConditionType.CONFIGURED, Reason.CONFIGURED, message + _unused(observed)
-        )
+        return conditions.true(ConditionType.CONFIGURED, Reason.CONFIGURED, message)
     if observed.refusal is not None:
         message = (
             f"the knowledge service rejected the settings: {observed.refusal}; correct the spec"
@@ -216,11 +214,6 @@ def _configured(observed: KnowledgeScopeObserved) -> DesiredCondition:
         Reason.RECONCILING,
         "the settings are being sent to the knowledge service",
     )
-
-
-def _unused(observed: KnowledgeScopeObserved) -> str:
-    is_set = observed.declared.spec.extraction.model is not None
-    return " (without effect in this version: extraction.model)" if is_set else ""
 
 
 def _was_configured(observed: KnowledgeScopeObserved) -> bool:

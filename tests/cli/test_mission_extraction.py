@@ -1,0 +1,48 @@
+"""`kais mission extract`: comparing what a model draws from a run with what was stored."""
+
+from tests.cli import objects
+
+REPLAY = {
+    "run_id": "r1",
+    "model": "small",
+    "facts": [
+        {"content": "postgres listens on 6432", "kind": "fact", "confidence": 0.7,
+         "comparison": "stored"},
+        {"content": "the migration needs DATABASE_URL", "kind": "fact", "confidence": 0.6,
+         "comparison": "new"},
+        {"content": "the sky is green", "kind": "fact", "confidence": 0, "comparison": "left_out",
+         "reason": "its episodes do not have most of its words"},
+    ],
+    "missing": ["the error OOMKilled recurs"],
+    "input_tokens": 800, "output_tokens": 120, "cost": 0.00128,
+}  # fmt: skip
+
+
+def test_replayed_extraction_is_compared_with_what_was_stored(terminal, cluster, knowledge):
+    cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    knowledge.answers["POST /v1/extractions:replay"] = REPLAY
+    assert terminal.run("mission", "extract", "doctor-x2k4f", "--replay", "--model", "small") == 0
+    assert terminal.out.splitlines() == [
+        "small on run r1; nothing was stored",
+        "  = postgres listens on 6432",
+        "  + the migration needs DATABASE_URL",
+        "  x the sky is green  (its episodes do not have most of its words)",
+        "  - the error OOMKilled recurs",
+        "= stored, + new, - stored and not drawn again, x would be left out",
+        "The calls took 800 input and 120 output tokens, and cost 0.0013 US dollars.",
+    ]
+    assert knowledge.sent() == {"run_id": "r1", "namespace": "demo", "model": "small"}
+
+
+def test_extraction_without_replay_is_refused(terminal, cluster):
+    cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
+    assert terminal.run("mission", "extract", "doctor-x2k4f", "--model", "small") == 2
+    assert "use --replay to compare models" in terminal.err
+
+
+def test_run_that_has_not_ended_has_no_record_to_replay(terminal, cluster):
+    cluster.put(objects.mission(runId="r1", outcome=None))
+    assert terminal.run("mission", "extract", "doctor-x2k4f", "--replay", "--model", "m") != 0
+    assert "has not ended, so there is no record to read" in terminal.err
