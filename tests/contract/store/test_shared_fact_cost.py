@@ -171,6 +171,12 @@ def test_reads_take_as_many_steps_however_many_strangers_there_are(town: Town, v
 
 
 INITIAL_MESSAGE = """
+DROP INDEX extraction_called;
+ALTER TABLE extraction DROP COLUMN model; ALTER TABLE extraction DROP COLUMN retry_at;
+ALTER TABLE extraction DROP COLUMN called_at; ALTER TABLE extraction DROP COLUMN calls;
+ALTER TABLE extraction DROP COLUMN input_tokens; ALTER TABLE extraction DROP COLUMN output_tokens;
+ALTER TABLE extraction DROP COLUMN cost_nano;
+DROP TABLE trigram; DROP INDEX fact_entity;
 ALTER TABLE principal DROP COLUMN address;
 ALTER TABLE principal DROP COLUMN default_scope;
 DROP INDEX event_scope; DROP INDEX receipt_observer;

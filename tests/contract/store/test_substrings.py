@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from knowledge_client.models import AliasIn
+from knowledge_service import clock, migrations
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import contains_text
 from knowledge_service.ports import ActionContext, Listing, Store
@@ -17,6 +18,7 @@ from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline
 from knowledge_service.store.sqlite.store import SqliteStore
+from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact
 
 VIEW = View(LEAD)
@@ -240,9 +242,11 @@ def test_an_older_file_gets_the_index_of_what_it_has(path: Path) -> None:
     complete = projection_rebuild.fingerprint(db)
     db.execute("INSERT INTO trigram(trigram) VALUES('delete-all')")
     assert projection_rebuild.fingerprint(db) != complete
-    db.execute(
-        "DROP TABLE trigram; DROP INDEX fact_entity; DELETE FROM migration WHERE number = 19"
-    )
+    later = db.execute("SELECT * FROM migration WHERE number > 19").fetchall()
+    db.execute("DROP TABLE trigram; DROP INDEX fact_entity")
+    db.execute("DELETE FROM migration WHERE number >= 19")
+    migrate.migrate(db, clock.now, migrations.SQLITE[:19])
+    db.executemany("INSERT INTO migration VALUES(?, ?, ?)", later)
     db.close()
     store = SqliteStore(path)
     assert found(store, "ship") == [ids[1], ids[0]]
