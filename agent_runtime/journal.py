@@ -58,7 +58,12 @@ class Journal(Protocol):
 
 def enter_call(task: str, key: str) -> None:
     """Set the tool call that runs in this context."""
-    _call.set(str(uuid.uuid5(_IDS, f"{task}/{key}")))
+    _call.set(derive_call_id(task, key))
+
+
+def derive_call_id(task: str, key: str) -> str:
+    """Return the id of a tool call of a task."""
+    return str(uuid.uuid5(_IDS, f"{task}/{key}"))
 
 
 def call_id() -> str | None:

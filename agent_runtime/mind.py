@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pydantic
 
 from agent_runtime.errors import AgentError
 from agent_runtime.settings import Settings
-from kais import agent_tools
+from kais import agent_tools, durations
 from kais.agent_results import FailureClass
 from kais.agent_tools import AgentTool
 from kais.resources.cell import CellSpec
 from kais.resources.cell_template import (
+    ApprovalTimeout,
     CellMode,
     CellResources,
     Mind,
@@ -23,6 +25,14 @@ from kais.resources.cell_template import (
 )
 
 _PROMPT_BYTES = 1_048_576
+
+
+@dataclass(frozen=True)
+class ApprovalRule:
+    """How long a call waits for a person; afterwards it is denied, or its attempt fails."""
+
+    timeout_s: float
+    fails: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +47,7 @@ class MindConfig:
         is_injected: whether recalled facts come with each message.
         max_messages: messages of a conversation that are sent at most; above `summarize_after`
             messages the older ones are replaced by a summary.
+        approvals: the tools whose calls wait for a person.
         max_total_cost: US dollars that the cell may cost in all; `max_cost_per_hour` in an hour.
     """
 
@@ -55,6 +66,7 @@ class MindConfig:
     max_messages: int = 50
     summarize_after: int = 40
     is_injected: bool = True
+    approvals: Mapping[str, ApprovalRule] = field(default_factory=dict)
 
 
 def load(settings: Settings) -> MindConfig:
@@ -77,9 +89,9 @@ def load(settings: Settings) -> MindConfig:
     problem = agent_tools.mode_problem((tool.name for tool in spec.tools), spec.effective_mode)
     if problem is not None:
         raise _invalid(problem)
-    approved = [tool.name for tool in spec.tools if tool.approval and tool.approval.required]
-    if approved:
-        raise _invalid(f"spec.tools: approval of {', '.join(approved)} is not yet supported")
+    problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
+    if problem is not None:
+        raise _invalid(problem)
     limits = spec.resources or CellResources()
     memory = spec.mind.working_memory or WorkingMemory()
     return MindConfig(
@@ -98,6 +110,14 @@ def load(settings: Settings) -> MindConfig:
         max_messages=memory.max_messages,
         summarize_after=memory.summarize_after,
         is_injected=spec.knowledge is None or spec.knowledge.inject is not False,
+        approvals={
+            tool.name: ApprovalRule(
+                durations.parse(tool.approval.timeout).total_seconds(),
+                tool.approval.on_timeout is ApprovalTimeout.FAIL,
+            )
+            for tool in spec.tools
+            if tool.approval is not None and tool.approval.required
+        },
     )
 
 

@@ -47,6 +47,10 @@ RECEIPTS_KEY: Final = "https://kais.io/a2a/receipts/v1"
 TRUNCATED_KEY: Final = "https://kais.io/a2a/truncated/v1"
 """Metadata of a task: true if its answer is cut; a complete answer has no such key."""
 
+APPROVALS_KEY: Final = "https://kais.io/a2a/approvals/v1"
+"""Metadata of a task: its tool calls that wait for a person, or how they were decided."""
+APPROVALS_PATH: Final = "/approvals"
+
 OPERATOR: Final = "operator"
 """The owner of the tasks of missions."""
 

@@ -44,6 +44,7 @@ def files() -> dict[str, str]:
         "cells": policy(),
         "cell-deletions": deletion_policy(),
         "mission-reviews": review_policy(),
+        "mission-approvals": approval_policy(),
     }
     return {
         f"{FOLDER}/{name}.yaml": _HEADER + yaml_writer.dump(spec) for name, spec in specs.items()
@@ -155,6 +156,35 @@ def review_policy() -> dict[str, Any]:
                 "messageExpression": f"'{labels.REVIEW} needs the annotation"
                 f" {labels.REVIEWED_BY}: ' + request.userInfo.username"
                 " + '; `kais mission approve` and `kais mission reject` write both'",
+            },
+        ],
+    }
+
+
+def approval_policy() -> dict[str, Any]:
+    """Return the spec of the policy for approvals of tool calls: their author is the requester.
+
+    No ServiceAccount approves, whatever it may do otherwise, because cells have one.
+    """
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _constraints("UPDATE", resource="missions"),
+        "variables": [
+            _variable("approval", "annotations", labels.APPROVAL),
+            _variable("author", "annotations", labels.APPROVAL_BY),
+            _variable("oldApproval", "annotations", labels.APPROVAL, side="oldObject"),
+            _variable("oldAuthor", "annotations", labels.APPROVAL_BY, side="oldObject"),
+        ],
+        "validations": [
+            {
+                "expression": "variables.approval == '' ||"
+                " (variables.approval == variables.oldApproval &&"
+                " variables.author == variables.oldAuthor) ||"
+                " (variables.author == request.userInfo.username &&"
+                " !('system:serviceaccounts' in request.userInfo.groups))",
+                "messageExpression": f"'{labels.APPROVAL} requires {labels.APPROVAL_BY}: '"
+                " + request.userInfo.username + ', and comes from a person, not from a"
+                " ServiceAccount'",
             },
         ],
     }

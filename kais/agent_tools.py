@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from kais.resources.cell_template import CellMode
+from kais.resources.cell_template import CellMode, Tool
 
 
 class AgentTool(StrEnum):
@@ -48,6 +48,17 @@ def mode_problem(names: Iterable[str], mode: CellMode) -> str | None:
     """Say why a mind cannot have these tools in a mode; None if it can."""
     if mode is CellMode.TASK and AgentTool.ASK_PEER in names:
         return "spec.tools: ask_peer needs mode: Service; remove it, or change spec.mode"
+    return None
+
+
+def approval_problem(tools: Iterable[Tool], mode: CellMode) -> str | None:
+    """Say why calls of these tools cannot wait for an approval; None if they can."""
+    named = [tool.name for tool in tools if tool.approval is not None and tool.approval.required]
+    if named and mode is CellMode.TASK:
+        return (
+            f"spec.tools: approval of {', '.join(named)} is not yet supported in mode: Task; "
+            "remove it, or change spec.mode"
+        )
     return None
 
 

@@ -35,6 +35,12 @@ REVIEWED_BY: Final = "kais.io/reviewed-by"
 """Beside the annotation for a review: the user name of who wrote it. The admission policy of the
 chart requires it, and compares it with the request.
 """
+APPROVAL: Final = "kais.io/approval"
+"""On a Mission: what a person decided about one tool call, as `kais.approvals` describes."""
+APPROVAL_BY: Final = "kais.io/approval-by"
+"""With APPROVAL: the user name of its author. The admission policy of the chart compares it with
+the request, and refuses ServiceAccounts.
+"""
 RECONCILE: Final = "kais.io/reconcile"
 RECONCILE_SUSPENDED: Final = "suspended"
 ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"

@@ -176,6 +176,10 @@ class Reason(StrEnum):
         "the work waits for a verdict in the annotation kais.io/review",
     )
     REVIEW_REJECTED = "ReviewRejected", "the reviewer rejected the last attempt"
+    APPROVAL_REQUIRED = (
+        "ApprovalRequired",
+        "a tool call of the agent waits for a person; `kais approvals list` shows it",
+    )
     REVIEW_RUNNING = "ReviewRunning", "a cell reviews the work of the latest attempt"
     REVIEW_FAILED = "ReviewFailed", "the reviewing cell gave no verdict, which is no approval"
     REVIEWER_NOT_ALLOWED = "ReviewerNotAllowed", "a cell cannot review its own work"

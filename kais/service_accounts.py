@@ -10,6 +10,9 @@ from typing import Any
 
 from kais import labels
 
+USER_PREFIX = "system:serviceaccount:"
+"""What the user names of ServiceAccounts begin with."""
+
 
 def realm_account(namespace: str) -> dict[str, Any]:
     """Return the body of the account; it mounts no token: tokens come from TokenRequests."""

@@ -18,7 +18,12 @@ from pydantic_ai.usage import UsageLimits
 
 from agent_runtime import prompt
 from agent_runtime.agent import call_failures, conversation_log
-from agent_runtime.agent.conversation_log import ConversationLog, JournaledTools
+from agent_runtime.agent.conversation_log import (
+    CallGate,
+    ConversationLog,
+    GatedTools,
+    JournaledTools,
+)
 from agent_runtime.agent.metered_model import MeteredModel, Supervision
 from agent_runtime.agent_progress import Progress
 from agent_runtime.errors import AgentError, ToolError, find_cause
@@ -78,7 +83,7 @@ async def run(
         instructions=prompt.instructions(
             mind.prompt, mind.tools, peers=supervision.peers, is_review=supervision.is_review
         ),
-        toolsets=[_toolset(tools, journal)],
+        toolsets=[_toolset(tools, journal, supervision.gate)],
         model_settings=settings,
     )
     if supervision.is_review:
@@ -108,7 +113,7 @@ def _answer(text: str, response: ModelResponse) -> Answer:
 
 
 def _toolset(
-    tools: Sequence[Callable[..., Any]], journal: Journal | None
+    tools: Sequence[Callable[..., Any]], journal: Journal | None, gate: CallGate | None
 ) -> AbstractToolset[object]:
     toolset = FunctionToolset[object](
         [
@@ -118,7 +123,10 @@ def _toolset(
             for tool in tools
         ]
     )
-    return toolset if journal is None else JournaledTools(toolset, journal)
+    if journal is None:
+        return toolset
+    journaled = JournaledTools(toolset, journal)
+    return journaled if gate is None else GatedTools(journaled, journal, gate)
 
 
 def _guard(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:

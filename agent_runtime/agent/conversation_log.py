@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from pydantic_ai import RunContext, messages
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
@@ -109,6 +109,38 @@ class JournaledTools(WrapperToolset[object]):
         result = await super().call_tool(name, tool_args, ctx, tool)
         self._journal.close_tool_call(key, result)
         return result
+
+
+class CallGate(Protocol):
+    """Decides whether a tool call may run."""
+
+    async def refusal(self, call: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return None if a call may run, otherwise what the mind is told; it may wait long."""
+
+
+class GatedTools(WrapperToolset[object]):
+    """Asks a gate before each tool call, before its intent is stored."""
+
+    def __init__(self, wrapped: AbstractToolset[object], journal: Journal, gate: CallGate) -> None:
+        super().__init__(wrapped)
+        self._journal = journal
+        self._gate = gate
+
+    async def call_tool(
+        self,
+        name: str,
+        tool_args: dict[str, Any],
+        ctx: RunContext[object],
+        tool: ToolsetTool[object],
+    ) -> Any:
+        """Run a tool if the gate lets the call through."""
+        call = journals.derive_call_id(
+            self._journal.task, f"{len(ctx.messages)}/{ctx.tool_call_id}"
+        )
+        refusal = await self._gate.refusal(call, name, tool_args)
+        if refusal is not None:
+            return refusal
+        return await super().call_tool(name, tool_args, ctx, tool)
 
 
 def final_answer(history: Sequence[messages.ModelMessage]) -> messages.ModelResponse | None:

@@ -20,7 +20,7 @@ from pydantic_ai.settings import ModelSettings
 from agent_runtime import call_policy
 from agent_runtime.agent import call_failures, call_size, reporting
 from agent_runtime.agent.call_failures import FailedCall
-from agent_runtime.agent.conversation_log import ConversationLog
+from agent_runtime.agent.conversation_log import CallGate, ConversationLog
 from agent_runtime.agent.working_memory import SUMMARY_TOKENS, WorkingMemory
 from agent_runtime.agent_progress import Progress
 from agent_runtime.call_policy import CallPolicy
@@ -45,6 +45,7 @@ class Supervision:
 
     Attributes:
         peers: names of the cells that the mind may ask.
+        gate: decides whether a tool call may run; only for tasks with a journal.
         is_review: whether the mind reviews the work of another cell, and gives a verdict.
         mask: masks the key in a text, because an endpoint may repeat it.
         sends_end: whether an answer without the provider's reason for its end is cut off; only
@@ -61,6 +62,7 @@ class Supervision:
     sends_end: bool = True
     peers: tuple[str, ...] = ()
     is_review: bool = False
+    gate: CallGate | None = None
 
 
 class MeteredModel(WrapperModel):

@@ -58,7 +58,7 @@ class MindExecutor(AgentExecutor):
         updater = TaskUpdater(event_queue, assignment.task, assignment.context)
         try:
             async with self._heartbeat(updater), self._turn(assignment):
-                result = await self._worker.work(assignment)
+                result = await self._worker.work(assignment, lambda: self._beat(updater))
                 usage: AgentUsage | None = result.usage
         except AgentError as exc:
             result, usage = AgentResult(failure=exc.failure), self._worker.usage(assignment.task)
@@ -76,7 +76,7 @@ class MindExecutor(AgentExecutor):
         """Publish the end of a task, whose work the SDK stops; its calls so far count."""
         task, run = context.task_id or "", context.context_id or ""
         updater = TaskUpdater(event_queue, task, run)
-        metadata = self.usage_metadata(task) | self._receipts(task)
+        metadata = self.usage_metadata(task) | self._receipts(task) | self._approvals(task)
         await updater.update_status(TaskState.TASK_STATE_CANCELED, metadata=metadata)
 
     def usage_metadata(self, task: str) -> dict[str, Any]:
@@ -114,14 +114,17 @@ class MindExecutor(AgentExecutor):
 
     async def _beat(self, updater: TaskUpdater) -> None:
         now = datetime.fromtimestamp(self._clock.now_s(), UTC).isoformat(timespec="milliseconds")
-        metadata = {a2a.HEARTBEAT_KEY: now} | self.usage_metadata(updater.task_id)
-        await updater.update_status(TaskState.TASK_STATE_WORKING, metadata=metadata)
+        task = updater.task_id
+        metadata = {a2a.HEARTBEAT_KEY: now} | self.usage_metadata(task) | self._approvals(task)
+        is_waiting = self._worker.approvals.is_waiting(task)
+        state = TaskState.TASK_STATE_INPUT_REQUIRED if is_waiting else TaskState.TASK_STATE_WORKING
+        await updater.update_status(state, metadata=metadata)
 
     async def _publish(
         self, updater: TaskUpdater, result: AgentResult, usage: AgentUsage | None
     ) -> None:
         task = updater.task_id
-        metadata = self._usages(task, usage) | self._receipts(task)
+        metadata = self._usages(task, usage) | self._receipts(task) | self._approvals(task)
         if result.artifacts:
             metadata[a2a.ARTIFACTS_KEY] = [
                 {"path": file.path, "bytes": file.size_bytes} for file in result.artifacts
@@ -162,6 +165,10 @@ class MindExecutor(AgentExecutor):
                 cell: agent_results.dump_usage(used) for cell, used in peers.items()
             }
         return metadata
+
+    def _approvals(self, task: str) -> dict[str, Any]:
+        waiting = [approval.dump() for approval in self._worker.approvals.of_task(task)]
+        return {a2a.APPROVALS_KEY: waiting} if waiting else {}
 
     def _receipts(self, task: str) -> dict[str, Any]:
         receipts = self._worker.receipts(task)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -30,6 +30,7 @@ from agent_runtime.model_http import ModelKey
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
 from agent_runtime.prompt import Knowledge, Review, Work
+from agent_runtime.service.approvals import ApprovalGate, Approvals
 from agent_runtime.service.peer_client import A2APeers
 from agent_runtime.service.state import State
 from agent_runtime.settings import Settings
@@ -86,13 +87,19 @@ class MindWorker:
     state: State
     connections: Connections
     knowledge: AsyncKnowledgeClient | None = None
+    approvals: Approvals = field(init=False)
     _ledger: Ledger | None = None
     _progress: dict[str, Progress] = field(default_factory=dict)
     _receipts: dict[str, list[str]] = field(default_factory=dict)
     _is_stopping: bool = False
 
-    async def work(self, assignment: Assignment) -> AgentResult:
-        """Work on a message.
+    def __post_init__(self) -> None:
+        self.approvals = Approvals(self.state, self.connections.clock)
+
+    async def work(
+        self, assignment: Assignment, changed: Callable[[], Awaitable[None]]
+    ) -> AgentResult:
+        """Work on a message; `changed` is called when a tool call waits for a person, or waited.
 
         Raises:
             AgentError: The state or the ledger of the cell cannot be used.
@@ -108,7 +115,7 @@ class MindWorker:
         failure, answer = None, None
         try:
             async with AsyncExitStack() as stack:
-                answer = await self._run(assignment, meter, progress, workspace, stack)
+                answer = await self._run(assignment, meter, progress, workspace, stack, changed)
         except AgentError as exc:
             failure = exc.failure
         return AgentResult(
@@ -171,6 +178,7 @@ class MindWorker:
         progress: Progress,
         workspace: Workspace,
         stack: AsyncExitStack,
+        changed: Callable[[], Awaitable[None]],
     ) -> agent_run.Answer:
         meter.check_price(self.config.model)
         assembly.require_key(self.config, self.key)
@@ -191,6 +199,9 @@ class MindWorker:
             policy=self.connections.policy,
             peers=peers.read_peers(self.settings.peers_file, self.settings.cell),
             is_review=assignment.review is not None,
+            gate=ApprovalGate(
+                assignment.task, self.config.approvals, self.approvals, sink, changed
+            ),
         )
         tools = assembly.select_tools(self.config, available)
         knowledge = await self._recall(assignment)

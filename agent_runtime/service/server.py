@@ -22,7 +22,7 @@ from agent_runtime.agent import connection
 from agent_runtime.assembly import Connections
 from agent_runtime.mind import MindConfig
 from agent_runtime.model_http import ModelKey
-from agent_runtime.service import card
+from agent_runtime.service import approval_route, card
 from agent_runtime.service.admission import Admission
 from agent_runtime.service.calls import CallContextBuilder
 from agent_runtime.service.executor import MindExecutor
@@ -157,6 +157,7 @@ def create_app(cell: Cell) -> Starlette:
     app = Starlette(
         routes=[
             *create_agent_card_routes(agent_card),
+            approval_route.create_route(worker.approvals),
             *create_jsonrpc_routes(handler, a2a.RPC_PATH, context_builder=contexts),
             *create_rest_routes(handler, context_builder=contexts, path_prefix=a2a.REST_PATH),
         ],

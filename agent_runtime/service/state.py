@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agent_runtime import sqlite_file
 from agent_runtime.errors import AgentError
 from agent_runtime.journal import ToolCallRecord
 from agent_runtime.tickets import Caller
 from kais.agent_results import FailureClass
+from kais.approvals import CallApproval
 
 RETENTION_S: Final = 7 * 24 * 3600
 """How long tasks in a final state are kept."""
@@ -65,7 +66,25 @@ CREATE TABLE IF NOT EXISTS peer_call (
     usage TEXT NOT NULL,
     PRIMARY KEY (task, message)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS approval (
+    call TEXT PRIMARY KEY,
+    task TEXT NOT NULL REFERENCES task (id) ON DELETE CASCADE,
+    tool TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    requested_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    outcome TEXT,
+    decided_by TEXT,
+    decided_at TEXT,
+    reason TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX IF NOT EXISTS approval_task ON approval (task, requested_at, call);
 """
+_APPROVAL: Final = (
+    "SELECT call, tool, arguments, sha256, requested_at, expires_at, outcome, decided_by,"
+    " decided_at, reason FROM approval"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -185,6 +204,42 @@ class State:
         rows = self.execute("SELECT cell, usage FROM peer_call WHERE task = ?", (task,))
         return [(str(cell), str(usage)) for cell, usage in rows]
 
+    def add_approval(self, task: str, approval: CallApproval) -> None:
+        """Store a call that waits for a person."""
+        self.execute(
+            "INSERT INTO approval (call, task, tool, arguments, sha256, requested_at, expires_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                approval.call,
+                task,
+                approval.tool,
+                approval.arguments,
+                approval.sha256,
+                approval.requested_at,
+                approval.expires_at,
+            ),
+        )
+
+    def end_approval(
+        self, call: str, outcome: str, *, by: str | None, at: str, reason: str
+    ) -> None:
+        """Store how a call was decided; the first decision counts."""
+        self.execute(
+            "UPDATE approval SET outcome = ?, decided_by = ?, decided_at = ?, reason = ?"
+            " WHERE call = ? AND outcome IS NULL",
+            (outcome, by, at, reason, call),
+        )
+
+    def approval(self, call: str) -> CallApproval | None:
+        """Return what is stored about a call that needs an approval."""
+        rows = self.execute(f"{_APPROVAL} WHERE call = ?", (call,))
+        return _approval(rows[0]) if rows else None
+
+    def approvals(self, task: str) -> list[CallApproval]:
+        """Return the calls of a task that need an approval, oldest first."""
+        statement = f"{_APPROVAL} WHERE task = ? ORDER BY requested_at, call"
+        return [_approval(row) for row in self.execute(statement, (task,))]
+
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[object, ...]]:
         """Run one statement, and return its rows."""
         with self._errors():
@@ -295,6 +350,22 @@ class SqliteJournal:
         self._state.execute(
             "UPDATE tool_call SET result = ? WHERE task = ? AND key = ?", (result, self.task, key)
         )
+
+
+def _approval(row: tuple[Any, ...]) -> CallApproval:
+    call, tool, arguments, sha256, requested_at, expires_at, outcome, by, at, reason = row
+    return CallApproval(
+        call=call,
+        tool=tool,
+        arguments=arguments,
+        sha256=sha256,
+        requested_at=requested_at,
+        expires_at=expires_at,
+        outcome=outcome,
+        by=by,
+        decided_at=at,
+        reason=reason,
+    )
 
 
 def _is_intact(path: Path) -> bool:

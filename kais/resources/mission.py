@@ -174,6 +174,25 @@ class ArtifactRef(Model):
     )
 
 
+class CallApprovalStatus(Model):
+    """A tool call of the latest attempt that waits for a person, or how it was decided."""
+
+    call: Line = Field(description="ID of the call.")
+    tool: Line = Field(description="Name of the tool.")
+    arguments: Text | None = Field(
+        default=None, description="Arguments as JSON, while the call waits."
+    )
+    sha256: Line = Field(description="SHA-256 of the arguments, which an approval names.")
+    requested_at: Line = Field(description="When the call began to wait.")
+    expires_at: Line = Field(description="When the call is denied, or its attempt fails.")
+    outcome: Line | None = Field(
+        default=None, description="approved, denied or expired. Unset while the call waits."
+    )
+    by: Line | None = Field(default=None, description="User name of the person who decided.")
+    decided_at: Line | None = Field(default=None, description="Time of the decision.")
+    reason: Text | None = Field(default=None, description="Reason of the decision.")
+
+
 class TokenUse(Model):
     """Tokens that the models of a run used."""
 
@@ -256,6 +275,10 @@ class MissionStatus(Status):
         ),
     ] = Field(default_factory=list, description="Result of each check of the latest attempt.")
     review: ReviewResult | None = Field(default=None, description="Verdict of the reviewer.")
+    approvals: Annotated[list[CallApprovalStatus], Field(max_length=20)] = Field(
+        default_factory=list,
+        description="Tool calls of the latest attempt that need an approval, at most 20.",
+    )
     history: Annotated[list[Attempt], Field(max_length=100)] = Field(
         default_factory=list,
         description=(

@@ -38,6 +38,7 @@ COMMAND_GROUPS = {
     "mission": CommandGroup(
         ("mission", "mission_actions", "mission_extraction"), "Inspect and control missions."
     ),
+    "approvals": CommandGroup(("approvals",), "Decide about tool calls of agents that wait."),
     "knowledge": CommandGroup(
         (
             "knowledge",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from kais.approvals import ApprovalDecision
 from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.scopes import Scope
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
@@ -218,6 +219,10 @@ class Agents(Protocol):
 
     async def cancel(self, call: AgentCall) -> None:
         """Cancel the task of a message; a cell that does not answer soon is left alone."""
+        ...
+
+    async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
+        """Pass on what a person decided about a tool call; a repeat changes nothing."""
         ...
 
     def end_all(self) -> None:

@@ -33,7 +33,7 @@ def cell(name: str, *, annotations: Body | None = None, **extra_fields: Any) -> 
 @pytest.fixture(scope="module")
 def policy(control_plane: ControlPlane, helm: Path):
     bodies = [b for b in rendered(helm, namespace="default") if b["kind"] in POLICIES]
-    assert len(bodies) == 6
+    assert len(bodies) == 8
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
     yield
     for body in bodies:
@@ -320,3 +320,21 @@ def test_a_verdict_names_the_user_who_gives_it(annotate: Callable[..., str]):
     assert "kais.io/reviewed-by: bob" in annotate("bob", other)
     assert "kais.io/reviewed-by: ana" in annotate("ana", "kais.io/reviewed-by=bob")
     assert annotate("bob", "kais.io/review-", "kais.io/reviewed-by-") == ""
+
+
+def test_an_approval_of_a_tool_call_names_a_person(
+    annotate: Callable[..., str], control_plane: ControlPlane, namespace: str
+):
+    approval = 'kais.io/approval={"call": "c", "sha256": "s", "decision": "approve"}'
+    author = "kais.io/approval-by"
+    wait_for(lambda: author in annotate("ana", approval), subject="the policy of approvals")
+    assert f"kais.io/approval requires {author}: ana" in annotate("ana", approval)
+    assert author in annotate("ana", approval, f"{author}=bob")
+    assert annotate("ana", approval, f"{author}=ana") == ""
+    assert annotate("bob", "note=x") == ""
+    agent = f"system:serviceaccount:{namespace}:agent"
+    rights = ("--role=reviewers", f"--serviceaccount={namespace}:agent", "-n", namespace)
+    control_plane.kubectl("create", "rolebinding", "agents", *rights)
+    other = 'kais.io/approval={"call": "d", "sha256": "s", "decision": "approve"}'
+    assert "comes from a person" in annotate(agent, other, f"{author}={agent}")
+    assert annotate(agent, "note=y") == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kais.agent_results import AgentUsage
+from kais.approvals import ApprovalDecision
 from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask, TaskState
 from kais_operator.planning.plan import AgentCall, SendMessage
 
@@ -25,6 +26,7 @@ class FakeAgents:
         ignores_cancels: a task works on when it is cancelled.
         usage_when_cancelled: the last report of a task that is cancelled.
         asked: every question about a message.
+        decisions: what people decided about tool calls, as it was passed on.
     """
 
     tasks: dict[str, AgentTask] = field(default_factory=dict)
@@ -35,6 +37,7 @@ class FakeAgents:
     ignores_cancels: bool = False
     usage_when_cancelled: AgentUsage | None = None
     asked: list[AgentCall] = field(default_factory=list)
+    decisions: list[ApprovalDecision] = field(default_factory=list)
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         self.asked.append(call)
@@ -60,6 +63,9 @@ class FakeAgents:
             return
         usage = self.usage_when_cancelled or task.usage
         self.tasks[call.message_id] = replace(task, state=TaskState.CANCELED, usage=usage)
+
+    async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
+        self.decisions.append(decision)
 
     def end_all(self) -> None:
         """Nothing is sent in the background."""

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from a2a.utils import errors as a2a_errors
 from google.protobuf import json_format
 
 from kais import a2a
+from kais.approvals import ApprovalDecision
 from kais_operator.agents import task_reader
 from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask
 from kais_operator.planning.plan import AgentCall, SendMessage
@@ -181,6 +182,23 @@ class A2aAgents:
             logger.debug("the task of message %s has ended", call.message_id)
         except _FAILURES as exc:
             logger.warning("%s: its task was not cancelled: %s", call.address.cell, _describe(exc))
+
+    async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
+        """Pass on what a person decided about a tool call; it is repeated while the call waits."""
+        path = f"{call.address.path}{a2a.APPROVALS_PATH.removeprefix('/')}"
+        try:
+            async with asyncio.timeout(_ASK_S):
+                response = await self._http.post(
+                    f"{_base(call)}{path}",
+                    headers={a2a.TICKET_HEADER: await self._ticket(call)},
+                    json=asdict(decision),
+                )
+        except _FAILURES as exc:
+            logger.warning("%s: decision not sent: %s", call.address.cell, _describe(exc))
+            return
+        if response.is_error:
+            message = "%s: decision about call %s refused: %s"
+            logger.warning(message, call.address.cell, decision.call, response.text[:500])
 
     def end_all(self) -> None:
         """End all sending, because this process no longer leads."""

@@ -11,8 +11,9 @@ from a2a.types import AgentCard, Artifact, Message, Part, Task
 from a2a.types import TaskState as WireState
 from google.protobuf import json_format
 
-from kais import a2a, agent_results
+from kais import a2a, agent_results, approvals
 from kais.agent_results import AgentResult, AgentUsage
+from kais.approvals import CallApproval
 from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 
@@ -62,17 +63,18 @@ def read_task(task: Task) -> AgentTask:
     """Return a task as the operator keeps it."""
     metadata = _metadata(task.metadata)
     report = _report(metadata)
-    text, is_truncated = _answer(task)
+    text, is_cut = _answer(task)
     return AgentTask(
         state=_STATES.get(task.status.state, TaskState.SUBMITTED),
         answer=text,
-        is_truncated=is_truncated,
+        is_truncated=is_cut or metadata.get(a2a.TRUNCATED_KEY) is True,
         message=_text(task.status.message.parts)[:_ANSWER_CHARACTERS],
         usage=_usage(report, metadata),
         failure=report.failure if report else None,
         artifacts=report.artifacts if report else (),
         receipt=_receipt(metadata.get(a2a.RECEIPTS_KEY)),
         heartbeat=_heartbeat(metadata.get(a2a.HEARTBEAT_KEY)),
+        approvals=_approvals(metadata.get(a2a.APPROVALS_KEY)),
     )
 
 
@@ -102,22 +104,32 @@ def _report(metadata: Mapping[str, Any]) -> AgentResult | None:
     """Parse usage, failure and files with the reader of termination messages; None if unusable."""
     if a2a.USAGE_KEY not in metadata and a2a.FAILURE_KEY not in metadata:
         return None
+    failure = {"failure": metadata.get(a2a.FAILURE_KEY)}
+    complete = {
+        **failure,
+        "usage": metadata.get(a2a.USAGE_KEY),
+        "artifacts": metadata.get(a2a.ARTIFACTS_KEY, ()),
+    }
+    return _parse(complete) or _parse(failure)
+
+
+def _parse(value: Mapping[str, Any]) -> AgentResult | None:
     return agent_results.parse(
-        json.dumps(
-            {
-                agent_results.VERSION_KEY: agent_results.VERSION,
-                "usage": metadata.get(a2a.USAGE_KEY),
-                "failure": metadata.get(a2a.FAILURE_KEY),
-                "artifacts": metadata.get(a2a.ARTIFACTS_KEY, ()),
-            }
-        )
+        json.dumps({agent_results.VERSION_KEY: agent_results.VERSION, **value})
     )
+
+
+def _has_usage(metadata: Mapping[str, Any]) -> bool:
+    """Whether a task reports a usage that can be read."""
+    usage = metadata.get(a2a.USAGE_KEY)
+    return usage is not None and _parse({"usage": usage}) is not None
 
 
 def _usage(report: AgentResult | None, metadata: Mapping[str, Any]) -> AgentUsage | None:
     """Sum up the usage of a task and its peers; None if nothing usable is reported."""
     try:
-        return mind_usage.total([report.usage if report else None, *_peer_usages(metadata)])
+        own = report.usage if report is not None and _has_usage(metadata) else None
+        return mind_usage.total([own, *_peer_usages(metadata)])
     except ArithmeticError:
         return None
 
@@ -142,6 +154,12 @@ def _receipt(value: Any) -> str | None:
 def _is_receipt(value: Any) -> bool:
     is_short = isinstance(value, str) and 0 < len(value) <= _RECEIPT_CHARACTERS
     return is_short and value.isascii() and value.isprintable()
+
+
+def _approvals(value: Any) -> tuple[CallApproval, ...]:
+    reported = value if isinstance(value, list) else []
+    readable = [approvals.parse_call(each) for each in reported[-approvals.MAX_APPROVALS :]]
+    return tuple(each for each in readable if each is not None)
 
 
 def _heartbeat(value: Any) -> datetime | None:

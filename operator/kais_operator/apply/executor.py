@@ -37,7 +37,13 @@ _FINAL = (
 A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
 """
 _MESSAGE_LIMIT = 2048
-_REACHING = plans.RunInContainer | plans.EndCommands | plans.SendMessage | plans.CancelTask
+_REACHING = (
+    plans.RunInContainer
+    | plans.EndCommands
+    | plans.SendMessage
+    | plans.CancelTask
+    | plans.DecideToolCall
+)
 
 
 @dataclass(frozen=True)
@@ -107,13 +113,19 @@ class _Execution:
 
     async def _reach_pod(
         self,
-        action: plans.RunInContainer | plans.EndCommands | plans.SendMessage | plans.CancelTask,
+        action: plans.RunInContainer
+        | plans.EndCommands
+        | plans.SendMessage
+        | plans.CancelTask
+        | plans.DecideToolCall,
     ) -> None:
         """Start what goes on in a pod in the background, or end it."""
         if isinstance(action, plans.SendMessage):
             self.world.agents.send(action)
         elif isinstance(action, plans.CancelTask):
             await self.world.agents.cancel(action.call)
+        elif isinstance(action, plans.DecideToolCall):
+            await self.world.agents.decide(action.call, action.decision)
         elif isinstance(action, plans.RunInContainer):
             self.world.containers.start_command(action)
         else:

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kais.agent_results import AgentFailure, AgentUsage, Artifact
+from kais.approvals import CallApproval
 
 
 class TaskState(StrEnum):
@@ -35,6 +36,7 @@ class AgentTask:
         usage: its usage, with that of the peers that worked for it; None if none was reported.
         failure: why the agent gave no answer; None for servers that report no class.
         receipt: the receipt of the facts that the agent got with the message; None without one.
+        approvals: its tool calls that wait for a person, or how they were decided.
         heartbeat: the latest sign of life; None for servers that give none.
     """
 
@@ -47,6 +49,7 @@ class AgentTask:
     artifacts: tuple[Artifact, ...] = ()
     receipt: str | None = None
     heartbeat: datetime | None = None
+    approvals: tuple[CallApproval, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kais.approvals import ApprovalDecision
 from kais.outcomes import Outcome
 from knowledge_client import models
 
@@ -295,6 +296,14 @@ class CancelTask:
 
 
 @dataclass(frozen=True)
+class DecideToolCall:
+    """Pass a person's decision about a tool call on to the cell that waits for it."""
+
+    call: AgentCall
+    decision: ApprovalDecision
+
+
+@dataclass(frozen=True)
 class RefreshStatistics:
     """Read the statistics again, because the counts in the ledger have changed.
 
@@ -341,6 +350,7 @@ Action = (
     | EndCommands
     | SendMessage
     | CancelTask
+    | DecideToolCall
     | RefreshStatistics
     | EmitEvent
 )

@@ -20,6 +20,16 @@ from kais.agent_results import AgentResult, AgentUsage
 USAGE = AgentUsage(turns=3, cost=Decimal("0.5"))
 
 
+class NoApprovals:
+    """No tool call needs an approval."""
+
+    def is_waiting(self, task):
+        return False
+
+    def of_task(self, task):
+        return []
+
+
 class Worker:
     """Works on a task until its gate opens, and counts how many work at the same time."""
 
@@ -28,8 +38,9 @@ class Worker:
         self.started = {name: asyncio.Event() for name in "abc"}
         self.working = self.most = 0
         self.defect = None
+        self.approvals = NoApprovals()
 
-    async def work(self, assignment):
+    async def work(self, assignment, changed):
         self.working += 1
         self.most = max(self.most, self.working)
         self.started[assignment.task].set()

@@ -51,10 +51,9 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     if problem is not None:
         is_known = all(_is_known(tool.name) for tool in spec.tools)
         return Obstacle(Reason.NOT_YET_SUPPORTED if is_known else Reason.UNKNOWN_TOOL, problem)
-    approved = [tool.name for tool in spec.tools if tool.approval and tool.approval.required]
-    if approved:
-        message = f"spec.tools: approval of {', '.join(approved)} is not yet supported; remove it"
-        return Obstacle(Reason.NOT_YET_SUPPORTED, message)
+    problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
+    if problem is not None:
+        return Obstacle(Reason.NOT_YET_SUPPORTED, problem)
     if mind.provider is Provider.OLLAMA and _url(mind, agents) is None:
         message = (
             "spec.mind.provider ollama has no public endpoint: set spec.mind.baseUrl, or "

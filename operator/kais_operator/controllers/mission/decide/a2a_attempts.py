@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 from kais import a2a, labels, names
 from kais.agent_results import AgentUsage, FailureClass
+from kais.approvals import ApprovalDecision
 from kais.reasons import Reason
 from kais_operator.controllers.mission.decide import (
     attempt_record,
@@ -26,6 +27,7 @@ from kais_operator.controllers.mission.decide import (
     mind_usage,
     run_history_annotation,
     termination_message,
+    tool_approvals,
 )
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
@@ -49,6 +51,7 @@ from kais_operator.planning.plan import (
     AgentAddress,
     AgentCall,
     CancelTask,
+    DecideToolCall,
     ObjectRef,
     PatchMetadata,
     SendMessage,
@@ -152,6 +155,11 @@ def await_task(
     if is_unknown and reply is not None and may_send_again(last, reply, observed.container):
         message_action = _message(observed, attempts, entry, run_id=run_id, now=now)
         return None, (message_action,), _SHORTEST_POLL
+    waiting = tool_approvals.waiting_calls(last.approvals)
+    decision = tool_approvals.decision_for(observed.mission, waiting)
+    if isinstance(decision, ApprovalDecision):
+        call = call_of(observed, entry, last, run_id=run_id)
+        return None, (DecideToolCall(call, decision),), _SHORTEST_POLL
     return None, (), poll
 
 
@@ -297,7 +305,9 @@ def _judge(
     if is_stale:
         message = f"the agent has given no sign of life for {a2a.STALE_S} s"
         return replace(_interrupted(last, message, now), usage=_usage(last, task))
-    return replace(last, usage=_usage(last, task), end_message=_progress(task))
+    return replace(
+        last, usage=_usage(last, task), end_message=_progress(task), approvals=task.approvals
+    )
 
 
 def may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer | None) -> bool:
@@ -307,7 +317,9 @@ def may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer
 
 
 def _ended(last: Attempt, task: AgentTask, now: datetime) -> Attempt:
-    reported = replace(last, usage=_usage(last, task), receipt=task.receipt)
+    reported = replace(
+        last, usage=_usage(last, task), receipt=task.receipt, approvals=task.approvals
+    )
     if task.state is not TaskState.COMPLETED:
         return _with_failure(reported, task, now)
     text = termination_message.clean(task.answer)

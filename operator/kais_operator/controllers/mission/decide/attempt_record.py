@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kais import agent_results
+from kais import agent_results, approvals
 from kais.agent_results import AgentUsage, Artifact, FailureClass
+from kais.approvals import CallApproval
 from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
 from kais_operator.controllers.mission.decide import mind_usage
@@ -51,6 +52,7 @@ class AttemptSummary:
     message_id: str | None = None
     pod_uid: str | None = None
     review: ReviewMessage | None = None
+    approvals: tuple[CallApproval, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -101,6 +103,7 @@ def summarise(attempt: Attempt) -> AttemptSummary:
         message_id=attempt.message_id,
         pod_uid=attempt.pod_uid,
         review=attempt.review,
+        approvals=attempt.approvals,
     )
 
 
@@ -168,7 +171,7 @@ def _dump_details(summary: AttemptSummary) -> Body:
     if summary.message_id is not None:
         record["messageId"], record["podUid"] = summary.message_id, summary.pod_uid
         record["receipt"] = summary.receipt
-    record |= _dump_review(summary.review)
+    record |= _dump_review(summary.review) | _dump_approvals(summary.approvals)
     if summary.usage is not None:
         record["usage"] = mind_usage.dump_usage(summary.usage)
     if summary.artifacts:
@@ -221,6 +224,7 @@ def parse(record: Mapping[str, Any]) -> AttemptSummary:
         message_id=_optional_text(record.get("messageId")),
         pod_uid=_optional_text(record.get("podUid")),
         review=_parse_review(record.get("review")),
+        approvals=_parse_approvals(record.get("approvals")),
     )
 
 
@@ -240,6 +244,22 @@ def _dump_review(review: ReviewMessage | None) -> Body:
     if review.usage is not None:
         record["usage"] = mind_usage.dump_usage(review.usage)
     return {"review": record}
+
+
+def _dump_approvals(calls: tuple[CallApproval, ...]) -> Body:
+    """Return who decided what and when, without the arguments; a waiting call is not recorded."""
+    decided = [replace(each, arguments="") for each in calls if each.outcome is not None]
+    return {"approvals": [each.dump() for each in decided]} if decided else {}
+
+
+def _parse_approvals(records: Sequence[Any] | None) -> tuple[CallApproval, ...]:
+    calls = []
+    for record in (records or ())[: approvals.MAX_APPROVALS]:
+        call = approvals.parse_call({**record, "arguments": "-"})
+        if call is None:
+            raise ValueError("an approval has another form")
+        calls.append(replace(call, arguments=""))
+    return tuple(calls)
 
 
 def _parse_review(record: Mapping[str, Any] | None) -> ReviewMessage | None:

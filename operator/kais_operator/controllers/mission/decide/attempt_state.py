@@ -15,6 +15,7 @@ from typing import Any
 
 from kais import agent_results, labels
 from kais.agent_results import AgentResult, AgentUsage, Artifact, FailureClass
+from kais.approvals import CallApproval
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import base_pod_spec
 from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
@@ -73,6 +74,7 @@ class Attempt:
         receipt: of the facts that came with its message; None for other attempts.
         message_id: the message that a cell which serves A2A got; None for other attempts.
         pod_uid: the pod that was ready when the message was sent.
+        approvals: its tool calls that wait for a person, or how they were decided.
         review: the message to the cell that reviews it; None before it, and for other reviewers.
     """
 
@@ -98,6 +100,7 @@ class Attempt:
     message_id: str | None = None
     pod_uid: str | None = None
     review: ReviewMessage | None = None
+    approvals: tuple[CallApproval, ...] = ()
 
     @property
     def is_over(self) -> bool:

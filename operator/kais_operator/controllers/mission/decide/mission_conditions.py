@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kais import conditions, labels
+from kais.approvals import CallApproval
 from kais.conditions import ConditionType, DesiredCondition
 from kais.outcomes import Outcome
 from kais.reasons import Reason
@@ -16,6 +17,7 @@ from kais_operator.controllers.mission.decide import (
     mission_status,
     outcome,
     reviewer_cells,
+    tool_approvals,
 )
 from kais_operator.controllers.mission.decide import ledger_calls as decide_ledger
 from kais_operator.controllers.mission.decide import review as decide_review
@@ -248,8 +250,9 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
         message = f"attempt {count} failed: {attempt_record.summarise(last).sentence()}; "
         message += view.obstacle.message if view.obstacle else "the next one is prepared"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
-    if last.state is State.REVIEWING:
-        return _in_review(view, last, count)
+    for_person = _waits_for_verdict(view, last, count)
+    if for_person is not None:
+        return for_person
     renderer_message = _renderer_message(view)
     if last.state is State.CHECKING and last.trouble is None and renderer_message is not None:
         message = f"attempt {count} is being checked: {renderer_message}"
@@ -266,6 +269,27 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
     return conditions.unknown(
         ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {count} is running"
     )
+
+
+def _waits_for_verdict(view: MissionView, last: Attempt, count: str) -> DesiredCondition | None:
+    """Describe whose decision an attempt waits for; None if it waits for none."""
+    if last.state is State.REVIEWING:
+        return _in_review(view, last, count)
+    waiting = tool_approvals.waiting_calls(last.approvals)
+    if last.state is State.RUNNING and waiting:
+        return _waits_for_approval(view, waiting, count)
+    return None
+
+
+def _waits_for_approval(
+    view: MissionView, waiting: tuple[CallApproval, ...], count: str
+) -> DesiredCondition:
+    tools = ", ".join(each.tool for each in waiting)
+    message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
+    decision = tool_approvals.decision_for(view.mission, waiting)
+    if isinstance(decision, str):
+        message += f"; {decision}"
+    return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_REQUIRED, message)
 
 
 def _in_review(view: MissionView, last: Attempt, count: str) -> DesiredCondition:

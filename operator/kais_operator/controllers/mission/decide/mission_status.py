@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from kais import conditions, labels
 from kais.agent_results import AgentUsage
+from kais.approvals import MAX_APPROVALS
 from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.resources.check import CheckResult, CheckStatus, ReviewResult, ReviewStatus
 from kais.resources.mission import (
     Acknowledged,
     ArtifactRef,
+    CallApprovalStatus,
     KnowledgeUse,
     Mission,
     MissionDisplay,
@@ -66,6 +68,7 @@ def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -
         result_truncated=last.is_truncated if last is not None and has_result else None,
         checks=_check_results(view, last),
         review=_review(view, summaries),
+        approvals=_approvals(last),
         history=[
             *_previous_runs(mission),
             *(_history_entry(summary, run_outcome) for summary in summaries),
@@ -108,6 +111,26 @@ def _artifacts(last: AttemptSummary | None) -> list[ArtifactRef]:
             path=f"{volumes.WORKSPACE_FOLDER}{file.path}",
         )
         for file in (last.artifacts if last is not None else ())
+    ]
+
+
+def _approvals(last: AttemptSummary | None) -> list[CallApprovalStatus]:
+    """Return the tool calls of the latest attempt that wait for a person, or were decided."""
+    calls = last.approvals[-MAX_APPROVALS:] if last is not None else ()
+    return [
+        CallApprovalStatus(
+            call=each.call,
+            tool=each.tool,
+            arguments=each.arguments if each.outcome is None else None,
+            sha256=each.sha256,
+            requested_at=each.requested_at,
+            expires_at=each.expires_at,
+            outcome=each.outcome,
+            by=each.by,
+            decided_at=each.decided_at,
+            reason=each.reason or None,
+        )
+        for each in calls
     ]
 
 

@@ -137,7 +137,7 @@ def _from_summary(summary: AttemptSummary, job: Body | None) -> Attempt:
         verdict=summary.verdict, is_exec=summary.is_exec, usage=summary.usage,
         failure=summary.failure, artifacts=summary.artifacts,
         receipt=summary.receipt, message_id=summary.message_id, pod_uid=summary.pod_uid,
-        review=summary.review,
+        review=summary.review, approvals=summary.approvals,
     )  # fmt: skip
 
 

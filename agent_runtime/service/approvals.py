@@ -1,0 +1,172 @@
+"""Tool calls that wait for a person: stored before they wait, so that they survive a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_runtime.errors import AgentError
+from agent_runtime.events import AgentEvent, EventSink
+from agent_runtime.mind import ApprovalRule
+from agent_runtime.money.meter import Clock
+from agent_runtime.service.state import State
+from kais import approvals
+from kais.agent_results import FailureClass
+from kais.approvals import ApprovalDecision, CallApproval
+
+
+class DecisionRefused(Exception):
+    """A decision cannot be applied; the status is 404 or 409."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Approvals:
+    """The approvals of all tasks of a cell."""
+
+    state: State
+    clock: Clock
+    _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    def of_task(self, task: str) -> list[CallApproval]:
+        """Return the calls of a task that waited for a person, or do, oldest first."""
+        return self.state.approvals(task)[-approvals.MAX_APPROVALS :]
+
+    def is_waiting(self, task: str) -> bool:
+        """Whether a call of a task waits for a person."""
+        return any(approval.outcome is None for approval in self.state.approvals(task))
+
+    def decide(self, decision: ApprovalDecision) -> CallApproval:
+        """Apply the decision of a person; a repeated one changes nothing.
+
+        Raises:
+            DecisionRefused: The call is unknown, has other arguments, or is decided otherwise.
+        """
+        known = self.state.approval(decision.call)
+        if known is None:
+            raise DecisionRefused(404, f"no call {decision.call} waits for an approval here")
+        if known.sha256 != decision.sha256:
+            raise DecisionRefused(
+                409, f"call {decision.call} has other arguments than those that were shown"
+            )
+        outcome = approvals.OUTCOMES[decision.decision]
+        if known.outcome is None:
+            known = self._end(known, outcome, by=decision.by, reason=decision.reason)
+        if (known.outcome, known.by) != (outcome, decision.by):
+            raise DecisionRefused(
+                409,
+                f"call {decision.call} was {known.outcome} by {known.by or 'its timeout'} before",
+            )
+        return known
+
+    async def wait(self, request: CallApproval, expires_s: float) -> CallApproval:
+        """Wait until a person decides about a call, or its time is over."""
+        decided = self._waiting.setdefault(request.call, asyncio.Event())
+        try:
+            async with asyncio.timeout(max(0.0, expires_s - self.clock.now_s())):
+                await decided.wait()
+        except TimeoutError:
+            known = self.state.approval(request.call) or request
+            if known.outcome is None:
+                self._end(known, "expired", by=None, reason="")
+        finally:
+            self._waiting.pop(request.call, None)
+        return self.state.approval(request.call) or request
+
+    def _end(
+        self, approval: CallApproval, outcome: approvals.Outcome, *, by: str | None, reason: str
+    ) -> CallApproval:
+        at = time_text(self.clock.now_s())
+        self.state.end_approval(approval.call, outcome, by=by, at=at, reason=reason)
+        waiting = self._waiting.get(approval.call)
+        if waiting is not None:
+            waiting.set()
+        return self.state.approval(approval.call) or approval
+
+
+@dataclass(frozen=True)
+class ApprovalGate:
+    """Lets the calls of one task through that a person approved.
+
+    Attributes:
+        changed: is called when a call begins to wait, and when it no longer does.
+    """
+
+    task: str
+    rules: Mapping[str, ApprovalRule]
+    approvals: Approvals
+    sink: EventSink
+    changed: Callable[[], Awaitable[None]]
+
+    async def refusal(self, call: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Wait for the approval of a call if its tool needs one.
+
+        Returns:
+            None if the call may run; otherwise what the mind is told.
+
+        Raises:
+            AgentError: The arguments are not those that were approved, or nobody approved in time
+                and the spec lets the attempt fail then.
+        """
+        rule = self.rules.get(tool)
+        if rule is None:
+            return None
+        text = approvals.canonical(arguments)
+        if len(text) > approvals.ARGUMENT_CHARACTERS:
+            return f"{tool} was not called: its arguments are too long to be approved"
+        known = self.approvals.state.approval(call)
+        if known is None:
+            now = self.approvals.clock.now_s()
+            known = CallApproval(
+                call=call,
+                tool=tool,
+                arguments=text,
+                sha256=approvals.hash_of(text),
+                requested_at=time_text(now),
+                expires_at=time_text(now + rule.timeout_s),
+            )
+            self.approvals.state.add_approval(self.task, known)
+        if known.sha256 != approvals.hash_of(text):
+            raise AgentError(
+                FailureClass.TOOL_FAILED,
+                f"the arguments of {tool} changed after its approval was asked for",
+            )
+        if known.outcome is None:
+            self.sink(AgentEvent("decision", f"{tool} waits for an approval: {text}"))
+            await self.changed()
+            expires_s = datetime.fromisoformat(known.expires_at).timestamp()
+            known = await self.approvals.wait(known, expires_s)
+            self.sink(AgentEvent("decision", sentence(known)))
+            await self.changed()
+        return self._outcome(rule, known)
+
+    def _outcome(self, rule: ApprovalRule, known: CallApproval) -> str | None:
+        if known.outcome == "approved":
+            return None
+        if known.outcome == "expired" and rule.fails:
+            message = f"{known.tool} was not approved until {known.expires_at}"
+            raise AgentError(FailureClass.TOOL_FAILED, message)
+        return sentence(known)
+
+
+def sentence(approval: CallApproval) -> str:
+    """Say how a call was decided, by whom and when."""
+    if approval.outcome == "expired":
+        return f"{approval.tool} was not called: it was not approved until {approval.expires_at}"
+    verb = "may run" if approval.outcome == "approved" else "was not called"
+    reason = f": {approval.reason}" if approval.reason else ""
+    return (
+        f"{approval.tool} {verb}: {approval.outcome} by {approval.by} at {approval.decided_at}"
+        f"{reason}"
+    )
+
+
+def time_text(at_s: float) -> str:
+    """Return a time as RFC 3339."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,128 @@
+"""Approvals of tool calls: what a cell asks for, and what a person decides.
+
+An approval names the call and the SHA-256 of its arguments, so a call with other arguments needs a
+new one. The annotations of a Mission carry one decision at a time:
+
+    kais.io/approval: {"call": "…", "sha256": "…", "decision": "approve" | "deny", "reason": "…"}
+    kais.io/approval-by: the name of the person, as the API server knows it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from kais.service_accounts import USER_PREFIX
+
+Decision = Literal["approve", "deny"]
+Outcome = Literal["approved", "denied", "expired"]
+OUTCOMES: Final[Mapping[Decision, Outcome]] = {"approve": "approved", "deny": "denied"}
+ARGUMENT_CHARACTERS: Final = 8192
+"""A call with longer arguments is refused: nobody could read what they approve."""
+REASON_CHARACTERS: Final = 1024
+MAX_APPROVALS: Final = 20
+_MAX_NAME: Final = 253
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallApproval:
+    """A tool call that waits for a person, or how it was decided.
+
+    Attributes:
+        arguments: canonical JSON, of which `sha256` is the hash.
+        requested_at: RFC 3339, as are `expires_at` and `decided_at`.
+        outcome: None while it waits.
+        by: the person who decided; None if nobody did in time.
+    """
+
+    call: str
+    tool: str
+    arguments: str
+    sha256: str
+    requested_at: str
+    expires_at: str
+    outcome: Outcome | None = None
+    by: str | None = None
+    decided_at: str | None = None
+    reason: str = ""
+
+    @staticmethod
+    def load(value: Mapping[str, Any]) -> CallApproval:
+        """Read the fields that `dump` returned."""
+        return CallApproval(**value)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the fields as JSON; those without a value are left out."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, "")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalDecision:
+    """What a person decided about one call."""
+
+    call: str
+    sha256: str
+    decision: Decision
+    by: str
+    reason: str = ""
+
+
+def canonical(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as people are shown them."""
+    return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+
+
+def hash_of(arguments: str) -> str:
+    """Return the SHA-256 of canonical arguments, in hex."""
+    return hashlib.sha256(arguments.encode("utf-8", "replace")).hexdigest()
+
+
+def is_person(name: str) -> bool:
+    """Whether a user of the API server is no ServiceAccount, such as that of a cell."""
+    return bool(name.strip()) and len(name) <= _MAX_NAME and not name.startswith(USER_PREFIX)
+
+
+def parse_call(value: Any) -> CallApproval | None:
+    """Read what a cell reports about a call; None if it has another form."""
+    if not isinstance(value, dict):
+        return None
+    fields = {key: value.get(key) for key in CallApproval.__dataclass_fields__}
+    texts = {key: text for key, text in fields.items() if isinstance(text, str)}
+    required = ("call", "tool", "arguments", "sha256", "requested_at", "expires_at")
+    if any(not texts.get(key) for key in required):
+        return None
+    outcome = fields["outcome"]
+    if outcome is not None and outcome not in OUTCOMES.values() and outcome != "expired":
+        return None
+    if len(texts["arguments"]) > ARGUMENT_CHARACTERS:
+        return None
+    return CallApproval.load(texts)
+
+
+def parse_decision(text: str, by: str) -> ApprovalDecision:
+    """Read the annotation of a decision.
+
+    Raises:
+        ValueError: It has another form, or its author is no person; the message says so.
+    """
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as exc:
+        raise ValueError("it is not JSON") from exc
+    if not isinstance(value, dict) or value.get("decision") not in OUTCOMES:
+        raise ValueError('it needs "decision": "approve" or "deny"')
+    call, sha256 = str(value.get("call") or ""), str(value.get("sha256") or "")
+    if not call or not sha256:
+        raise ValueError('it needs "call" and "sha256" of the call')
+    if not is_person(by):
+        raise ValueError(f"an approval comes from a person, and not from {by or 'an unnamed user'}")
+    return ApprovalDecision(
+        call=call,
+        sha256=sha256,
+        decision=value["decision"],
+        by=by,
+        reason=str(value.get("reason") or "")[:REASON_CHARACTERS],
+    )

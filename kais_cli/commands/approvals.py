@@ -1,0 +1,112 @@
+"""`kais approvals`: tool calls of agents that wait for a person."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from kais import labels
+from kais.resources.mission import CallApprovalStatus, Mission
+from kais_cli import errors
+from kais_cli.commands.options import AllNamespaces, DryRun, Output
+from kais_cli.exit_status import ExitStatus
+from kais_cli.session import Session, command, group
+from kais_cli.views import output, table_layout
+from kais_cli.views.output import Format
+
+app = group("approvals", "Decide about tool calls of agents that wait for a person.")
+
+Call = Annotated[str, typer.Argument(metavar="CALL", help="ID of the call, or its beginning.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; the agent is told it.")]
+_HEADERS = ("NAMESPACE", "MISSION", "CALL", "TOOL", "EXPIRES", "ARGUMENTS")
+_ARGUMENTS_SHOWN = 120
+
+
+@command(app, "list")
+def list_approvals(
+    session: Session, output_: Output = Format.TABLE, all_namespaces: AllNamespaces = False
+) -> ExitStatus:
+    """List the tool calls that wait for an approval, with their arguments."""
+    waiting = _waiting(session, None if all_namespaces else session.namespace)
+    if output_ is not Format.TABLE:
+        records = [
+            {
+                "namespace": mission.metadata.namespace,
+                "mission": mission.metadata.name,
+                **call.to_dict(),
+            }
+            for mission, call in waiting
+        ]
+        session.write(output.dump_object({"items": records}, output_))
+        return ExitStatus.SUCCEEDED
+    rows = [
+        (
+            mission.metadata.namespace,
+            mission.metadata.name,
+            call.call,
+            call.tool,
+            call.expires_at,
+            (call.arguments or "")[:_ARGUMENTS_SHOWN],
+        )
+        for mission, call in waiting
+    ]
+    session.write(table_layout.format_table(_HEADERS, rows))
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "approve")
+def approve(
+    session: Session, call: Call, reason: Reason = "", dry_run: DryRun = False
+) -> ExitStatus:
+    """Approve a tool call with the arguments that it has now; the agent continues."""
+    return _decide(session, call, ("approve", reason), dry_run=dry_run)
+
+
+@command(app, "reject")
+def reject(
+    session: Session, call: Call, reason: Reason = "", dry_run: DryRun = False
+) -> ExitStatus:
+    """Reject a tool call; the agent is told so, and continues without it."""
+    return _decide(session, call, ("deny", reason), dry_run=dry_run)
+
+
+def _waiting(session: Session, namespace: str | None) -> list[tuple[Mission, CallApprovalStatus]]:
+    missions = [Mission.from_dict(body) for body in session.cluster.list("Mission", namespace)]
+    return [
+        (mission, call)
+        for mission in missions
+        if mission.status.outcome is None
+        for call in mission.status.approvals
+        if call.outcome is None
+    ]
+
+
+def _decide(
+    session: Session, prefix: str, decision: tuple[str, str], *, dry_run: bool
+) -> ExitStatus:
+    matches = [
+        (mission, call)
+        for mission, call in _waiting(session, session.namespace)
+        if prefix and call.call.startswith(prefix)
+    ]
+    if len(matches) != 1:
+        problem = "no call" if not matches else "more than one call"
+        raise errors.Refused(
+            f"{problem} of namespace {session.namespace} that waits begins with {prefix!r}; "
+            "see `kais approvals list`"
+        )
+    [(mission, call)] = matches
+    verb, reason = decision
+    record = {"call": call.call, "sha256": call.sha256, "decision": verb, "reason": reason}
+    annotations = {
+        labels.APPROVAL: json.dumps(record, ensure_ascii=False),
+        labels.APPROVAL_BY: session.cluster.user_name(),
+    }
+    patch: dict[str, Any] = {"metadata": {"annotations": annotations}}
+    session.cluster.patch(
+        "Mission", session.namespace, mission.metadata.name, patch, dry_run=dry_run
+    )
+    session.note(f"{mission.ref}: {call.tool} ({call.call}): {verb}")
+    return ExitStatus.SUCCEEDED

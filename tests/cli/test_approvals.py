@@ -1,0 +1,55 @@
+"""`kais approvals`: what waits, and the decision in the name of who runs the command."""
+
+import json
+
+from kais import labels
+from kais_cli.exit_status import ExitStatus
+from tests.cli import objects
+
+CALL = {
+    "call": "5f0d2b3c-1",
+    "tool": "write_file",
+    "arguments": '{"path": "shared/fix.md"}',
+    "sha256": "ab" * 32,
+    "requestedAt": "2026-03-01T12:00:00Z",
+    "expiresAt": "2026-03-01T13:00:00Z",
+}
+
+
+def put(cluster, *calls):
+    body = objects.mission(phase="Running", attempt=1)
+    body["status"]["approvals"] = list(calls)
+    cluster.put(body)
+    return body["metadata"]["name"]
+
+
+def test_list_shows_what_each_call_would_do(terminal, cluster):
+    put(cluster, CALL, {**CALL, "call": "done-1", "outcome": "approved", "by": "ana"})
+    assert terminal.run("approvals", "list") == ExitStatus.SUCCEEDED
+    assert "5f0d2b3c-1" in terminal.out
+    assert '{"path": "shared/fix.md"}' in terminal.out
+    assert "done-1" not in terminal.out
+
+
+def test_approve_names_call_arguments_and_the_user(terminal, cluster):
+    name = put(cluster, CALL)
+    assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED
+    annotations = cluster.get("Mission", "demo", name)["metadata"]["annotations"]
+    assert annotations[labels.APPROVAL_BY] == cluster.user_name()
+    record = json.loads(annotations[labels.APPROVAL])
+    assert (record["call"], record["sha256"]) == (CALL["call"], CALL["sha256"])
+    assert record["decision"] == "approve"
+
+
+def test_reject_passes_the_reason_on(terminal, cluster):
+    name = put(cluster, CALL)
+    assert terminal.run("approvals", "reject", "5f0d", "--reason", "not now") == 0
+    annotations = cluster.get("Mission", "demo", name)["metadata"]["annotations"]
+    record = json.loads(annotations[labels.APPROVAL])
+    assert (record["decision"], record["reason"]) == ("deny", "not now")
+
+
+def test_unknown_call_is_refused(terminal, cluster):
+    put(cluster, CALL)
+    assert terminal.run("approvals", "approve", "zzz") == ExitStatus.FAILED
+    assert "no call of namespace demo that waits begins with 'zzz'" in terminal.err
