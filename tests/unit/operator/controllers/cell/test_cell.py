@@ -166,7 +166,7 @@ async def test_a_store_that_is_away_does_not_keep_a_cell_from_being_ready() -> N
     assert condition(fake, "Registered", SOLO)[:2] == ("True", "Registered")
 
 
-TOOL = {"name": "recall", "approval": {"required": True}}
+TOOL = {"name": "shell"}
 
 
 async def test_a_mind_that_needs_what_is_not_supported_keeps_nothing_running() -> None:
@@ -178,7 +178,7 @@ async def test_a_mind_that_needs_what_is_not_supported_keeps_nothing_running() -
     expected = (
         "False",
         "NotYetSupported",
-        "spec.tools: approval of recall is not yet supported; remove it",
+        "spec.tools: not yet supported: shell; remove them",
     )
     for type_ in ("Applied", "PodReady", "Registered", "Ready"):
         assert condition(fake, type_, SOLO) == expected
@@ -197,9 +197,9 @@ REFUSED = {
         {"tools": [{"name": "shell"}]},
         ("NotYetSupported", "spec.tools: not yet supported: shell; remove"),
     ),
-    "an approval": (
-        {"tools": [{"name": "correct", "approval": {"required": True}}]},
-        ("NotYetSupported", "spec.tools: approval of correct is not yet supported; remove it"),
+    "an approval in mode Task": (
+        {"mode": "Task", "tools": [{"name": "correct", "approval": {"required": True}}]},
+        ("NotYetSupported", "spec.tools: approval of correct is not yet supported in mode: Task"),
     ),
     "a provider without any endpoint": (
         {"mind": {**MIND, "provider": "ollama"}},

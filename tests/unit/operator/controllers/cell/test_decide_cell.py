@@ -182,7 +182,7 @@ CASES: dict[str, tuple[CellObserved, PlanSummary]] = {
                 mode="Service",
                 container=None,
                 mind={"provider": "ollama", "model": "m", "systemPrompt": "think"},
-                tools=[{"name": "recall", "approval": {"required": True}}],
+                tools=[{"name": "shell"}],
             ).housed,
         ),
         PlanSummary(
