@@ -55,7 +55,7 @@ def test_what_renders_runs_as_another_user_and_finds_no_token(cluster: Installed
     processes = [line.split(" ", 2)[1:] for line in output_lines if line.startswith("process")]
     assert {uid for uid, _ in processes} == {"65533"}
     commands = [command for _, command in processes]
-    assert len([c for c in commands if "kais_rendering.worker_main" in c]) == 3
+    assert len([c for c in commands if "kais_rendering.worker_program" in c]) == 3
     assert not [c for c in commands if "kais-operator" in c], "it sees no process of the operator"
     assert output_lines[-1] == "secrets False"
 

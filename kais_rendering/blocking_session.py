@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from kais_rendering.worker_process import Answer, RenderProcess
+from kais_rendering.worker_handle import Answer, RenderProcess
 
 
 class RenderSession:

@@ -23,7 +23,7 @@ from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.fair_share import FairShare
 from kais_rendering.message_transport import Connection
 from kais_rendering.socket_server import IDLE_S, PING
-from kais_rendering.worker_process import Answer
+from kais_rendering.worker_handle import Answer
 
 GRACE_S = 10.0
 """How long a request waits for an unreachable server; a restart takes less."""

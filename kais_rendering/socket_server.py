@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from kais_rendering import framing
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.message_transport import Connection
-from kais_rendering.worker_process import Answer
+from kais_rendering.worker_handle import Answer
 
 PING = b""
 """Sent in place of a namespace: answered at once, without a worker and without a second message."""

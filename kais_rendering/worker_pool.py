@@ -12,7 +12,7 @@ import logging
 
 from kais_rendering.errors import RenderingFailed
 from kais_rendering.fair_share import FairShare
-from kais_rendering.worker_process import START_S, Answer, RenderProcess
+from kais_rendering.worker_handle import START_S, Answer, RenderProcess
 
 _LOG = logging.getLogger(__name__)
 LIMIT_S = 2.0

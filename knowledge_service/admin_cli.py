@@ -13,7 +13,7 @@ from knowledge_service import clock
 from knowledge_service.errors import StartupError
 from knowledge_service.event_log.log_export import ExportCounts
 from knowledge_service.settings import AdminCommand
-from knowledge_service.store.sqlite.maintenance import backup, exports, offline
+from knowledge_service.store.sqlite.maintenance import backup_and_restore, exports, offline_rebuild
 
 WriteLine = Callable[[str], None]
 _STDIO = Path("-")
@@ -30,7 +30,7 @@ def run_command(command: AdminCommand, *, write_line: WriteLine) -> int:
 
 
 def _verify(command: AdminCommand, write_line: WriteLine) -> int:
-    report = offline.verify(_require_database(command.db))
+    report = offline_rebuild.verify(_require_database(command.db))
     for problem in report.problems:
         write_line(problem)
     erased = f", {report.erased} of them erased" if report.erased else ""
@@ -52,7 +52,7 @@ _DAMAGED_LOG_ADVICE = "the log is not whole: restore a copy; intact data can be 
 
 
 def _rebuild(command: AdminCommand, write_line: WriteLine) -> int:
-    result = offline.rebuild(_require_database(command.db))
+    result = offline_rebuild.rebuild(_require_database(command.db))
     changed = f"these tables differed from the log: {', '.join(result.changed)}"
     write_line(
         f"{command.db}: {result.events} events replayed;"
@@ -89,7 +89,7 @@ def _export_to(source: Path, file: Path) -> ExportCounts:
             stream.flush()
             os.fsync(stream.fileno())
         unfinished.rename(file)
-        backup.sync(file.parent)
+        backup_and_restore.sync(file.parent)
     except OSError as exc:
         raise StartupError(f"cannot write {file} ({exc.strerror}); nothing is left of it") from exc
     finally:
@@ -103,7 +103,7 @@ def _import(command: AdminCommand, write_line: WriteLine) -> int:
     else:
         with _open_existing(command.file) as lines:
             counts = exports.import_export(command.db, lines)
-    backup.sync(command.db.parent)
+    backup_and_restore.sync(command.db.parent)
     write_line(f"imported {counts.events} events and {counts.rows} rows into {command.db}")
     return 0
 
@@ -114,14 +114,14 @@ def _backup(command: AdminCommand, write_line: WriteLine) -> int:
     if not command.file.is_dir():
         if command.keep is not None:
             raise StartupError(f"{command.file} is no folder; --keep counts the copies of a folder")
-        events = backup.backup(command.db, command.file)
+        events = backup_and_restore.backup(command.db, command.file)
         write_line(f"{command.file}: a verified copy of {command.db} with {events} events")
         return 0
-    dated = backup.dated_path(command.file, clock.now())
-    events = backup.backup(command.db, dated)
+    dated = backup_and_restore.dated_path(command.file, clock.now())
+    events = backup_and_restore.backup(command.db, dated)
     write_line(f"{dated}: a verified copy of {command.db} with {events} events")
     if command.keep is not None:
-        for deleted in backup.delete_old_copies(command.file, command.keep):
+        for deleted in backup_and_restore.delete_old_copies(command.file, command.keep):
             write_line(f"{deleted}: deleted; the folder keeps {command.keep}")
     return 0
 
@@ -131,14 +131,14 @@ def _backup_to_bucket(command: AdminCommand, write_line: WriteLine) -> int:
 
     bucket = backup_bucket.BackupBucket(command.bucket)
     with tempfile.TemporaryDirectory(prefix="kais-backup-") as folder:
-        copy = backup.dated_path(Path(folder), clock.now())
-        events = backup.backup(command.db, copy)
+        copy = backup_and_restore.dated_path(Path(folder), clock.now())
+        events = backup_and_restore.backup(command.db, copy)
         bucket.upload(copy)
     write_line(
         f"{bucket.address}/{copy.name}: a verified copy of {command.db} with {events} events"
     )
     if command.keep is not None:
-        old = bucket.names(backup.DATED_NAME)[: -command.keep]
+        old = bucket.names(backup_and_restore.DATED_NAME)[: -command.keep]
         bucket.delete(old)
         for name in old:
             write_line(f"{bucket.address}/{name}: deleted; the bucket keeps {command.keep}")
@@ -149,16 +149,16 @@ def _restore_from_bucket(command: AdminCommand, write_line: WriteLine) -> int:
     from knowledge_service import backup_bucket  # noqa: PLC0415 - a library that only buckets need
 
     folder, _, name = command.bucket.rpartition("/")
-    is_copy = backup.DATED_NAME.fullmatch(name) is not None
+    is_copy = backup_and_restore.DATED_NAME.fullmatch(name) is not None
     bucket = backup_bucket.BackupBucket(folder if is_copy else command.bucket)
-    copies = [name] if is_copy else bucket.names(backup.DATED_NAME)
+    copies = [name] if is_copy else bucket.names(backup_and_restore.DATED_NAME)
     if not copies:
         raise StartupError(f"{bucket.address} has no copy, such as knowledge-20261123T021700Z.db")
     # Next to the database, where there is room for a second file of its size.
     with tempfile.TemporaryDirectory(prefix="kais-restore-", dir=command.db.parent) as temporary:
         copy = Path(temporary) / copies[-1]
         bucket.download(copy.name, copy)
-        events, aside = backup.restore(copy, command.db, now=clock.now())
+        events, aside = backup_and_restore.restore(copy, command.db, now=clock.now())
     displaced = f"; what was there is now {aside}" if aside else ""
     write_line(
         f"{command.db}: restored from {bucket.address}/{copy.name} with {events} events{displaced}"
@@ -169,7 +169,7 @@ def _restore_from_bucket(command: AdminCommand, write_line: WriteLine) -> int:
 def _restore(command: AdminCommand, write_line: WriteLine) -> int:
     if command.bucket:
         return _restore_from_bucket(command, write_line)
-    events, aside = backup.restore(command.file, command.db, now=clock.now())
+    events, aside = backup_and_restore.restore(command.file, command.db, now=clock.now())
     displaced = f"; what was there is now {aside}" if aside else ""
     write_line(f"{command.db}: restored from {command.file} with {events} events{displaced}")
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kais import labels, uninstall_patches
+from kais import labels, uninstall_steps
 from kais.resources import kinds
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
@@ -33,12 +33,12 @@ def uninstall(
     """Abort all runs, stop the operator and remove its finalizers; keeps your objects."""
     release = install_defaults.release(session.environment.settings)
     lease = session.cluster.get("Lease", release.namespace, labels.LEASE)
-    if uninstall_patches.is_led(lease, session.environment.now()):
+    if uninstall_steps.is_led(lease, session.environment.now()):
         _abort(session)
         _wait(session, lambda: _runs(session), "runs to end and to be recorded")
     _stop(session, release)
     _delete_jobs(session)
-    for kind in uninstall_patches.FINALIZED_KINDS:
+    for kind in uninstall_steps.FINALIZED_KINDS:
         _release(session, kind)
     if crds:
         _delete_crds(session)
@@ -48,13 +48,13 @@ def uninstall(
 
 def _abort(session: Session) -> None:
     for mission in session.cluster.list("Mission"):
-        patch = uninstall_patches.abort_patch(mission)
+        patch = uninstall_steps.abort_patch(mission)
         if patch is not None and _patch(session, "Mission", mission, patch):
             session.write(f"{_name('Mission', mission)}: its run is aborted\n")
 
 
 def _runs(session: Session) -> int:
-    return sum(map(uninstall_patches.is_unsettled, session.cluster.list("Mission")))
+    return sum(map(uninstall_steps.is_unsettled, session.cluster.list("Mission")))
 
 
 def _stop(session: Session, release: Release) -> None:
@@ -77,7 +77,7 @@ def _stop(session: Session, release: Release) -> None:
 
 def _delete_jobs(session: Session) -> None:
     for job in session.cluster.list("Job"):
-        if uninstall_patches.is_orphaned(job):
+        if uninstall_steps.is_orphaned(job):
             metadata = job["metadata"]
             session.cluster.delete("Job", metadata["namespace"], metadata["name"])
             session.write(f"{_name('Job', job)}: deleted; its run did not end\n")
@@ -88,12 +88,12 @@ def _release(session: Session, kind: str) -> None:
         finalized = [
             body
             for body in session.cluster.list(kind)
-            if uninstall_patches.remove_finalizer_patch(body)
+            if uninstall_steps.remove_finalizer_patch(body)
         ]
         if not finalized:
             return
         for body in finalized:
-            if _patch(session, kind, body, uninstall_patches.remove_finalizer_patch(body) or {}):
+            if _patch(session, kind, body, uninstall_steps.remove_finalizer_patch(body) or {}):
                 session.write(f"{_name(kind, body)}: finalizer removed\n")
     raise errors.Refused(
         f"another client keeps writing the finalizers of {kind} objects; make sure that no"

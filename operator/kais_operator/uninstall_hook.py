@@ -15,7 +15,7 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
-from kais import labels, uninstall_patches
+from kais import labels, uninstall_steps
 from kais_operator import errors, settings
 from kais_operator.clock import SystemClock
 from kais_operator.kubernetes import api_client, api_paths
@@ -48,7 +48,7 @@ class Uninstall:
             )
         await self._stop(home, deployment, selector)
         await self._delete_jobs()
-        for kind in uninstall_patches.FINALIZED_KINDS:
+        for kind in uninstall_steps.FINALIZED_KINDS:
             await self._release(kind)
 
     async def _is_led(self, home: str) -> bool:
@@ -57,16 +57,16 @@ class Uninstall:
             lease = await self._api_client.call("GET", api_paths.single(ref))
         except errors.NotFound:
             return False
-        return uninstall_patches.is_led(lease, SystemClock().now())
+        return uninstall_steps.is_led(lease, SystemClock().now())
 
     async def _abort(self) -> None:
         for mission in await self._list_all("Mission"):
-            patch = uninstall_patches.abort_patch(mission)
+            patch = uninstall_steps.abort_patch(mission)
             if patch is not None and await self._patch("Mission", mission, patch):
                 self._report(f"{_name('Mission', mission)}: its run is aborted")
 
     async def _count_runs(self) -> int:
-        return sum(map(uninstall_patches.is_unsettled, await self._list_all("Mission")))
+        return sum(map(uninstall_steps.is_unsettled, await self._list_all("Mission")))
 
     async def _stop(self, home: str, name: str, selector: str) -> None:
         """Delete the Deployment; scaling it would leave a field that Helm conflicts with.
@@ -88,7 +88,7 @@ class Uninstall:
 
     async def _delete_jobs(self) -> None:
         for job in await self._list_all("Job"):
-            if uninstall_patches.is_orphaned(job):
+            if uninstall_steps.is_orphaned(job):
                 options = {"propagationPolicy": "Background"}
                 with contextlib.suppress(errors.NotFound):
                     await self._api_client.call("DELETE", _path("Job", job), body=options)
@@ -99,13 +99,13 @@ class Uninstall:
             finalized = [
                 body
                 for body in await self._list_all(kind)
-                if uninstall_patches.remove_finalizer_patch(body)
+                if uninstall_steps.remove_finalizer_patch(body)
             ]
             if not finalized:
                 return
             for body in finalized:
                 if await self._patch(
-                    kind, body, uninstall_patches.remove_finalizer_patch(body) or {}
+                    kind, body, uninstall_steps.remove_finalizer_patch(body) or {}
                 ):
                     self._report(f"{_name(kind, body)}: finalizer removed")
         raise errors.Conflict(f"another client keeps writing the finalizers of {kind} objects")

@@ -9,7 +9,7 @@ import yaml
 
 from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
-from kais_rendering.worker_process import RenderProcess
+from kais_rendering.worker_handle import RenderProcess
 from tests.cli import objects
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kais import uninstall_patches
+from kais import uninstall_steps
 from kais_operator.clock import SystemClock
 from tests.cluster.conftest import ControlPlane
 from tests.cluster.processes import Cluster, Start, wait_for
@@ -50,7 +50,7 @@ def held(cluster: Cluster) -> set[str]:
 
 
 def is_led(cluster: Cluster) -> bool:
-    return uninstall_patches.is_led(cluster.get("lease", "kais-operator"), SystemClock().now())
+    return uninstall_steps.is_led(cluster.get("lease", "kais-operator"), SystemClock().now())
 
 
 def hook(plane: ControlPlane, cluster: Cluster) -> str:

@@ -47,7 +47,9 @@ def _workers() -> list[str]:
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
     listed = [pid for task in tasks for pid in _read(task / "children").split()]
     return [
-        pid for pid in listed if "kais_rendering.worker_main" in _read(Path(f"/proc/{pid}/cmdline"))
+        pid
+        for pid in listed
+        if "kais_rendering.worker_program" in _read(Path(f"/proc/{pid}/cmdline"))
     ]
 
 

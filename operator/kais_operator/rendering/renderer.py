@@ -25,7 +25,7 @@ from kais_operator.planning.plan import Body
 from kais_operator.rendering.render_failures import RenderFailures
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.socket_server import Pool
-from kais_rendering.worker_process import Answer
+from kais_rendering.worker_handle import Answer
 
 _MAX_REPORTS = 1000  # arbitrary, some KiB each at most and far more than Blueprints are edited
 _MAX_RENDERINGS = 200  # arbitrary: the instances under reconcile, some KiB each

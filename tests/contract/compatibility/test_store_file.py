@@ -20,7 +20,7 @@ from knowledge_service.extraction import job
 from knowledge_service.search import ranker_version
 from knowledge_service.store.sqlite import projection_rebuild, projections
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import exports, offline
+from knowledge_service.store.sqlite.maintenance import exports, offline_rebuild
 from tests.contract.compatibility import store_life
 from tests.contract.compatibility.record_store import (
     EXPORT,
@@ -85,7 +85,7 @@ def test_every_type_of_event_is_in_the_frozen_log() -> None:
 async def test_a_file_of_an_earlier_version_is_upgraded_and_verifies(store: Path) -> None:
     events = sum("event" in line for line in lines_of(frozen_export()))
     await upgraded(store)
-    report = offline.verify(store)
+    report = offline_rebuild.verify(store)
     assert (report.problems, report.events) == ((), events)
 
 
@@ -96,7 +96,7 @@ async def test_a_rebuild_of_an_earlier_versions_log_makes_the_same_tables_to_the
     db = connection.open_writer(store)
     fingerprint_before = projection_rebuild.fingerprint(db)
     db.close()
-    assert offline.rebuild(store).changed == ()
+    assert offline_rebuild.rebuild(store).changed == ()
     db = connection.open_writer(store)
     assert projection_rebuild.fingerprint(db) == fingerprint_before
     db.close()
@@ -112,7 +112,7 @@ async def test_an_earlier_versions_export_is_imported_and_exported_again(tmp_pat
     moved = exports.import_export(path, io.BytesIO(frozen_export()))
     rows, events = content(frozen_export())
     assert (moved.rows, moved.events) == (len(rows), len(events))
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.verify(path).problems == ()
     assert content(export_of(path)) == (rows, events)
 
 
@@ -128,7 +128,7 @@ class TestAnswers:
         assert_same(await answers(path), frozen_answers())
 
     async def test_of_the_rebuilt_file_are_those_of_then(self, store: Path) -> None:
-        offline.rebuild(store)
+        offline_rebuild.rebuild(store)
         assert_same(await answers(store), frozen_answers())
 
 
@@ -188,5 +188,5 @@ async def test_what_an_earlier_version_began_goes_on(store: Path) -> None:
             body = {"reason": "checked"} | ({"replacement": "new"} if verb == "correct" else {})
             answer = await service.ask("keeper", "POST", f"/v1/facts/{fact}:{verb}", body)
             assert answer.status == 200, (verb, answer)
-    assert offline.verify(store).problems == ()
-    assert offline.rebuild(store).changed == ()
+    assert offline_rebuild.verify(store).problems == ()
+    assert offline_rebuild.rebuild(store).changed == ()

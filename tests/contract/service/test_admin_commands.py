@@ -19,7 +19,7 @@ from knowledge_client.models import (
     RecallIn,
 )
 from knowledge_service import clock
-from knowledge_service.store.sqlite.maintenance import backup, offline
+from knowledge_service.store.sqlite.maintenance import backup_and_restore, offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import PERSON, TEAM, episode, new_fact, run_in
 from tests.knowledge_process import errand, serving
@@ -231,11 +231,11 @@ def test_a_backup_of_a_store_that_is_written_to_all_the_time_comes_to_its_end(
     large = [new_fact(f"manifest {n}", data={"cargo": f"{n} " * 9_000}) for n in range(20)]
     store.remember(large, actor=PERSON)  # more than is copied in a step
     writes = WritesWhileCopying(store)
-    monkeypatch.setattr(backup, "_PAGES", writes)
-    backup.backup(db, tmp_path / "copy.db")
+    monkeypatch.setattr(backup_and_restore, "_PAGES", writes)
+    backup_and_restore.backup(db, tmp_path / "copy.db")
     store.close()
     assert writes.written > 10
-    assert offline.verify(tmp_path / "copy.db").problems == ()
+    assert offline_rebuild.verify(tmp_path / "copy.db").problems == ()
 
 
 def test_a_restore_puts_the_old_file_aside(db: Path, tmp_path: Path) -> None:
@@ -258,8 +258,8 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy.db"
-    backup.backup(db, copy)
-    initial_events = offline.verify(db).events
+    backup_and_restore.backup(db, copy)
+    initial_events = offline_rebuild.verify(db).events
     rename = Path.rename
 
     def killed(self: Path, target: Path) -> Path:
@@ -269,9 +269,9 @@ def test_a_restore_that_is_killed_never_leaves_a_place_without_a_file(
 
     monkeypatch.setattr(Path, "rename", killed)
     with pytest.raises(KeyboardInterrupt):
-        backup.restore(copy, db, now=clock.now())
+        backup_and_restore.restore(copy, db, now=clock.now())
     monkeypatch.undo()
-    assert offline.verify(db).events == initial_events
+    assert offline_rebuild.verify(db).events == initial_events
     process = errand("restore", "--db", db, "--from", copy)
     assert process.returncode == 0, said(process)
 

@@ -20,7 +20,7 @@ from knowledge_client.models import (
 from knowledge_service.ports import ActionContext, Search, Store
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import Connect, refused
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact, run_in
@@ -212,4 +212,4 @@ def test_fact_with_the_number_of_an_erased_adopted_one_stays_where_it_was_told(
     store.erase(moved.fact_id, ActionContext(PERSON, "asked for"))
     store.remember([new_fact("wind of others", OTHER)], actor=PERSON)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()

@@ -22,7 +22,7 @@ from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.facts import FactText
 from knowledge_service.ports import Listing
 from knowledge_service.search.text import batch_analysis
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
@@ -272,5 +272,5 @@ async def test_import_loses_and_doubles_nothing_while_the_process_is_killed(
                 pid = await asyncio.to_thread(started, worker)
         contents = [fact.content for fact in store.list_facts(Listing(ALL, 10_000))]
     assert len(contents) == len(set(contents)) == 12 * 40
-    assert offline.verify(path).problems == ()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()

@@ -13,7 +13,7 @@ from knowledge_client.models import CorrectIn, FactIn, RecallIn
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.ports import Store
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
@@ -32,8 +32,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterato
     yield memory_store
     memory_store.close()
     if request.param == "sqlite":
-        assert offline.verify(path).problems == ()
-        assert offline.rebuild(path).changed == ()
+        assert offline_rebuild.verify(path).problems == ()
+        assert offline_rebuild.rebuild(path).changed == ()
 
 
 @pytest.fixture

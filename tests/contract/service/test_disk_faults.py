@@ -12,7 +12,7 @@ import pytest
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import faulty_filesystem
 
@@ -49,7 +49,7 @@ def http(disk: faulty_filesystem.Disk) -> Iterator[httpx.AsyncClient]:
     yield client_of(store)
     disk.fault = {}
     store.close()
-    assert offline.verify(disk.folder / NAME).problems == ()
+    assert offline_rebuild.verify(disk.folder / NAME).problems == ()
 
 
 async def assert_reads_go_on(http: httpx.AsyncClient, fact_id: str) -> None:
@@ -129,7 +129,7 @@ async def test_failed_fsync_is_never_tried_again_and_a_restart_brings_the_servic
         assert (await http.post("/v1/facts", json=EXTRA_FACT)).status_code in {200, 201}
         assert len((await http.get("/v1/facts")).json()["facts"]) == 2
     store.close()
-    assert offline.verify(disk.folder / NAME).problems == ()
+    assert offline_rebuild.verify(disk.folder / NAME).problems == ()
 
 
 async def test_recall_of_a_run_works_while_its_receipt_cannot_be_kept(

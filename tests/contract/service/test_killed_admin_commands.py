@@ -15,7 +15,7 @@ from knowledge_service import admin_cli, clock
 from knowledge_service.errors import StartupError
 from knowledge_service.ports import Listing
 from knowledge_service.settings import AdminCommand
-from knowledge_service.store.sqlite.maintenance import backup, offline
+from knowledge_service.store.sqlite.maintenance import backup_and_restore, offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, PERSON, new_fact
 
@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy from before the last commit."""
     store = SqliteStore(tmp_path / "live" / "knowledge.db")
     store.remember([new_fact("it rains")], actor=PERSON)
-    backup.backup(tmp_path / "live" / "knowledge.db", tmp_path / "copy.db")
+    backup_and_restore.backup(tmp_path / "live" / "knowledge.db", tmp_path / "copy.db")
     store.remember([new_fact("it pours")], actor=PERSON)
     (tmp_path / "place").mkdir()
     for suffix in ("", "-wal"):  # as after a kill: the last commit is in the log alone
@@ -74,18 +74,18 @@ def test_restore_that_is_killed_leaves_the_old_file_with_its_last_commit_or_the_
     with monkeypatch.context() as killing:
         kill_at(killing, number)
         try:
-            backup.restore(copy, path, now=clock.now())
+            backup_and_restore.restore(copy, path, now=clock.now())
         except Killed:
             expected = LATER
         else:
             expected = COPIED
     assert contents(path) == expected
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.verify(path).problems == ()
 
 
 def test_file_that_is_put_aside_has_the_last_commit(copy: Path) -> None:
     path = copy.with_name("place") / "knowledge.db"
-    _, aside = backup.restore(copy, path, now=clock.now())
+    _, aside = backup_and_restore.restore(copy, path, now=clock.now())
     assert aside is not None
     assert contents(aside) == LATER
     assert contents(path) == COPIED
@@ -109,19 +109,19 @@ def test_file_system_without_links_has_a_file_at_the_place_all_the_time(
         killing.setattr(os, "link", refused)
         killing.setattr(Path, "rename", killed)
         with pytest.raises(Killed):
-            backup.restore(copy, path, now=clock.now())
+            backup_and_restore.restore(copy, path, now=clock.now())
     assert contents(path) == LATER
 
 
 def test_restore_over_a_file_that_is_being_read_changes_nothing(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup, "_PATIENCE_MS", 10)
+    monkeypatch.setattr(backup_and_restore, "_PATIENCE_MS", 10)
     path = copy.with_name("place") / "knowledge.db"
     reading = apsw.Connection(str(path))
     reading.execute("BEGIN; SELECT count(*) FROM fact").fetchall()
     with pytest.raises(StartupError, match=r"another process reads .*end its backup or export"):
-        backup.restore(copy, path, now=clock.now())
+        backup_and_restore.restore(copy, path, now=clock.now())
     reading.close()
     assert contents(path) == LATER
 
@@ -129,7 +129,7 @@ def test_restore_over_a_file_that_is_being_read_changes_nothing(
 def test_damaged_file_is_put_aside_with_its_log(copy: Path) -> None:
     path = copy.with_name("place") / "knowledge.db"
     path.write_bytes(b"no database any more" * 300)
-    _, aside = backup.restore(copy, path, now=clock.now())
+    _, aside = backup_and_restore.restore(copy, path, now=clock.now())
     assert aside is not None
     assert aside.with_name(aside.name + "-wal").stat().st_size > 0
     assert contents(path) == COPIED
@@ -140,7 +140,7 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
     copy: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     synced: list[Path] = []
-    sync = backup.sync
+    sync = backup_and_restore.sync
     folder = copy.with_name("exported")
     folder.mkdir()
     admin_cli.run_command(
@@ -152,7 +152,7 @@ def test_name_of_a_new_file_is_on_the_disk_when_its_errand_is_done(
         synced.append(path)
         sync(path)
 
-    monkeypatch.setattr(backup, "sync", noted)
+    monkeypatch.setattr(backup_and_restore, "sync", noted)
     if command == "export":
         admin_cli.run_command(
             AdminCommand("export", copy, folder / "again.jsonl"), write_line=lambda _: None

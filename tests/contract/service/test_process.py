@@ -20,7 +20,7 @@ from kais_cluster.host import ports
 from knowledge_client import KnowledgeClient, errors, retries
 from knowledge_client.models import EpisodesIn, Extraction, ExtractionIn, FactIn, RecallIn
 from knowledge_service.search import ranker_version
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, TEAM, episode, run_in
 from tests.knowledge_process import ROOT, errand, serving
@@ -103,7 +103,7 @@ def test_signal_just_before_it_serves_stops_it_as_well(tmp_path: Path) -> None:
     with serving(tmp_path / "knowledge.db", SIGNALLED.format(place="gc.freeze")) as served:
         assert served.process.wait(10) == 0
         assert served.said().count('"message": "Application shutdown complete."') == 1
-    assert offline.verify(tmp_path / "knowledge.db").problems == ()
+    assert offline_rebuild.verify(tmp_path / "knowledge.db").problems == ()
 
 
 @pytest.mark.parametrize("location", ["asyncio.Runner.__init__", "uvicorn.Config.load"])
@@ -159,7 +159,7 @@ def test_signal_in_the_midst_of_writing_loses_no_acknowledged_fact_and_no_receip
     assert [fact_id for fact_id in messages if store.fact(fact_id, ALL) is None] == []
     assert [receipt for receipt in receipts if store.receipt(receipt) is None] == []
     store.close()
-    assert offline.verify(db).problems == ()
+    assert offline_rebuild.verify(db).problems == ()
 
 
 def test_caller_that_never_sends_its_body_holds_up_the_end_no_longer_than_a_pod_has(

@@ -8,7 +8,7 @@ from pathlib import Path
 from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.ports import AuditReader, FactUsage, Store
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import CALLERS, Connect
 from tests.knowledge_builders import AGENT, ALL, LEAD, TEAM, new_fact
@@ -68,8 +68,8 @@ def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
         use = FactUsage(stored.fact_id, "applied", 2)
         store.count_usage([use], observer=LEAD, actor=AGENT.name)
         initial_entries = audited(store, "realm:demo")
-    assert offline.rebuild(path).changed == ()
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
     with contextlib.closing(SqliteStore(path)) as store:
         assert audited(store, "realm:demo") == initial_entries != []
         impact = store.impact(stored.fact_id, AuditReader(ALL, "ada"), limit=1)

@@ -21,7 +21,7 @@ from knowledge_service.domain.facts import NewFact
 from knowledge_service.event_log import event_payloads, fact_event_json
 from knowledge_service.search.text import term_ids
 from knowledge_service.store.sqlite import projection_rebuild
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.uuid7 import Uuid7Generator
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
@@ -95,8 +95,8 @@ def test_rebuild_makes_what_was_written_together_again_to_the_byte(
 def assert_rebuilt(path: Path) -> None:
     db = apsw.Connection(str(path))
     initial_fingerprint = projection_rebuild.fingerprint(db)
-    assert offline.verify(path).problems == ()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()
     assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
 

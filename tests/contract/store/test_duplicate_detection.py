@@ -21,7 +21,7 @@ from knowledge_service.migrations import m008_equality
 from knowledge_service.ports import ActionContext
 from knowledge_service.search.postings import hash_index
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.projections import hash_index_table
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable, Tombstone
 from knowledge_service.store.sqlite.store import SqliteStore
@@ -101,7 +101,7 @@ async def test_what_a_refused_call_told_is_not_known_to_the_next_of_the_commit(
         ["confirmed"],
     ]
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_what_was_not_committed_is_not_known(path: Path, monkeypatch: pytest.Mon
     ]  # fmt: skip
     assert sum(map(len, store._writer._commits._hash_index._known.values())) == 2
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def _full() -> None:
@@ -134,7 +134,7 @@ def test_nothing_of_an_erased_fact_is_left_among_the_hashes(path: Path) -> None:
         "confirmed", "created", "confirmed", "confirmed",
     ]  # fmt: skip
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_file_of_before_is_filled_as_a_rebuild_would(path: Path) -> None:

@@ -20,7 +20,7 @@ from knowledge_service.ports.operations import StoreFact
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.maintenance import exports, offline
+from knowledge_service.store.sqlite.maintenance import exports, offline_rebuild
 from knowledge_service.store.sqlite.repositories import scope_erasure, usage_erasure
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
@@ -134,8 +134,8 @@ def test_words_of_erased_facts_are_nowhere_whatever_verb_came_before(
     db = connection.open_writer(path)
     initial_fingerprint = projection_rebuild.fingerprint(db)
     db.close()
-    assert offline.rebuild(path).changed == ()
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
     db = connection.open_writer(path)
     assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
@@ -180,7 +180,7 @@ def test_name_goes_with_the_fact_that_holds_it_and_a_rebuild_knows_that(tmp_path
     store.erase(successor, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_name_that_was_taken_from_a_retracted_fact_goes_with_its_last_holder(
@@ -195,7 +195,7 @@ def test_name_that_was_taken_from_a_retracted_fact_goes_with_its_last_holder(
     store.erase(last.fact_id, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
@@ -211,14 +211,14 @@ def test_name_goes_with_its_last_holder_although_one_between_was_erased(
     store.erase(second, WHY)
     if is_rebuilt:
         store.close()
-        assert offline.rebuild(path).changed == ()
+        assert offline_rebuild.rebuild(path).changed == ()
         store = SqliteStore(path)
     assert store.named(Name("name", "xylophone"), ALL) == ((TEAM, third),)
     store.erase(third, WHY)
     assert b"xylophone" not in export_of(path)
     assert store.fact(first.fact_id, ALL) is not None
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_name_that_nobody_holds_any_more_goes_with_the_fact_that_had_it_last(
@@ -232,7 +232,7 @@ def test_name_that_nobody_holds_any_more_goes_with_the_fact_that_had_it_last(
     store.erase(made.fact_id, WHY)
     assert b"xylophone" not in export_of(path)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 @pytest.mark.parametrize("erases_the_first", [True, False])
@@ -284,7 +284,7 @@ def test_name_that_was_handed_over_outlives_the_fact_that_had_it_before(tmp_path
     store.correct(old.fact_id, "old", "it pours", actor=PERSON)
     store.erase(old.fact_id, WHY)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
     store = SqliteStore(path)
     with store._readers.snapshot() as reading:
         assert reading.execute("SELECT value FROM alias").fetchall() == [("xylophone",)]
@@ -310,7 +310,7 @@ def test_erasure_in_a_large_scope_writes_the_rows_of_one_run_and_one_block(tmp_p
     assert len([key for table, key in changed if table == "posting"]) <= 1 + 5, "terms, and one"
     assert len([key for table, key in changed if table == "equal"]) == 1
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def rows_of(path: Path) -> dict[tuple[str, int], bytes]:
@@ -364,8 +364,8 @@ def test_deleted_scope_leaves_nothing_and_is_erased_a_little_to_a_commit(tmp_pat
     assert b"xylophone" not in export_of(path)
     assert b"xylophone" not in bytes_of(path)
     store.close()
-    assert offline.rebuild(path).changed == ()
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
     store = SqliteStore(path)
     assert [fact.content for fact in facts(store)] == ["it rains"]
     assert store.deleted_facts() == 0

@@ -16,7 +16,7 @@ from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import Search
 from knowledge_service.store.sqlite.db import transaction
-from knowledge_service.store.sqlite.maintenance import exports, file_verification, offline
+from knowledge_service.store.sqlite.maintenance import exports, file_verification, offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import ALL, OTHER, PERSON, TEAM, new_fact
@@ -98,9 +98,9 @@ def test_disk_that_gives_no_room_while_a_file_is_opened_is_not_taken_for_damage(
 
     module, step, run = {
         "serve": (migrate, "migrate", lambda: SqliteStore(path)),
-        "rebuild": (migrate, "migrate", lambda: offline.rebuild(path)),
+        "rebuild": (migrate, "migrate", lambda: offline_rebuild.rebuild(path)),
         "export": (exports, "write_tables", lambda: exports.export(path, io.BytesIO())),
-        "verify": (file_verification, "verify", lambda: offline.verify(path)),
+        "verify": (file_verification, "verify", lambda: offline_rebuild.verify(path)),
     }[does]
     monkeypatch.setattr(module, step, refused)
     with pytest.raises(StartupError) as caught:
@@ -197,8 +197,8 @@ def test_index_that_is_damaged_unnoticed_is_said_and_made_anew_by_rebuild(
     store.check_alive()
     assert store.fact(remembered[0].fact_id, ALL) is not None
     store.close()
-    assert offline.verify(path).problems == ()
-    offline.rebuild(path)
+    assert offline_rebuild.verify(path).problems == ()
+    offline_rebuild.rebuild(path)
     store = SqliteStore(path)
     assert set(search(store, "ship")) >= set(hits_before)
     store.close()
@@ -219,8 +219,8 @@ def test_damage_of_the_index_that_a_write_meets_takes_it_back_and_is_said(path: 
         with pytest.raises(StoreUnavailable, match=re.escape(message_pattern)):
             store.remember([new_fact(content)], actor=PERSON)
     store.close()
-    assert offline.verify(path).events == 4  # three scopes, and what was told first
-    assert offline.rebuild(path).changed == ("posting",)
+    assert offline_rebuild.verify(path).events == 4  # three scopes, and what was told first
+    assert offline_rebuild.rebuild(path).changed == ("posting",)
 
 
 @pytest.mark.parametrize("spoiled", [b"\xf8", b"{", b"{}\n{}"])
@@ -239,7 +239,7 @@ def test_log_that_is_damaged_unnoticed_is_said_where_it_is_read(path: Path, spoi
         store.check()
     assert store.fact(remembered.fact_id, ALL) is not None
     store.close()
-    assert len(offline.verify(path).problems) == 4
+    assert len(offline_rebuild.verify(path).problems) == 4
 
 
 def test_disk_that_is_full_is_logged_when_it_begins_and_when_it_ends(

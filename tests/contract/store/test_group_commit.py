@@ -18,7 +18,7 @@ from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, Actor
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db.transaction import Transaction
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import AGENT, LEAD, PERSON, TEAM, new_fact
@@ -106,7 +106,7 @@ async def test_write_that_fails_halfway_is_taken_back_alone(
     db = apsw.Connection(str(path))
     assert db.execute("SELECT 1 FROM scope WHERE path = 'realm:trace'").fetchall() == []
     db.close()
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.verify(path).problems == ()
 
 
 async def test_new_scopes_are_made_by_who_told_first_in_them(
@@ -139,9 +139,9 @@ async def test_rebuild_makes_them_again_to_the_byte(path: Path) -> None:
     store.close()
     db = apsw.Connection(str(path))
     initial_fingerprint = projection_rebuild.fingerprint(db)
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
     assert projection_rebuild.fingerprint(db) == initial_fingerprint
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.verify(path).problems == ()
     db.close()
 
 
@@ -160,4 +160,4 @@ async def test_call_that_says_a_thing_twice_among_others_tells_one_fact(
     ]
     assert answers[1][0].fact_id == answers[1][1].fact_id
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()

@@ -10,7 +10,7 @@ import pytest
 from knowledge_client.models import ApproveIn, Remembered
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import ActionContext, Search, Store
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
 from tests.fact_actions import WHY, known, live, told
@@ -180,4 +180,4 @@ def test_log_of_approved_drafts_rebuilds_to_the_byte(tmp_path: Path, time: Time)
         store.approve(draft, WHY, APPROVAL)
     store.undo(draft, WHY)
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()

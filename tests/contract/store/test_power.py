@@ -19,7 +19,7 @@ import pytest
 from knowledge_service.errors import StartupError, StoreUnavailable
 from knowledge_service.ports import IdempotencyKey, Listing
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests import faulty_filesystem, settings
 from tests.knowledge_builders import ALL, OPERATOR, PERSON, new_fact, run_in, run_key
@@ -116,8 +116,8 @@ def _differences(story: Story, path: Path) -> list[str]:
             store.remember([new_fact("written after the power came back")], actor=PERSON)
     finally:
         store.close()
-    rebuilt = offline.rebuild(path).changed
-    return [*missing, *doubled, *offline.verify(path).problems, *rebuilt]
+    rebuilt = offline_rebuild.rebuild(path).changed
+    return [*missing, *doubled, *offline_rebuild.verify(path).problems, *rebuilt]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from knowledge_service.ports import ActionContext, Listing, NewLink, Search
 from knowledge_service.ports.operations import LinkFacts, RetractFact, StoreFact
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection, posting_table
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import (
     AGENT,
@@ -107,7 +107,7 @@ def test_rebuild_makes_the_same_tables_to_the_byte(path: Path) -> None:
     db = database(path)
     initial_fingerprint = projection_rebuild.fingerprint(db)
     db.close()
-    rebuilt = offline.rebuild(path)
+    rebuilt = offline_rebuild.rebuild(path)
     assert rebuilt.changed == ()
     assert rebuilt.events > 15
     db = database(path)
@@ -124,7 +124,7 @@ def test_rebuild_brings_back_what_was_changed_beside_the_log(path: Path) -> None
     db.execute("DELETE FROM posting WHERE key = (SELECT min(key) FROM posting)")
     db.execute("UPDATE scope SET live_facts = 999")
     db.close()
-    assert offline.rebuild(path).changed == ("episode", "fact", "posting", "scope")
+    assert offline_rebuild.rebuild(path).changed == ("episode", "fact", "posting", "scope")
     db = database(path)
     assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
@@ -184,16 +184,16 @@ def test_rebuild_that_fails_leaves_everything_as_it_was(path: Path) -> None:
 def test_running_service_keeps_its_file_from_rebuild_and_verify(path: Path) -> None:
     store = SqliteStore(path)
     with pytest.raises(FileLocked):
-        offline.rebuild(path)
+        offline_rebuild.rebuild(path)
     with pytest.raises(FileLocked):
-        offline.verify(path)
+        offline_rebuild.verify(path)
     store.close()
 
 
 class TestVerify:
     def test_log_that_nobody_touched_is_sound(self, path: Path) -> None:
         live_a_little(path)
-        report = offline.verify(path)
+        report = offline_rebuild.verify(path)
         assert report.problems == ()
         assert report.events > 15
 
@@ -216,7 +216,7 @@ class TestVerify:
         db = database(path)
         db.execute(change)
         db.close()
-        assert any(said in problem for problem in offline.verify(path).problems)
+        assert any(said in problem for problem in offline_rebuild.verify(path).problems)
 
 
 class TestOldestFile:
@@ -260,8 +260,8 @@ class TestOldestFile:
 
     def test_its_log_is_enough_to_rebuild_and_still_verifies(self, old: Path) -> None:
         SqliteStore(old).close()
-        assert offline.rebuild(old).changed == ()
-        assert offline.verify(old).problems == ()
+        assert offline_rebuild.rebuild(old).changed == ()
+        assert offline_rebuild.verify(old).problems == ()
 
     def test_its_links_are_in_histories_by_the_scope_of_their_other_end(self, old: Path) -> None:
         SqliteStore(old).close()
@@ -272,7 +272,7 @@ class TestOldestFile:
         initial_open_writer.close()
         assert numbers
         assert set(numbers) == {3}
-        assert offline.rebuild(old).changed == ()
+        assert offline_rebuild.rebuild(old).changed == ()
         final_connection = connection.open_writer(old)
         assert [number for (number,) in final_connection.execute(query)] == numbers
         final_connection.close()
@@ -284,7 +284,7 @@ class TestOldestFile:
         )
         assert len(remembered.superseded) == 1
         store.close()
-        assert offline.rebuild(old).changed == ()
+        assert offline_rebuild.rebuild(old).changed == ()
 
     def test_migration_that_fails_leaves_it_as_it_was(
         self, old: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, Listing, Store
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.store.conftest import Time
 from tests.fakes.store import MemoryStore
@@ -216,8 +216,8 @@ def test_log_of_any_history_rebuilds_to_the_byte_and_verifies(
     db = connection.open_writer(path)
     initial_fingerprint = projection_rebuild.fingerprint(db)
     db.close()
-    assert offline.rebuild(path).changed == ()
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
     db = connection.open_writer(path)
     assert projection_rebuild.fingerprint(db) == initial_fingerprint
     db.close()
@@ -278,5 +278,5 @@ def test_erased_text_is_nowhere_in_the_file(tmp_path: Path) -> None:
     for term in (b"xylophon", b"quagmir"):
         assert term not in data
     assert b"other is the word" in data
-    assert offline.verify(path).problems == ()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.verify(path).problems == ()
+    assert offline_rebuild.rebuild(path).changed == ()

@@ -26,7 +26,7 @@ from knowledge_service.ports import (
     RunListing,
     Search,
 )
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.repositories import base
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
@@ -232,7 +232,7 @@ def test_file_of_before_gives_the_same_answers(tmp_path: Path) -> None:
         assert fact_provenance is not None
         assert fact_provenance.promotions
         assert store.why(remembered.fact_id, AuditReader(CELL, "demo/lead-0")) == fact_provenance
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def many_scopes(town: Town, count: int) -> tuple[ScopeRange, ...]:
@@ -338,4 +338,4 @@ def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:
     ] == list(full_history.entries)
     assert len(final_history.entries) == len(full_history.entries) + 1
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()

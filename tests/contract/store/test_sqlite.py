@@ -23,7 +23,7 @@ from knowledge_service.errors import FileLocked, SchemaTooNew, StartupError, Sto
 from knowledge_service.event_log.hash_chain import event_hash
 from knowledge_service.ports import Listing, Search
 from knowledge_service.store.sqlite.db import connection, transaction
-from knowledge_service.store.sqlite.maintenance import backup
+from knowledge_service.store.sqlite.maintenance import backup_and_restore
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.upgrade import migrate
 from tests.contract.store.test_recall import SCOPES, SENTENCE, STRANGE, assert_isolated
@@ -117,7 +117,7 @@ def test_path_that_is_no_database_is_said(path: Path) -> None:
     with pytest.raises(StartupError, match=message_pattern):
         SqliteStore(path)
     with pytest.raises(StartupError, match=message_pattern):
-        backup.backup(path, path.with_name("copy.db"))
+        backup_and_restore.backup(path, path.with_name("copy.db"))
 
 
 def test_thirty_two_writers_lose_nothing(path: Path) -> None:

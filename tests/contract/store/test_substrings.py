@@ -16,7 +16,7 @@ from knowledge_service.ports import ActionContext, Listing, Store
 from knowledge_service.search.text import trigrams
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact
@@ -208,7 +208,7 @@ def test_an_erased_text_leaves_the_index(path: Path) -> None:
     again = stored(store, "xylophones")
     assert found(store, "xylophone") == again
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_an_erased_scope_leaves_no_row_in_the_index(path: Path) -> None:
@@ -231,7 +231,7 @@ def test_facts_of_an_adopted_scope_are_found_in_it(path: Path) -> None:
     assert found(store, "needle") == [*new, *old]
     assert rows_of(path, "needle") == 2
     store.close()
-    assert offline.rebuild(path).changed == ()
+    assert offline_rebuild.rebuild(path).changed == ()
 
 
 def test_an_older_file_gets_the_index_of_what_it_has(path: Path) -> None:

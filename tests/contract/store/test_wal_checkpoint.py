@@ -13,7 +13,7 @@ import pytest
 
 from knowledge_service.ports import Listing
 from knowledge_service.store.sqlite.db.wal_checkpoint import Checkpointer
-from knowledge_service.store.sqlite.maintenance import offline
+from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import ALL, PERSON, new_fact
 
@@ -58,7 +58,7 @@ def test_log_stays_short_under_writers_that_never_rest(store: SqliteStore, path:
     assert log_pages(path) < 12 * FINAL_STATE
     store.close()
     assert facts_in(path) == 480
-    assert offline.verify(path).problems == ()
+    assert offline_rebuild.verify(path).problems == ()
 
 
 def test_thread_folds_beside_the_writer(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kais_rendering.worker_handle import RenderProcess
 from kais_rendering.worker_pool import RenderPool
-from kais_rendering.worker_process import RenderProcess
 
 TRY = """
 import os, socket, sys

@@ -14,7 +14,7 @@ from kais_rendering import framing, socket_server, worker_pool
 from kais_rendering import socket_client as client_module
 from kais_rendering.errors import RendererUnavailable, RenderingFailed
 from kais_rendering.message_transport import Connection
-from kais_rendering.worker_process import ProcessorTime
+from kais_rendering.worker_handle import ProcessorTime
 from tests.fakes.render_servers import (
     FIND,
     FOUND,

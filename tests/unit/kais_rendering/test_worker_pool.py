@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kais_rendering import errors, worker_pool
-from kais_rendering import worker_main as worker_program
+from kais_rendering import errors, worker_pool, worker_program
 from kais_rendering.worker_pool import RenderPool
 from tests.fakes import blueprints
 

@@ -15,7 +15,7 @@ from knowledge_service.store.sqlite import projection_rebuild, projections
 from knowledge_service.store.sqlite.db import connection as files
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.maintenance import backup
+from knowledge_service.store.sqlite.maintenance import backup_and_restore
 from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
@@ -34,7 +34,7 @@ def export(path: Path, stream: BinaryIO) -> ExportCounts:
         StartupError: the database cannot be read.
         OSError: the stream cannot be written.
     """
-    backup.known(path)
+    backup_and_restore.known(path)
     try:
         reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:

@@ -10,7 +10,7 @@ import pytest
 
 from kais_operator import errors
 from kais_operator.rendering.renderer import WorkerRenderer
-from kais_rendering import worker_process
+from kais_rendering import worker_handle
 from kais_rendering.worker_pool import RenderPool
 from tests.fakes import blueprints
 
@@ -74,7 +74,7 @@ async def test_time_in_which_the_operators_loop_was_busy_is_not_the_templates(
 async def test_where_no_processor_time_is_told_the_clock_is_the_limit(
     renderer: WorkerRenderer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(worker_process, "_PROC", tmp_path)  # as on macOS
+    monkeypatch.setattr(worker_handle, "_PROC", tmp_path)  # as on macOS
     spec = blueprints.blueprint()["spec"]
     assert (await renderer.compile(spec, namespace="n")).is_good
     with pytest.raises(errors.RenderingFailed, match=r"more than 0\.5 s") as failed:

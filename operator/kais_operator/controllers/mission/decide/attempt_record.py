@@ -14,7 +14,7 @@ from kais.resources.check import CheckStatus, ReviewStatus
 from kais.resources.field_types import rfc3339
 from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.controllers.mission.decide.attempt_state import OPEN, Attempt, State
-from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body

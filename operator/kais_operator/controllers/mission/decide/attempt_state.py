@@ -1,7 +1,7 @@
 """Read the state of an attempt from its Job, the Job's Events and its pods.
 
 The times and conditions of the Job show when and how it ended; the pods show why, as the kubelet
-reports it. The status of the Mission is never read here. `check_evaluation` applies the results of
+reports it. The status of the Mission is never read here. `attempt_checks` applies the results of
 the checks and of a review.
 """
 
@@ -19,7 +19,7 @@ from kais.approvals import CallApproval
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import base_pod_spec
 from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
-from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
 from kais_operator.planning import annotation_values, children, pod_diagnosis
 from kais_operator.planning.plan import Body

@@ -21,7 +21,11 @@ from kais_operator.controllers.cell.decide import (
     volumes,
 )
 from kais_operator.controllers.cell.decide.volumes import Volume
-from kais_operator.controllers.mission.decide import attempt_state, check_rules, termination_message
+from kais_operator.controllers.mission.decide import (
+    attempt_state,
+    check_results,
+    termination_message,
+)
 from kais_operator.planning import container_results, pod_diagnosis, quantities
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body
@@ -54,7 +58,7 @@ _NODE_LOST = frozenset({"ContainerStatusUnknown"})
 
 def has_containers(mission: Mission) -> bool:
     """Whether the pod of an attempt has containers for checks."""
-    return any(not check_rules.is_response(check) for check in mission.spec.completion.checks)
+    return any(not check_results.is_response(check) for check in mission.spec.completion.checks)
 
 
 def name_of(mission: Mission, check: Check) -> str:
@@ -83,7 +87,7 @@ def containers(
     bodies = []
     for index, check in enumerate(checks):
         name = _container_name(index)
-        if check_rules.is_response(check):
+        if check_results.is_response(check):
             continue
         if check.type is CheckType.FILE_EXISTS:
             bodies.append(_file_check(check, cell, name=name, mounted=mounted, image=images.files))
@@ -92,7 +96,7 @@ def containers(
             cell, name, variables=variables, mounted=mounted, agent_image=images.agent
         )
         body = pod_field_merge.without_running_fields(body, "args", "ports", "volumeDevices")
-        command = [environment.literal(text) for text in check_rules.argv_of(check)]
+        command = [environment.literal(text) for text in check_results.argv_of(check)]
         bodies.append(
             {**body, "command": command, "resources": _small(body["resources"].get("limits") or {})}
         )

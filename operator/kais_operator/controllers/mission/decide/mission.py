@@ -22,10 +22,10 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
     agent_reviews,
+    attempt_checks,
     attempt_start,
     attempt_state,
     budgets,
-    check_evaluation,
     knowledge_injection,
     ledger_calls,
     mission_conditions,
@@ -78,7 +78,7 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
     run_id = run_id_of(mission)
     if run_id is None:
         return _accept(observed, now)
-    attempt_list = check_evaluation.evaluate_attempts(observed, now)
+    attempt_list = attempt_checks.evaluate_attempts(observed, now)
     run_outcome = outcome_annotation.read(mission, observed.ledger.run)
     if run_outcome is not None:
         return _finish_run(observed, attempt_list, run_outcome, run_id=run_id, now=now)
@@ -292,7 +292,7 @@ def _await_attempt(
         outcome.deadline(mission, attempt_list),
         outcome.start_deadline(mission, last, now=now),
     ]
-    limits += check_evaluation.deadlines(observed, last)
+    limits += attempt_checks.deadlines(observed, last)
     if last.is_counted:
         limits = [now + outcome.JOB_STATUS_GRACE]
     if observed.renderer_problem is not None and not last.is_exec:

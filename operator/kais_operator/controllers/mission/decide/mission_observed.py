@@ -10,7 +10,7 @@ from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide.check_rules import Output
+from kais_operator.controllers.mission.decide.check_results import Output
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
 from kais_operator.planning import annotation_values

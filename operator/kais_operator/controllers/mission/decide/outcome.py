@@ -19,7 +19,7 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_record,
     attempt_state,
-    check_rules,
+    check_results,
     entrypoint,
     knowledge_injection,
 )
@@ -300,7 +300,7 @@ def unsupported(mission: Mission, team: MissionTeam) -> str | None:
     if cell.spec.serves_a2a:
         return None
     declared_checks = mission.spec.completion.checks
-    response_checks = [check.name for check in declared_checks if check_rules.is_response(check)]
+    response_checks = [check.name for check in declared_checks if check_results.is_response(check)]
     if declared_checks and not response_checks:
         return None
     subject = (

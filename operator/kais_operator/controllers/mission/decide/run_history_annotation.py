@@ -19,7 +19,7 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import attempt_record, attempt_state
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
-from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Body

@@ -16,8 +16,8 @@ from kais.resources.cell import Cell
 from kais.resources.cell_template import CellMode
 from kais.resources.check import Check, CheckType
 from kais_operator.controllers.mission.decide import (
-    check_evaluation,
-    check_rules,
+    attempt_checks,
+    check_results,
     run_history_annotation,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
@@ -72,7 +72,7 @@ def run_checks(
     """
     if last.state is State.REVIEWING:
         return None, (), None
-    checks = check_evaluation.checks_to_start(observed, last)
+    checks = attempt_checks.checks_to_start(observed, last)
     container = observed.container
     if checks and container is None:
         message = "the checks wait for a ready pod of the cell"
@@ -95,7 +95,7 @@ def _run(
     *,
     max_duration: timedelta,
 ) -> RunInContainer:
-    argv = check_rules.argv_of(check)
+    argv = check_results.argv_of(check)
     if check.type is CheckType.FILE_EXISTS:
         argv = workspace_paths.shell_command(check.paths or ())
     return RunInContainer(
@@ -104,5 +104,5 @@ def _run(
         container.pod,
         container.name,
         tuple(argv),
-        min(check_rules.timeout_of(check), max_duration).total_seconds(),
+        min(check_results.timeout_of(check), max_duration).total_seconds(),
     )

@@ -17,13 +17,13 @@ from kais.resources.check import Check
 from kais_operator import errors
 from kais_operator.controllers.cell.decide import base_pod_spec as pods_of_cells
 from kais_operator.controllers.mission.decide import (
-    check_evaluation,
-    check_rules,
+    attempt_checks,
+    check_results,
     entrypoint,
     service_check_attempts,
 )
-from kais_operator.controllers.mission.decide.check_evaluation import OutputToRead
-from kais_operator.controllers.mission.decide.check_rules import Output
+from kais_operator.controllers.mission.decide.attempt_checks import OutputToRead
+from kais_operator.controllers.mission.decide.check_results import Output
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     RunningContainer,
@@ -48,7 +48,7 @@ async def with_checks(world: World, observed: MissionObserved, now: datetime) ->
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     if isinstance(cell, Cell) and service_check_attempts.is_service_attempt(cell):
         return await _with_commands(world, observed)
-    outputs_to_read = check_evaluation.outputs_to_read(observed, now)
+    outputs_to_read = attempt_checks.outputs_to_read(observed, now)
     namespace = observed.mission.metadata.namespace
     outputs: dict[str, Output] = {}
     for request in outputs_to_read:
@@ -68,20 +68,20 @@ async def _with_commands(world: World, observed: MissionObserved) -> MissionObse
     execs: dict[str, Process] = {}
     outputs: dict[str, Output] = {}
     number = observed.history.latest.number if observed.history.latest is not None else 0
-    for check in check_evaluation.commands_to_read(observed):
+    for check in attempt_checks.commands_to_read(observed):
         key = exec_key(observed.mission, number, check.name)
         result = world.containers.result_of(ref_of(observed.mission), key)
         if result is None:
             continue
         process, text = result
         execs[check.name] = process
-        if process.ended_at is not None and check_rules.needs_output(check):
+        if process.ended_at is not None and check_results.needs_output(check):
             namespace = observed.mission.metadata.namespace
             try:
                 outputs[check.name] = await _match_patterns(world, check, text, namespace)
             except errors.RendererUnavailable as exc:
                 observed = replace(observed, renderer_problem=str(exc))
-    for request in check_evaluation.answers_to_match(observed):
+    for request in attempt_checks.answers_to_match(observed):
         namespace = observed.mission.metadata.namespace
         try:
             outputs[request.check.name] = await _match_patterns(
@@ -123,7 +123,7 @@ async def _match_patterns(world: World, check: Check, text: str, namespace: str)
         RendererUnavailable: No worker can match the patterns; the check waits.
     """
     find = functools.partial(
-        world.renderer.find, ignore_case=check_rules.is_response(check), namespace=namespace
+        world.renderer.find, ignore_case=check_results.is_response(check), namespace=namespace
     )
     try:
         fails = succeeds = None

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kais.resources.check import Check, CheckStatus
-from kais_operator.controllers.mission.decide import check_rules
-from kais_operator.controllers.mission.decide.check_rules import Output, Result
+from kais_operator.controllers.mission.decide import check_results
+from kais_operator.controllers.mission.decide.check_results import Output, Result
 from kais_operator.planning.container_results import Process
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ def ended(code: int = 0, text: str = "", *, took_s: float = 1) -> Process:
 
 
 def judged(spec: Check, process: Process | None, output: Output | None = None) -> tuple[str, str]:
-    result = check_rules.evaluate(spec, process, output, NOW)
+    result = check_results.evaluate(spec, process, output, NOW)
     return result.status.value, result.message
 
 
@@ -133,15 +133,17 @@ def test_each_operator_compares(sign: str, passes: bool) -> None:
 @pytest.mark.parametrize("type_", ["response", "natsResponse"])
 def test_an_answer_is_judged_by_its_patterns_and_by_being_there(type_: str) -> None:
     spec = check(type=type_)
-    assert check_rules.evaluate_response(spec, Output("done")).status is CheckStatus.PASSED
-    assert check_rules.evaluate_response(spec, Output(" ")) == Result(
+    assert check_results.evaluate_response(spec, Output("done")).status is CheckStatus.PASSED
+    assert check_results.evaluate_response(spec, Output(" ")) == Result(
         "one", CheckStatus.FAILED, "the cell left no answer"
     )
     assert (
-        check_rules.evaluate_response(spec, Output("done", fails=True)).status is CheckStatus.FAILED
+        check_results.evaluate_response(spec, Output("done", fails=True)).status
+        is CheckStatus.FAILED
     )
     assert (
-        check_rules.evaluate_response(spec, Output("", problem="slow")).status is CheckStatus.ERROR
+        check_results.evaluate_response(spec, Output("", problem="slow")).status
+        is CheckStatus.ERROR
     )
 
 
@@ -156,12 +158,12 @@ def test_an_answer_is_judged_by_its_patterns_and_by_being_there(type_: str) -> N
     ],
 )
 def test_a_check_has_its_timeout_or_the_usual_one(spec: dict[str, Any], seconds: int) -> None:
-    assert check_rules.timeout_of(check(**spec)).total_seconds() == seconds
+    assert check_results.timeout_of(check(**spec)).total_seconds() == seconds
 
 
 def test_a_command_as_text_goes_to_the_shell_and_a_list_does_not() -> None:
-    assert check_rules.argv_of(check(command="make | tee x")) == ["sh", "-c", "make | tee x"]
-    assert check_rules.argv_of(check(argv=["/app/check", "a b"])) == ["/app/check", "a b"]
+    assert check_results.argv_of(check(command="make | tee x")) == ["sh", "-c", "make | tee x"]
+    assert check_results.argv_of(check(argv=["/app/check", "a b"])) == ["/app/check", "a b"]
 
 
 def test_an_image_without_a_shell_is_told_by_what_to_write_instead() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from kais import labels
 from kais.resources.mission import Mission
-from kais_operator.controllers.mission.decide import check_evaluation
+from kais_operator.controllers.mission.decide import attempt_checks
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
-from kais_operator.controllers.mission.decide.check_rules import Output
+from kais_operator.controllers.mission.decide.check_results import Output
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.run_history_annotation import AttemptHistory
 from kais_operator.planning.container_results import Process
@@ -191,5 +191,5 @@ def test_an_attempt_with_checks_and_a_review(case: Case) -> None:
         execs=case.processes or {},
         outputs=case.outputs,
     )
-    (evaluated,) = check_evaluation.evaluate_attempts(observed, case.now)
+    (evaluated,) = attempt_checks.evaluate_attempts(observed, case.now)
     assert (evaluated.state, evaluated.end_message) == case.expected

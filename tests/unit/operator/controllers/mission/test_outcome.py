@@ -14,7 +14,7 @@ from kais.resources.check import CheckStatus
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import outcome
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
-from kais_operator.controllers.mission.decide.check_rules import Result
+from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.mission_observed import Ledger, MissionObserved
 from knowledge_client import models

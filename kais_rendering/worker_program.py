@@ -1,7 +1,7 @@
 """The program of a render worker: a separate process, so that a bad template harms nothing else.
 
-`worker_process` starts it as `python -m kais_rendering.worker_main`. It reads one JSON request at a
-time and writes one answer, framed by `framing`; it exits at the end of its input. It runs what
+`worker_handle` starts it as `python -m kais_rendering.worker_program`. It reads one JSON request
+at a time and writes one answer, framed by `framing`; it exits at the end of its input. It runs what
 users wrote (templates, regular expressions, YAML), so it gets no environment and no more memory
 than its limit. Where the kernel has Landlock, it drops all access to the network and to files
 except Python's before it reads the first request; see `confinement`. In a cluster its user cannot

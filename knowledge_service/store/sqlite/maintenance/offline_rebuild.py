@@ -18,7 +18,7 @@ from knowledge_service.event_log.log_verification import Report, verify_log
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.event_table import SqliteEventTable
-from knowledge_service.store.sqlite.maintenance import backup, file_verification
+from knowledge_service.store.sqlite.maintenance import backup_and_restore, file_verification
 from knowledge_service.store.sqlite.upgrade import migrate
 
 
@@ -74,7 +74,7 @@ def verify(path: Path) -> Report:
 def _owned(path: Path) -> Iterator[apsw.Connection]:
     lock = connection.lock(path)
     try:
-        backup.known(path)
+        backup_and_restore.known(path)
         db = connection.open_writer(path)
         try:
             yield db

@@ -20,12 +20,12 @@ from kais_operator.controllers.mission.decide import (
     agent_reviews,
     attempt_pods,
     check_pods,
-    check_rules,
+    check_results,
     reviewer_cells,
 )
 from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
-from kais_operator.controllers.mission.decide.check_rules import Output, Result
+from kais_operator.controllers.mission.decide.check_results import Output, Result
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.planning.container_results import Process
 from kais_operator.planning.plan import Body, ObjectRef
@@ -73,7 +73,7 @@ def commands_to_read(observed: MissionObserved) -> list[Check]:
     last = observed.history.latest
     if last is None or not last.is_exec or last.is_over or last.state is State.RUNNING:
         return []
-    return [check for check in _not_final(observed) if not check_rules.is_response(check)]
+    return [check for check in _not_final(observed) if not check_results.is_response(check)]
 
 
 def answers_to_match(observed: MissionObserved) -> list[OutputToRead]:
@@ -81,7 +81,7 @@ def answers_to_match(observed: MissionObserved) -> list[OutputToRead]:
     last = observed.history.latest
     if last is None or last.message_id is None or last.state is not State.CHECKING:
         return []
-    pending_checks = [check for check in _not_final(observed) if check_rules.is_response(check)]
+    pending_checks = [check for check in _not_final(observed) if check_results.is_response(check)]
     return [OutputToRead(check, text=last.message) for check in pending_checks]
 
 
@@ -95,11 +95,11 @@ def _outputs_to_read(
 ) -> Iterator[OutputToRead]:
     pod = _pod_of(observed, last)
     for check in checks:
-        if check_rules.is_response(check):
+        if check_results.is_response(check):
             yield OutputToRead(check, text=last.message)
-        elif check_rules.needs_output(check) and pod is not None:
+        elif check_results.needs_output(check) and pod is not None:
             process = _process(observed, last, check)
-            is_open = not check_rules.evaluate(check, process, None, now).is_final
+            is_open = not check_results.evaluate(check, process, None, now).is_final
             if process is not None and process.ended_at is not None and is_open:
                 ref = ObjectRef("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
                 yield OutputToRead(check, ref, check_pods.name_of(observed.mission, check))
@@ -112,12 +112,12 @@ def deadlines(observed: MissionObserved, last: Attempt) -> list[datetime]:
     deadlines = []
     final = {result.name for result in last.checks if result.is_final}
     for check in _checks(observed):
-        if check.name in final or check_rules.is_response(check):
+        if check.name in final or check_results.is_response(check):
             continue
         process = _process(observed, last, check)
         if process is None or process.began_at is None or process.ended_at is not None:
             continue  # ended checks are evaluated by their own times
-        deadlines.append(process.began_at + check_rules.timeout_of(check))
+        deadlines.append(process.began_at + check_results.timeout_of(check))
     return deadlines
 
 
@@ -131,7 +131,7 @@ def checks_to_start(observed: MissionObserved, last: Attempt) -> list[Check]:
         for check in _checks(observed)
         if check.name not in final
         and check.name not in observed.execs
-        and not check_rules.is_response(check)
+        and not check_results.is_response(check)
     ]
 
 
@@ -154,7 +154,7 @@ def _evaluate(observed: MissionObserved, last: Attempt, now: datetime) -> Attemp
     if not _checks(observed) and not decide_review.is_wanted(mission):
         return last
     if not _is_task_done(mission, last):
-        waiting = tuple(check_rules.pending(check) for check in _checks(observed))
+        waiting = tuple(check_results.pending(check) for check in _checks(observed))
         return replace(last, checks=waiting)
     results = tuple(
         final.get(check.name) or _result(observed, last, check, now) for check in _checks(observed)
@@ -173,7 +173,7 @@ def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:
     """Return an attempt of an agent that has not answered, or has failed."""
     if last.is_over:
         return last
-    return replace(last, checks=tuple(check_rules.pending(each) for each in _checks(observed)))
+    return replace(last, checks=tuple(check_results.pending(each) for each in _checks(observed)))
 
 
 def _is_task_done(mission: Mission, last: Attempt) -> bool:
@@ -196,20 +196,20 @@ def _results_of_exec(
 
 def _result_of_exec(observed: MissionObserved, check: Check, now: datetime) -> Result:
     output = observed.outputs.get(check.name)
-    if check_rules.is_response(check):
-        return check_rules.evaluate_response(check, output)
-    return check_rules.evaluate(check, observed.execs.get(check.name), output, now)
+    if check_results.is_response(check):
+        return check_results.evaluate_response(check, output)
+    return check_results.evaluate(check, observed.execs.get(check.name), output, now)
 
 
 def _result(observed: MissionObserved, last: Attempt, check: Check, now: datetime) -> Result:
     output = observed.outputs.get(check.name)
-    if check_rules.is_response(check):
-        return check_rules.evaluate_response(check, output)
+    if check_results.is_response(check):
+        return check_results.evaluate_response(check, output)
     process = _process(observed, last, check)
     has_pod = _pod_of(observed, last) is not None
-    if output is None and not has_pod and check_rules.needs_output(check):
+    if output is None and not has_pod and check_results.needs_output(check):
         output = Output(problem=OUTPUT_GONE)
-    return check_rules.evaluate(check, process, output, now)
+    return check_results.evaluate(check, process, output, now)
 
 
 def _process(observed: MissionObserved, last: Attempt, check: Check) -> Process | None:
@@ -231,7 +231,7 @@ def _is_hanging(observed: MissionObserved, last: Attempt, check: Check, result: 
 
     Its Job does not end by itself then.
     """
-    if not result.is_final or check_rules.is_response(check) or last.finished_at is not None:
+    if not result.is_final or check_results.is_response(check) or last.finished_at is not None:
         return False
     process = _process(observed, last, check)
     return process is not None and process.failure is None and process.ended_at is None
@@ -243,7 +243,7 @@ def _trouble(observed: MissionObserved, last: Attempt) -> tuple[Reason, str] | N
     if pod is None or last.finished_at is not None:
         return None
     for check in _checks(observed):
-        if check_rules.is_response(check):
+        if check_results.is_response(check):
             continue
         process = _process(observed, last, check)
         if process is not None and process.trouble:

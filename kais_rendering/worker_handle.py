@@ -56,7 +56,7 @@ class RenderProcess:
         try:
             progress = progress_memory.map_shared(fd)
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "kais_rendering.worker_main"),
+                *(sys.executable, "-P", "-m", "kais_rendering.worker_program"),
                 *("--memory-mib", str(memory_mib), "--progress-fd", str(fd)),
                 stdin=workers_end.fileno(),
                 stdout=workers_end.fileno(),
