@@ -401,13 +401,16 @@ def audit(**filters: str | int | None) -> Request[models.AuditPage]:
     return _get("/v1/audit", models.AuditPage, **filters)
 
 
-def events(last_event_id: str | None = None) -> Request[models.Event]:
-    """Listen to changes after the event `last_event_id`.
+def events(
+    last_event_id: str | None = None, *, topics: Sequence[str] = ()
+) -> Request[models.Event]:
+    """Listen to changes after the event `last_event_id`, of all topics or of these and below.
 
     None starts now; the value `start` stands for the oldest event.
     """
     return replace(
         _get("/v1/events", models.Event),
+        params=tuple(("topic", topic) for topic in topics),
         headers=(("Last-Event-ID", last_event_id),) if last_event_id else (),
     )
 

@@ -438,13 +438,18 @@ class KnowledgeClient:
         """List the audit log of the scopes that the caller administers, newest first."""
         return self._send(requests.audit(scope=scope, cursor=cursor, limit=limit))
 
-    def events(self, last_event_id: str | None = None) -> Iterator[models.Event]:
+    def events(
+        self, last_event_id: str | None = None, *, topics: Sequence[str] = ()
+    ) -> Iterator[models.Event]:
         """Stream the changes that the caller may see, until the service ends the stream.
 
         Starts now, or after the event `last_event_id`; `start` is the oldest event. To resume,
         call again with the id of the last event; `Compacted` means that the id is too old.
+
+        With `topics`, only events with one of these topics or one below: `block` or `block.*`
+        stands for all changes of facts of the schema `block/1`.
         """
-        request = requests.events(last_event_id)
+        request = requests.events(last_event_id, topics=topics)
         call = connection.CallRetries(self._connection, request)
         decoder = sse.SseDecoder()
         try:

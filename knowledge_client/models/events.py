@@ -10,7 +10,9 @@ from knowledge_client.base_model import UtcDatetime, WireModel
 class Event(WireModel):
     """One change that the caller may see. `id` is opaque: send it back to resume after it.
 
-    It names things and holds no text of theirs: who wants that reads them.
+    It names things and holds no text of theirs: who wants that reads them. `kinds` and `schemas`
+    are those of the facts that it names. `topics` are what a stream can follow: the type with each
+    kind (`fact.recorded.entity`), and the name of each schema with what happened (`block.created`).
     """
 
     id: str
@@ -21,6 +23,9 @@ class Event(WireModel):
     facts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     run: str | None = None
+    kinds: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
 
 
 class AuditEntry(WireModel):

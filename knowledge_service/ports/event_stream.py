@@ -13,7 +13,10 @@ from knowledge_service.domain.access_control import ScopeRange, View
 
 @dataclass(frozen=True)
 class ChangeRecord:
-    """One event as a reader sees it. `position` leaves the service only in encrypted form."""
+    """One event as a reader sees it. `position` leaves the service only in encrypted form.
+
+    `kinds` and `schemas` are those of the facts that the reader sees, sorted.
+    """
 
     position: int
     type: str
@@ -23,6 +26,8 @@ class ChangeRecord:
     facts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     run: str | None = None
+    kinds: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

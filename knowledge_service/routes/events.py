@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import StringConstraints
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -29,6 +30,10 @@ _KEEPALIVE_S = 15.0
 # An arbitrary number; clients reconnect with the id of the last event.
 _MAX_STREAM_S = 300.0
 
+# An asterisk may only stand for the rest of a topic.
+_Topic = Annotated[str, StringConstraints(pattern=r"^[^*]+(\.\*)?$", max_length=192)]
+_Topics = Annotated[list[_Topic], Query(max_length=16)]
+
 _EVENT_STREAM_RESPONSE = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 router = APIRouter(prefix="/v1", tags=["events"], route_class=Endpoint)
@@ -41,10 +46,15 @@ async def events(
     principal: CallerDep,
     offload: OffloadDep,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=512)] = None,
+    topic: _Topics = [],  # noqa: B006 - FastAPI copies it
 ) -> StreamingResponse:
-    """Stream visible changes; `Last-Event-ID` resumes after an event, 410 when it is too old."""
+    """Stream visible changes; `Last-Event-ID` resumes after an event, 410 when it is too old.
+
+    `topic` may be repeated. It follows a topic and all topics below it: `fact.recorded` also
+    follows `fact.recorded.entity`, and `block` or `block.*` follows every change of blocks.
+    """
     open_reader = functools.partial(
-        event_stream.EventReader, services.store, principal, last_event_id
+        event_stream.EventReader, services.store, principal, last_event_id, topic
     )
     reader = await offload.run(open_reader, "lookups")
     subscription = services.subscription_limiter.subscribe(principal)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import secrets
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import AuditEntry, AuditPage, Event
+from knowledge_service.domain import topics as event_topics
 from knowledge_service.domain.access_control import PLATFORM, ScopeRange, View, realm_of
 from knowledge_service.domain.cursor_encryption import CursorCipher, InvalidCursor
 from knowledge_service.domain.principals import Principal
@@ -106,8 +108,12 @@ class SubscriptionLimiter:
 class EventReader:
     """Reads the log for one caller, from a position on."""
 
-    def __init__(self, store: Store, principal: Principal, token: str | None) -> None:
+    def __init__(
+        self, store: Store, principal: Principal, token: str | None, topics: Sequence[str] = ()
+    ) -> None:
         """Start now, after the event of a token, or at the first stored event.
+
+        With `topics`, only events with one of these topics, or with one below them, are read.
 
         Raises:
             InvalidToken: the token was not issued to this caller.
@@ -115,6 +121,7 @@ class EventReader:
         """
         self._store = store
         self._principal = principal
+        self._topics = tuple(topics)
         self._seal = CursorCipher(store.seal_key(), f"events/{principal.name}")
         first, last = store.bounds()
         if token is None:
@@ -129,7 +136,10 @@ class EventReader:
         position = self._position
         changes = self._store.changes(position, self._principal.view, limit=limit)
         self._position = changes.position
-        return tuple(self._to_event(change) for change in changes.changes)
+        events = map(self._to_event, changes.changes)
+        return tuple(
+            event for event in events if event_topics.is_followed(event.topics, self._topics)
+        )
 
     @property
     def is_behind(self) -> bool:
@@ -161,6 +171,9 @@ class EventReader:
             facts=change.facts,
             links=change.links,
             run=change.run,
+            kinds=change.kinds,
+            schemas=change.schemas,
+            topics=event_topics.topics_of(change.type, change.kinds, change.schemas),
         )
 
 

@@ -61,9 +61,12 @@ class Watched(Base):
                 created += [part["id"]] if event.type.startswith("link.") else []
         if not facts:
             return None
+        rows = [row.fact for name in facts if (row := self.row(name)) and self.visible(name, view)]
         return ChangeRecord(
             event.seq, event.type, scope, event.actor, times.from_us(event.at),
             tuple(dict.fromkeys(facts)), tuple(created),
+            kinds=tuple(sorted({fact.kind for fact in rows})),
+            schemas=tuple(sorted({fact.schema_ for fact in rows if fact.schema_})),
         )  # fmt: skip
 
     def audit(

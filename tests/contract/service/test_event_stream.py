@@ -15,8 +15,11 @@ from knowledge_client.models import (
     AuditEntry,
     CorrectIn,
     Event,
+    FactIn,
+    FactUse,
     LinkIn,
     RecallIn,
+    UsageIn,
 )
 from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.principals import Principal
@@ -38,15 +41,22 @@ class Streams:
         """Set when a stream has begun to answer: what comes after that is its."""
 
     async def read(
-        self, caller: str, count: int, final_text: str | None = "start", *, within_s: float = 1.0
+        self,
+        caller: str,
+        count: int,
+        final_text: str | None = "start",
+        *,
+        query: str = "",
+        within_s: float = 1.0,
     ) -> tuple[int, list[Event], str]:
         """Return status, the first events, and everything that came."""
         headers = [(b"authorization", f"Bearer {caller}".encode())]
         headers += [(b"last-event-id", final_text.encode())] if final_text else []
         scope = {
             "type": "http", "http_version": "1.1", "method": "GET", "path": "/v1/events",
-            "raw_path": b"/v1/events", "query_string": b"", "headers": headers, "root_path": "",
-            "scheme": "http", "server": ("service", 80), "client": ("test", 1), "asgi": {},
+            "raw_path": b"/v1/events", "query_string": query.encode(), "headers": headers,
+            "root_path": "", "scheme": "http", "server": ("service", 80),
+            "client": ("test", 1), "asgi": {},
         }  # fmt: skip
         text, status, enough = "", 0, asyncio.Event()
         asked = False
@@ -197,6 +207,85 @@ class TestStream:
         await told(connect("ada"), "news for all of them", TEAM)
         assert {status for status, _, _ in await asyncio.gather(*readings)} == {200}
         assert (await streams.read("lead", 1, within_s=20))[0] == 200
+
+    async def test_names_kind_schema_and_topics_of_the_facts(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        lead = connect("lead")
+        block = (await lead.remember(FactIn(content="a", kind="note", schema="block/1"))).fact_id
+        entity = (await lead.remember(FactIn(content="b", kind="entity"))).fact_id
+        await lead.link(LinkIn(from_=block, to=entity))
+        await lead.count_usage(UsageIn(uses=(FactUse(fact=block, kind="consulted"),)))
+        query = "topic=fact&topic=link&topic=usage"
+        _, events, _ = await streams.read("lead", 4, query=query, within_s=20)
+        described = [(event.type, event.kinds, event.schemas, event.topics) for event in events]
+        assert described == [
+            ("fact.recorded", ("note",), ("block/1",), ("block.created", "fact.recorded.note")),
+            ("fact.recorded", ("entity",), (), ("fact.recorded.entity",)),
+            (
+                "link.made", ("entity", "note"), ("block/1",),
+                ("block.linked", "link.made.entity", "link.made.note"),
+            ),
+            (
+                "usage.consulted", ("note",), ("block/1",),
+                ("block.consulted", "usage.consulted.note"),
+            ),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("query", "types"),
+        [
+            ("topic=block", ["fact.recorded", "link.made", "fact.closed"]),
+            ("topic=block.*", ["fact.recorded", "link.made", "fact.closed"]),
+            ("topic=block.created", ["fact.recorded"]),
+            ("topic=bloc", []),
+            ("topic=fact.recorded.fact", ["fact.recorded"]),
+            ("topic=fact.recorded.entity&topic=link", ["fact.recorded", "link.made"]),
+        ],
+    )
+    async def test_follows_topics_by_their_first_parts(
+        self, connect: Connect, streams: Streams, query: str, types: list[str]
+    ) -> None:
+        lead = connect("lead")
+        block = (await lead.remember(FactIn(content="a", schema="block/1"))).fact_id
+        entity = (await lead.remember(FactIn(content="b", kind="entity"))).fact_id
+        await lead.link(LinkIn(from_=block, to=entity))
+        await lead.correct(block, CorrectIn(reason="obsolete"))
+        await lead.remember(FactIn(content="c", schema="last/1"))
+        _, events, _ = await streams.read(
+            "lead", len(types) + 1, query=f"{query}&topic=last", within_s=20
+        )
+        assert [event.type for event in events] == [*types, "fact.recorded"]
+
+    async def test_resumes_a_followed_topic_after_its_last_event(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        lead = connect("lead")
+        await lead.remember(FactIn(content="a", schema="block/1"))
+        _, (first,), _ = await streams.read("lead", 1, query="topic=block", within_s=20)
+        await told(lead, "no block")
+        second = (await lead.remember(FactIn(content="b", schema="block/1"))).fact_id
+        _, events, _ = await streams.read("lead", 1, first.id, query="topic=block", within_s=20)
+        assert [event.facts for event in events] == [(second,)]
+
+    async def test_refuses_an_asterisk_within_a_topic(self, streams: Streams) -> None:
+        status, _, text = await streams.read("lead", 1, query="topic=*.created")
+        assert (status, json.loads(text)["code"]) == (422, "invalid-body")
+        assert "topic" in text
+
+    async def test_kind_and_schema_of_an_invisible_fact_do_not_show(
+        self, connect: Connect, streams: Streams
+    ) -> None:
+        peer = connect("peer")
+        hidden = (await peer.remember(FactIn(content="a", kind="odd", schema="veil/1"))).fact_id
+        await peer.correct(hidden, CorrectIn(reason="obsolete"))
+        await told(connect("lead"), "visible")
+        query = "topic=veil&topic=fact"
+        _, events, text = await streams.read("lead", 1, query=query, within_s=20)
+        assert [event.kinds for event in events] == [("fact",)]
+        assert "veil" not in text
+        _, events, _ = await streams.read("keeper", 2, query="topic=veil", within_s=20)
+        assert [event.schemas for event in events] == [("veil/1",)] * 2
 
 
 class TestAudit:

@@ -78,6 +78,13 @@ def test_filters_that_are_none_are_left_out():
     assert request.params == (("scope", "realm:demo"), ("limit", "5"))
 
 
+def test_followed_topics_are_repeated_parameters():
+    request = requests.events("e1", topics=["block", "fact.recorded"])
+
+    assert request.params == (("topic", "block"), ("topic", "fact.recorded"))
+    assert request.headers == (("Last-Event-ID", "e1"),)
+
+
 def test_an_id_cannot_leave_its_path_segment():
     assert requests.get_fact("../runs?x").path == "/v1/facts/..%2Fruns%3Fx"
 

@@ -36,6 +36,8 @@ _HANDLERS: Mapping[str, Apply] = {
     **erased_facts.EVENTS,
     **usage.EVENTS,
 }
+EVENT_TYPES = frozenset(_HANDLERS)
+"""Every event type that a log may contain."""
 
 TABLES: tuple[str, ...] = (
     "fact_event", "fact_past", "fact_tag", "alias", "sequence", "link", "confirmation", "review",

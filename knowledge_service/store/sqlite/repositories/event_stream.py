@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -32,6 +33,9 @@ _BY_SCOPE = ScopedRows(
 _SCOPE_OF = f"""SELECT scope_no FROM fact
   WHERE id = ?1 AND (?2 OR review NOT IN {fact_rows.UNREVIEWED})"""
 _IS_UNREVIEWED = f"SELECT 1 FROM fact WHERE id = ? AND review IN {fact_rows.UNREVIEWED}"
+_CLASSES = f"""SELECT DISTINCT f.scope_no, f.kind, f.schema
+  FROM json_each(?1) i CROSS JOIN fact f ON f.id = i.value
+  WHERE ?2 OR f.review NOT IN {fact_rows.UNREVIEWED}"""
 _KEY = "SELECT value FROM meta WHERE key = 'seal_key'"
 # Anyone's first write creates the ancestors of a scope, which reveals who was first.
 OF_WHO_CAME_FIRST = frozenset({"scope.created", "realm.named"})
@@ -138,16 +142,39 @@ def _change(
     names_of_event = names(connection, row, scopes, drafts=drafts)
     if names_of_event.is_hidden:
         return None
+    facts = tuple(dict.fromkeys(names_of_event.facts))
+    kinds, schemas = _kinds_and_schemas(connection, facts, scopes, drafts=drafts)
     return ChangeRecord(
         position=seq,
         type=kind,
         scope=scopes[scope_no],
         actor=actor,
         at=times.from_us(at),
-        facts=tuple(dict.fromkeys(names_of_event.facts)),
+        facts=facts,
         links=tuple(names_of_event.links),
         run=names_of_event.run,
+        kinds=kinds,
+        schemas=schemas,
     )
+
+
+def _kinds_and_schemas(
+    connection: apsw.Connection,
+    facts: Sequence[str],
+    scopes: Mapping[int, str],
+    *,
+    drafts: bool,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the kinds and the schemas of the visible ones among the facts."""
+    if not facts:
+        return (), ()
+    kinds, schemas = set[str](), set[str]()
+    rows: Any = connection.execute(_CLASSES, (json.dumps(facts), drafts))
+    for scope_no, kind, schema in rows:
+        if scope_no in scopes:
+            kinds.add(kind)
+            schemas |= {schema} if schema else set()
+    return tuple(sorted(kinds)), tuple(sorted(schemas))
 
 
 def _is_visible(
