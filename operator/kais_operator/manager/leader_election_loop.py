@@ -40,7 +40,8 @@ class ElectionLoop:
         self._session: LeaderSession | None = None
         self.stop = asyncio.Event()
         dependencies.metrics.export_queue(self.depth, self.queue_age_s)
-        for kind in (*watch_targets.KINDS, *watch_targets.CHILD_KINDS):
+        kinds = (*watch_targets.KINDS, *watch_targets.CHILD_KINDS, watch_targets.HEARTBEAT_KIND)
+        for kind in kinds:
             dependencies.metrics.export_watch_age(kind, self.event_age_s(kind))
 
     def problem(self) -> str | None:

@@ -7,11 +7,15 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
 
 from e2e.support import documents
 from kais.outcomes import Outcome
+from kais_operator.informer import watch_targets
 from kais_operator.manager import metrics as operator_metrics
 from knowledge_service import metrics as service_metrics
+from knowledge_service.routes import events
 
 PAGE = documents.ROOT / "docs/how-to/operate-at-night.md"
 REFERENCE = (documents.ROOT / "docs/reference/metrics.md").read_text()
@@ -75,9 +79,46 @@ def test_values_of_labels_are_those_of_the_reference(rule: dict[str, Any]) -> No
         if selector.name.startswith(OF_OTHERS):
             continue
         for matcher in selector.matchers.matchers:
+            if matcher.name == "route":
+                continue  # compared with the routes below
             values = [v for v in matcher.value.split("|") if v != "5.."]
             outcomes = {outcome.value for outcome in Outcome}
             assert [v for v in values if f"`{v}`" not in REFERENCE and v not in outcomes] == []
+
+
+def matchers(alert: str) -> dict[str, dict[str, str]]:
+    """Return the matchers of each metric that an alert reads."""
+    (rule,) = (rule for rule in rules() if rule["alert"] == alert)
+    return {
+        selector.name: {matcher.name: matcher.value for matcher in selector.matchers.matchers}
+        for selector in selectors(promql_parser.parse(rule["expr"]))
+    }
+
+
+@pytest.mark.parametrize("alert", ["KaisNoLeader", "KaisWatchesSilent"])
+def test_alert_about_watches_reads_the_heartbeat_because_a_quiet_night_has_no_events(
+    alert: str,
+) -> None:
+    heartbeat = {"kais_watch_last_event_age_seconds": {"kind": watch_targets.HEARTBEAT_KIND}}
+    assert matchers(alert) == heartbeat
+
+
+def test_alert_about_upkeep_fires_for_a_task_that_has_never_succeeded() -> None:
+    assert "kais_knowledge_upkeep_failures_total" in matchers("KaisKnowledgeUpkeepStuck")
+
+
+def test_alert_about_backups_fires_if_none_has_ever_succeeded() -> None:
+    assert "kube_cronjob_created" in matchers("KaisBackupMissing")
+
+
+def test_alert_about_slow_requests_leaves_out_streams_which_stay_open() -> None:
+    streams = [
+        route.path
+        for route in events.router.routes
+        if isinstance(route, APIRoute) and route.response_class is StreamingResponse
+    ]
+    (matched,) = matchers("KaisKnowledgeSlow").values()
+    assert [matched["route"]] == streams
 
 
 def test_expression_with_an_unknown_metric_would_be_reported() -> None:

@@ -6,7 +6,8 @@ import re
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
@@ -15,7 +16,7 @@ from kais.outcomes import Outcome
 from kais_operator import errors
 from kais_operator.informer import watch_targets
 from kais_operator.knowledge.client import MonitoredKnowledge
-from kais_operator.manager import reconcile_requests
+from kais_operator.manager import leader_election_loop, reconcile_requests
 from kais_operator.manager.metrics import Metrics
 from kais_operator.manager.workqueue import Schedule
 from kais_operator.planning.plan import ObjectRef
@@ -29,6 +30,7 @@ REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 KINDS = {
     *watch_targets.KINDS,
     *watch_targets.CHILD_KINDS,
+    watch_targets.HEARTBEAT_KIND,
     reconcile_requests.REALM,
     reconcile_requests.OUTBOX,
 }
@@ -102,6 +104,14 @@ NAMES = {
     "kais_loop_lag_seconds",
     "kais_build_info",
 }
+
+
+def test_the_age_of_the_heartbeat_is_exported_beside_those_of_the_kinds():
+    metrics = Metrics()
+    unused: Any = None
+    dependencies: Any = SimpleNamespace(metrics=metrics)
+    leader_election_loop.ElectionLoop(unused, dependencies)
+    assert read(metrics)["kais_watch_last_event_age_seconds", watch_targets.HEARTBEAT_KIND] == -1
 
 
 def test_every_metric_that_is_promised_is_told():
