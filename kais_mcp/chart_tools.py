@@ -186,14 +186,12 @@ async def _update_reality(knowledge: Knowledge, arguments: RealityArguments) -> 
 
 async def _add_step(knowledge: Knowledge, arguments: AddStepArguments) -> ChartAnswer:
     """Add a step; with a current reality it is telescoped, and the answer is its chart."""
-    step = models.ActionStepIn(title=arguments.action_step_title, due_date=arguments.due_date)
-    chart = await knowledge.add_step(arguments.parent_chart_id, step)
-    if arguments.current_reality is None:
-        return ChartAnswer(chart=chart)
-    telescope = models.TelescopeIn(
-        step=chart.action_steps[-1].name, current_reality=arguments.current_reality
+    step = models.AddedStepIn(
+        title=arguments.action_step_title,
+        due_date=arguments.due_date,
+        current_reality=arguments.current_reality,
     )
-    return ChartAnswer(chart=await knowledge.telescope_step(telescope))
+    return ChartAnswer(chart=await knowledge.add_step(arguments.parent_chart_id, step))
 
 
 async def _remove_step(knowledge: Knowledge, arguments: RemoveStepArguments) -> ChartAnswer:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge_client.models import (
-    ActionStepIn,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -91,7 +91,7 @@ class Knowledge(Protocol):
 
     async def change_chart(self, chart_id: str, changes: ChartChanges, /) -> Chart: ...
 
-    async def add_step(self, chart_id: str, step: ActionStepIn, /) -> Chart: ...
+    async def add_step(self, chart_id: str, step: AddedStepIn, /) -> Chart: ...
 
     async def remove_step(self, chart_id: str, step: StepIn, /) -> Chart: ...
 

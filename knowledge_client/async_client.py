@@ -246,7 +246,7 @@ class AsyncKnowledgeClient:
     async def add_step(
         self, chart_id: str, step: models.ActionStepIn, *, idempotency_key: str | None = None
     ) -> models.Chart:
-        """Add an action step to a chart."""
+        """Add an action step; with a current reality it is telescoped, and its chart returned."""
         return await self._send(requests.add_step(chart_id, step, idempotency_key))
 
     async def remove_step(

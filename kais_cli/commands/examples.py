@@ -133,7 +133,11 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "knowledge charts due": ("", "--within 14"),
     "knowledge charts show": ("chart_1", "chart_1 -o yaml"),
     "knowledge charts update": ("chart_1 --due 2026-12-31", "chart_1 --reality 'A draft exists.'"),
-    "knowledge charts add": ("chart_1 'Write the notes'", "chart_1 'Tag it' --due 2026-11-01"),
+    "knowledge charts add": (
+        "chart_1 'Write the notes'",
+        "chart_1 'Tag it' --due 2026-11-01",
+        "chart_1 'Find a reviewer' --reality 'I know none.'",
+    ),
     "knowledge charts remove": ("chart_1 chart_1_action_2",),
     "knowledge charts progress": ("chart_1_action_1 'Half of the notes are written.'",),
     "knowledge charts complete": ("chart_1_action_1",),

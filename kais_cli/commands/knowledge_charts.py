@@ -179,12 +179,23 @@ def add(
     title: Annotated[str, typer.Argument(help="Title of the action step.")],
     *,
     due: OptionalDue = None,
+    reality: Annotated[
+        str | None,
+        typer.Option(
+            help="A sentence about what is true now, which makes the step a chart of its own."
+        ),
+    ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Add an action step to a chart."""
+    """Add an action step to a chart.
+
+    With --reality, the step is telescoped in the same operation, and its chart is shown.
+    """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
-    step = models.ActionStepIn(title=title, due_date=_parse_due(session, due))
+    step = models.AddedStepIn(
+        title=title, due_date=_parse_due(session, due), current_reality=reality
+    )
     with scope_context.client(session) as client:
         return _write(session, client.add_step(chart, step), output_)
 

@@ -8,6 +8,7 @@ from knowledge_client.base_model import WireScope
 from knowledge_client.models.charts import (
     ActionStep,
     ActionStepIn,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -189,6 +190,7 @@ __all__ = [
     "ActResult",
     "ActionStep",
     "ActionStepIn",
+    "AddedStepIn",
     "AdoptionResult",
     "Alias",
     "AliasIn",

@@ -26,6 +26,12 @@ class ActionStepIn(WireModel):
     due_date: UtcDatetime | None = None
 
 
+class AddedStepIn(ActionStepIn):
+    """An action step to add; with a current reality it is telescoped into a chart of its own."""
+
+    current_reality: ChartText | None = None
+
+
 class ChartIn(WireModel):
     """A chart to create; `scope` defaults to the caller's."""
 

@@ -36,6 +36,8 @@ from knowledge_service.domain.charts import (
 _TENSION, _ADVANCES, _FLOWS = "creates_tension_with", "advances_toward", "flows_into"
 _GERMINATION, _ASSIMILATION, _COMPLETION = "germination", "assimilation", "completion"
 _FEW_STEPS = 3
+ACTS_OF_STEP = 4
+"""A step is an entity, its title, and the links to its chart and to the desired outcome."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,21 @@ def distribute_due_dates(now: datetime, due: datetime, count: int) -> list[datet
     return [now + distance * number for number in range(1, count + 1)]
 
 
-def plan_creation(
+def plan_creation(  # noqa: PLR0913 (one argument per part of a chart)
     chart_id: str,
     texts: tuple[str, str],
     due: datetime,
     steps: Sequence[StepTitle],
     writer: Writer,
     origin: Origin | None = None,
+    *,
+    at: int = 0,
 ) -> list[Act]:
-    """Plan a chart with a desired outcome and a current reality, which `texts` are."""
+    """Plan a chart with a desired outcome and a current reality, which `texts` are.
+
+    Its first act is number `at` of its operation.
+    """
+    chart, outcome, reality = (f"act:{at + number}" for number in (0, 2, 4))
     stamp = _stamp(writer.now)
     data: dict[str, Any] = {"chartId": chart_id, "dueDate": _stamp(due), "level": 0}
     if origin:
@@ -82,40 +90,63 @@ def plan_creation(
     acts: list[Act] = [
         *_entity(
             f"{chart_id}_chart", CHART, f"Chart created on {stamp}",
-            {**data, "phase": _GERMINATION, **times}, writer, 0,
+            {**data, "phase": _GERMINATION, **times}, writer, at,
         ),
         *_entity(
             f"{chart_id}_desired_outcome", OUTCOME, texts[0],
-            {"chartId": chart_id, "dueDate": _stamp(due), **times}, writer, 2,
+            {"chartId": chart_id, "dueDate": _stamp(due), **times}, writer, at + 2,
         ),
         *_entity(
             f"{chart_id}_current_reality", REALITY, texts[1],
-            {"chartId": chart_id, **times}, writer, 4,
+            {"chartId": chart_id, **times}, writer, at + 4,
         ),
-        _link("act:0", "act:2", CONTAINS, stamp),
-        _link("act:0", "act:4", CONTAINS, stamp),
-        _link("act:4", "act:2", _TENSION, stamp),
+        _link(chart, outcome, CONTAINS, stamp),
+        _link(chart, reality, CONTAINS, stamp),
+        _link(reality, outcome, _TENSION, stamp),
     ]  # fmt: skip
     if origin:
-        acts.append(_link(origin.step.fact_id, "act:0", TELESCOPES_INTO, stamp))
+        acts.append(_link(origin.step.fact_id, chart, TELESCOPES_INTO, stamp))
     dates = distribute_due_dates(writer.now, due, len(steps))
     for number, (step, date) in enumerate(zip(steps, dates, strict=True), start=1):
         acts += _step(
             chart_id, number, StepTitle(step.title, step.due_date or date), writer,
-            ends=("act:0", "act:2"), at=len(acts),
+            ends=(chart, outcome), at=at + len(acts),
         )  # fmt: skip
     return acts
 
 
 def plan_step(chart: StoredChart, step: StepTitle, writer: Writer) -> list[Act]:
     """Plan a further step of a chart."""
-    numbers = [each.number for each in chart.steps]
-    due = parse_time(chart.chart.data.get("dueDate")) or writer.now
-    (date,) = distribute_due_dates(writer.now, due, 1)
     return _step(
-        chart.id, max(numbers, default=0) + 1, StepTitle(step.title, step.due_date or date), writer,
+        chart.id, _next_number(chart), _with_due_date(chart, step, writer.now), writer,
         ends=(chart.chart.fact_id, chart.outcome.fact_id), at=0,
     )  # fmt: skip
+
+
+def plan_telescoped_step(
+    chart: StoredChart, step: StepTitle, chart_id: str, reality: str, writer: Writer
+) -> list[Act]:
+    """Plan a further step of a chart, and after its acts the chart that it is telescoped into."""
+    dated = _with_due_date(chart, step, writer.now)
+    number = _next_number(chart)
+    part = Part("act:0", _step_name(chart.id, number), STEP, (), {})
+    return [
+        *plan_step(chart, dated, writer),
+        *plan_creation(
+            chart_id, (step.title, reality), dated.due_date or writer.now, (), writer,
+            Origin(chart, part), at=ACTS_OF_STEP,
+        ),
+    ]  # fmt: skip
+
+
+def _next_number(chart: StoredChart) -> int:
+    return max((each.number for each in chart.steps), default=0) + 1
+
+
+def _with_due_date(chart: StoredChart, step: StepTitle, now: datetime) -> StepTitle:
+    due = parse_time(chart.chart.data.get("dueDate")) or now
+    (date,) = distribute_due_dates(now, due, 1)
+    return StepTitle(step.title, step.due_date or date)
 
 
 def plan_removal(parts: Sequence[Part]) -> list[Act]:
@@ -233,6 +264,11 @@ def _entity(
     return [RememberAct(fact=entity), _observation(f"act:{at}", title, 0, writer)]
 
 
+def _step_name(chart_id: str, number: int) -> str:
+    """Return the name of the entity of a step."""
+    return f"{chart_id}_action_{number}"
+
+
 def _step(
     chart_id: str, number: int, step: StepTitle, writer: Writer, *, ends: tuple[str, str], at: int
 ) -> list[Act]:
@@ -246,7 +282,7 @@ def _step(
         "updatedAt": stamp,
     }
     return [
-        *_entity(f"{chart_id}_action_{number}", STEP, step.title, data, writer, at),
+        *_entity(_step_name(chart_id, number), STEP, step.title, data, writer, at),
         _link(ends[0], f"act:{at}", CONTAINS, stamp),
         _link(f"act:{at}", ends[1], _ADVANCES, stamp),
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge_client.models import (
-    ActionStepIn,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -207,7 +207,7 @@ class CallerKnowledge:
         )
         return await self.offload.run(call, "writes")
 
-    async def add_step(self, chart_id: str, step: ActionStepIn, /) -> Chart:
+    async def add_step(self, chart_id: str, step: AddedStepIn, /) -> Chart:
         """Add an action step."""
         call = functools.partial(
             charts.add_step, self._performer, chart_id, step, self.offload.services.now()

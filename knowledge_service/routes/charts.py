@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from knowledge_client.base_model import UtcDatetime
 from knowledge_client.models import (
-    ActionStepIn,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -82,12 +82,12 @@ def change_chart(
 @router.post("/charts/{chart_id}/steps")
 def add_step(
     chart_id: str,
-    body: ActionStepIn,
+    body: AddedStepIn,
     services: ServicesDep,
     principal: CallerDep,
     key: KeyHeader = None,
 ) -> Chart:
-    """Add an action step."""
+    """Add an action step; with `current_reality` it is telescoped, and its chart is returned."""
     performer = _performer(services, principal, key, f"charts/{chart_id}/steps", body)
     return charts.add_step(performer, chart_id, body, services.now())
 

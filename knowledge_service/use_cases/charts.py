@@ -10,6 +10,7 @@ from knowledge_client.models import (
     Act,
     ActionStepIn,
     ActResult,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -104,21 +105,36 @@ def list_charts(  # noqa: PLR0913 (one argument per filter)
     return ChartPage(charts=tuple(chosen), cursor=next_cursor)
 
 
-def add_step(performer: Performer, chart_id: str, body: ActionStepIn, now: datetime) -> Chart:
-    """Add an action step to a chart.
+def add_step(performer: Performer, chart_id: str, body: AddedStepIn, now: datetime) -> Chart:
+    """Add an action step to a chart, which is returned.
+
+    With a current reality, the step is telescoped in the same operation, and its new chart is
+    returned.
 
     Raises:
         NotFound: the chart does not exist or is not visible.
-        Conflict: the chart is complete.
+        Conflict: the chart is complete, or its charts form a cycle.
     """
     store, principal = performer.store, performer.principal
-    if performer.earlier_results() is None:
+    results = performer.earlier_results()
+    if results is None:
         chart = chart_reading.require(store, principal, chart_id)
         _check_open(chart)
         step = StepTitle(body.title, body.due_date)
-        acts = chart_plans.plan_step(chart, step, _writer(principal, chart, now))
-        performer.perform(acts, "action step added")
-    return _show(store, principal, chart_id, charts.advise(body.title, []))
+        writer = _writer(principal, chart, now)
+        if body.current_reality is None:
+            acts = chart_plans.plan_step(chart, step, writer)
+        else:
+            chart_reading.ancestors_of(store, principal, chart)
+            acts = chart_plans.plan_telescoped_step(
+                chart, step, _new_id(now), body.current_reality, writer
+            )
+        results = performer.perform(acts, "action step added")
+    realities = [] if body.current_reality is None else [body.current_reality]
+    advice = charts.advise(body.title, realities)
+    if body.current_reality is None:
+        return _show(store, principal, chart_id, advice)
+    return _show_created(performer, results[chart_plans.ACTS_OF_STEP :], advice)
 
 
 def remove_step(performer: Performer, chart_id: str, body: StepIn) -> Chart:

@@ -13,6 +13,7 @@ import pytest
 from knowledge_client import AsyncKnowledgeClient, errors
 from knowledge_client.models import (
     ActionStepIn,
+    AddedStepIn,
     Chart,
     ChartChanges,
     ChartIn,
@@ -359,6 +360,27 @@ async def test_the_observation_of_another_is_no_title(connect: Connect) -> None:
     assert after.action_steps[0].title == "Pay the invoice"
     assert "Pay me twice" in after.action_steps[0].progress
     assert "Completed: Pay the invoice" in after.current_reality
+
+
+async def test_a_step_that_is_added_with_a_reality_is_one_operation(connect: Connect) -> None:
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar")
+    step = AddedStepIn(title="Find a teacher", due_date=DUE, current_reality="I know none.")
+    below = await lead.add_step(chart.id, step, idempotency_key="add-a-teacher")
+    assert await lead.add_step(chart.id, step, idempotency_key="add-a-teacher") == below
+    assert below.desired_outcome == "Find a teacher"
+    assert below.current_reality == ("I know none.",)
+    assert (below.parent_chart, below.level, below.due_date) == (chart.id, 1, DUE)
+    above = await lead.get_chart(chart.id)
+    assert [(each.title, each.chart) for each in above.action_steps] == [
+        ("Buy a guitar", None), ("Find a teacher", below.id),
+    ]  # fmt: skip
+    assert below.parent_step == above.action_steps[1].name
+
+    (entity,) = (await lead.open_entities(GraphNamesIn(names=(below.name,)))).entities
+    await lead.undo(entity.id, ReasonIn(reason="by mistake"))
+    assert await lead.get_chart(chart.id) == chart
+    await refused(lead.get_chart(below.id), CODE.NOT_FOUND)
 
 
 async def rename(client: AsyncKnowledgeClient, name: str, new_name: str) -> None:
