@@ -23,13 +23,17 @@ class Event(WireModel):
     facts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     run: str | None = None
+    session: str | None = None
     kinds: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
 
 
 class AuditEntry(WireModel):
-    """One change, or a recall with its receipt; `on_behalf_of` is the impersonated principal."""
+    """One change, or a recall with its receipt; `on_behalf_of` is the impersonated principal.
+
+    Reports of usage have the `run` and the `session` in which the facts were used.
+    """
 
     at: UtcDatetime
     actor: str
@@ -37,6 +41,7 @@ class AuditEntry(WireModel):
     scope: str | None = None
     facts: tuple[str, ...] = ()
     run: str | None = None
+    session: str | None = None
     receipt: str | None = None
     on_behalf_of: str | None = None
 

@@ -22,9 +22,15 @@ class FactUse(WireModel):
 
 
 class UsageIn(WireModel):
-    """Uses to record atomically, with the caller's home scope as the observer."""
+    """Uses to record atomically, with the caller's home scope as the observer.
+
+    `run` is a run of the caller, and `session` names any other context. Both stand in the audit log
+    and in the event stream.
+    """
 
     uses: tuple[FactUse, ...] = Field(min_length=1, max_length=200)
+    run: str | None = Field(default=None, min_length=1, max_length=253)
+    session: str | None = Field(default=None, min_length=1, max_length=512)
 
 
 class UsageCounted(WireModel):

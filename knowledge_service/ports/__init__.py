@@ -51,9 +51,10 @@ from knowledge_service.ports.runs import (
     RunStore,
 )
 from knowledge_service.ports.scopes import PrincipalStore, ScopeStore
-from knowledge_service.ports.usage import FactUsage, UsageStore
+from knowledge_service.ports.usage import NO_CONTEXT, FactUsage, UsageContext, UsageStore
 
 __all__ = [
+    "NO_CONTEXT",
     "ActionContext",
     "Actor",
     "AliasListing",
@@ -89,6 +90,7 @@ __all__ = [
     "Search",
     "SearchResult",
     "Store",
+    "UsageContext",
     "UsageStore",
 ]
 

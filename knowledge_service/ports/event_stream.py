@@ -26,6 +26,7 @@ class ChangeRecord:
     facts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     run: str | None = None
+    session: str | None = None
     kinds: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
 

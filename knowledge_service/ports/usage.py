@@ -19,6 +19,17 @@ class FactUsage:
     count: int
 
 
+@dataclass(frozen=True)
+class UsageContext:
+    """Where facts were used: in a run, in a session, or neither is known."""
+
+    run: str | None = None
+    session: str | None = None
+
+
+NO_CONTEXT = UsageContext()
+
+
 class UsageStore(Protocol):
     """Port for usage that observers report."""
 
@@ -28,7 +39,11 @@ class UsageStore(Protocol):
         *,
         observer: str,
         actor: str,
+        context: UsageContext = NO_CONTEXT,
         idempotency_key: IdempotencyKey | None = None,
     ) -> int:
-        """Count uses, all or none, and return their number."""
+        """Count uses, all or none, and return their number.
+
+        The log records the observer, the actor and the context.
+        """
         ...

@@ -171,6 +171,7 @@ class EventReader:
             facts=change.facts,
             links=change.links,
             run=change.run,
+            session=change.session,
             kinds=change.kinds,
             schemas=change.schemas,
             topics=event_topics.topics_of(change.type, change.kinds, change.schemas),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knowledge_client.models import UsageCounted, UsageIn
+from knowledge_service.domain import redaction
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden
-from knowledge_service.ports import FactUsage
-from knowledge_service.use_cases import fact_queries
+from knowledge_service.ports import FactUsage, UsageContext
+from knowledge_service.use_cases import authorization, fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import IdempotencyKey, Store
@@ -24,6 +25,7 @@ def count_usage(
 
     Raises:
         NotFound: a fact does not exist or is not visible.
+        NotFound, Conflict: the run does not exist or is not the caller's; or several runs match.
         Forbidden: an agent reports a kind that the service counts itself.
     """
     for use in body.uses:
@@ -32,13 +34,19 @@ def count_usage(
                 f"agents may not report {use.kind!r}, which recalls and the ends of runs count; "
                 f"{principal.name} may report consulted, applied or prevented"
             )
+    run = authorization.authorized_run(store, body.run, principal) if body.run else None
+    session = redaction.mask_known_formats(body.session) if body.session else None
     facts = {
         fact_id: fact_queries.get_visible_fact(store, principal, fact_id).id
         for fact_id in _fact_ids(body)
     }
     uses = [FactUsage(facts[use.fact], use.kind, use.count) for use in body.uses]
     counted = store.count_usage(
-        uses, observer=principal.home, actor=principal.name, idempotency_key=idempotency_key
+        uses,
+        observer=principal.home,
+        actor=principal.name,
+        context=UsageContext(run.run_id if run else None, session),
+        idempotency_key=idempotency_key,
     )
     return UsageCounted(counted=counted)
 

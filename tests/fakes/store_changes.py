@@ -54,10 +54,13 @@ class Watched(Base):
             return None
         facts: list[str] = []
         created: list[str] = []
+        run, session = None, None
         for part in event.remaining_parts():
             ends = [part[end] for end in _ENDS if end in part]
             if all(self.visible(end, view) for end in ends) and self._is_shown(part, view):
                 facts += [*([part["fact"]] if "fact" in part else []), *ends]
+                if event.type.startswith("usage."):
+                    run, session = part.get("run"), part.get("session")
                 created += [part["id"]] if event.type.startswith("link.") else []
         if not facts:
             return None
@@ -65,6 +68,7 @@ class Watched(Base):
         return ChangeRecord(
             event.seq, event.type, scope, event.actor, times.from_us(event.at),
             tuple(dict.fromkeys(facts)), tuple(created),
+            run=run, session=session,
             kinds=tuple(sorted({fact.kind for fact in rows})),
             schemas=tuple(sorted({fact.schema_ for fact in rows if fact.schema_})),
         )  # fmt: skip
@@ -84,9 +88,13 @@ class Watched(Base):
                 facts += [
                     e for e, own in locations.items() if any(r.covers(own) for r in scope_ranges)
                 ]
+                part: Mapping[str, Any] = next(
+                    (part for part in event.remaining_parts() if "used" in part), {}
+                )
                 entry = AuditEntry(
                     at=at, actor=event.actor, action=event.type, scope=scope,
                     facts=tuple(dict.fromkeys(facts)),
+                    run=part.get("run"), session=part.get("session"),
                 )  # fmt: skip
                 acts.append((at, 0, entry))
         for new in self._receipts.values():

@@ -19,10 +19,12 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import PLATFORM, View, realm_of
 from knowledge_service.event_log import times
 from knowledge_service.ports import (
+    NO_CONTEXT,
     Actor,
     AuditReader,
     FactUsage,
     IdempotencyKey,
+    UsageContext,
 )
 from tests.fakes.store_names import Names
 from tests.fakes.store_runs import Runs
@@ -106,14 +108,19 @@ class Provenance(Names, Runs):
         *,
         observer: str,
         actor: str,
+        context: UsageContext = NO_CONTEXT,
         idempotency_key: IdempotencyKey | None = None,
     ) -> int:
+        place = {name: value for name, value in vars(context).items() if value is not None}
+
         def work() -> int:
             self._scope(observer)
             for use in uses:
                 self._used(use.fact_id, observer, use.kind, use.count)
             for kind in dict.fromkeys(use.kind for use in uses):
-                messages = [{"used": u.fact_id, "count": u.count} for u in uses if u.kind == kind]
+                messages = [
+                    {"used": u.fact_id, "count": u.count, **place} for u in uses if u.kind == kind
+                ]
                 MemoryUnitOfWork(self).record(
                     f"usage.{kind}", scope=observer, actor=Actor(actor, "agent"), parts=messages
                 )

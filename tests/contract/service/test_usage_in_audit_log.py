@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from knowledge_client.errors import ErrorCode
 from knowledge_client.models import AuditEntry, FactIn, FactUse, UsageIn
 from knowledge_service.domain.access_control import ScopeRange, View
-from knowledge_service.ports import AuditReader, FactUsage, Store
+from knowledge_service.ports import AuditReader, FactUsage, Store, UsageContext
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.contract.service.callers import CALLERS, Connect
-from tests.knowledge_builders import AGENT, ALL, LEAD, TEAM, new_fact
+from tests.contract.service.callers import CALLERS, Connect, refused
+from tests.knowledge_builders import AGENT, ALL, LEAD, OTHER, TEAM, new_fact, run_in
 
 
 async def used(connect: Connect, *kinds: str) -> list[str]:
@@ -61,12 +62,63 @@ async def test_stream_tells_of_uses_to_who_sees_the_observer_and_the_facts(
     assert told(CALLERS["peer"].view) == told(CALLERS["stranger"].view) == []
 
 
+async def test_run_and_session_of_a_use_stand_in_audit_and_stream(
+    connect: Connect, store: Store
+) -> None:
+    await connect("operator").put_run("r1", run_in())
+    fact = (await connect("lead").remember(FactIn(content="x"))).fact_id
+    uses = (FactUse(fact=fact, kind="consulted"), FactUse(fact=fact, kind="prevented"))
+    await connect("lead").count_usage(UsageIn(uses=uses, run="r1", session="s-7"))
+    await connect("lead").count_usage(UsageIn(uses=uses[:1]))
+    entries = (await connect("keeper").audit(scope=LEAD)).entries
+    described = [
+        (entry.action, entry.run, entry.session)
+        for entry in entries
+        if entry.action.startswith("usage.")
+    ]
+    assert described == [
+        ("usage.consulted", None, None),
+        ("usage.prevented", "r1", "s-7"),
+        ("usage.consulted", "r1", "s-7"),
+    ]
+    changes = store.changes(0, CALLERS["lead"].view, limit=100).changes
+    assert [
+        (change.type, change.run, change.session)
+        for change in changes
+        if change.type.startswith("usage.")
+    ] == described[::-1]
+
+
+async def test_use_in_a_run_of_others_is_refused_and_counts_nothing(
+    connect: Connect, store: Store
+) -> None:
+    await connect("operator").put_run("theirs", run_in(namespace="other", scope=OTHER))
+    fact = (await connect("lead").remember(FactIn(content="x"))).fact_id
+    use = FactUse(fact=fact, kind="consulted")
+    for run in ("theirs", "missing"):
+        detail = await refused(
+            connect("lead").count_usage(UsageIn(uses=(use,), run=run)), ErrorCode.NOT_FOUND
+        )
+        assert detail == f"run {run} does not exist or is not yours"
+    assert audited(store, "realm:demo") == []
+
+
+async def test_secret_in_a_session_is_masked(connect: Connect, store: Store) -> None:
+    fact = (await connect("lead").remember(FactIn(content="x"))).fact_id
+    token = "ghp_" + "a1B2" * 9
+    uses = (FactUse(fact=fact, kind="consulted"),)
+    await connect("lead").count_usage(UsageIn(uses=uses, session=f"issue {token}"))
+    (entry,) = audited(store, LEAD)
+    assert entry.session == "issue [masked]"
+
+
 def test_rebuild_leaves_counts_and_acts_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
     with contextlib.closing(SqliteStore(path)) as store:
         (stored,) = store.remember([new_fact()], actor=AGENT)
         use = FactUsage(stored.fact_id, "applied", 2)
-        store.count_usage([use], observer=LEAD, actor=AGENT.name)
+        context = UsageContext("r1", "s-7")
+        store.count_usage([use], observer=LEAD, actor=AGENT.name, context=context)
         initial_entries = audited(store, "realm:demo")
     assert offline_rebuild.rebuild(path).changed == ()
     assert offline_rebuild.verify(path).problems == ()

@@ -127,6 +127,7 @@ def _change(
     return AuditEntry(
         at=times.from_us(at), actor=actor, action=kind, scope=scopes.get(scope_no),
         facts=tuple(dict.fromkeys(names.facts)), run=names.run,
+        session=names.session,
     )  # fmt: skip
 
 

@@ -45,11 +45,12 @@ _ENDS = ("from", "to", "origin", "copy", "used")
 
 @dataclass
 class Named:
-    """The facts, links and run that an event refers to."""
+    """The facts, links, run and session that an event refers to."""
 
     facts: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     run: str | None = None
+    session: str | None = None
     is_hidden: bool = False
 
 
@@ -129,6 +130,8 @@ def names(
         names_found.links += [part["id"]] if row[2].startswith("link.") else []
         run = part.get("run")
         names_found.run = run.get("run_id") if isinstance(run, dict) else run or names_found.run
+        if row[2].startswith("usage."):
+            names_found.session = part.get("session") or names_found.session
     names_found.is_hidden = bool(parts) and not shown_count
     return names_found
 
@@ -153,6 +156,7 @@ def _change(
         facts=facts,
         links=tuple(names_of_event.links),
         run=names_of_event.run,
+        session=names_of_event.session,
         kinds=kinds,
         schemas=schemas,
     )

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from knowledge_client.models import UsageCount, UsageKind
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
-from knowledge_service.ports import FactUsage, IdempotencyKey
+from knowledge_service.ports import NO_CONTEXT, FactUsage, IdempotencyKey, UsageContext
 from knowledge_service.store.sqlite.db.transaction import Transaction
 from knowledge_service.store.sqlite.projections import usage as projected
 from knowledge_service.store.sqlite.repositories import base
@@ -42,6 +42,7 @@ class Usage(base.SqliteRepository):
         *,
         observer: str,
         actor: str,
+        context: UsageContext = NO_CONTEXT,
         idempotency_key: IdempotencyKey | None = None,
     ) -> int:
         """Count uses in one transaction, and append them to the log."""
@@ -49,7 +50,7 @@ class Usage(base.SqliteRepository):
         def work(tx: Transaction) -> int:
             observer_no = base.ensure_scope(tx, observer, actor)
             counted = [(use, _count(tx, use, observer_no)) for use in uses]
-            _record(tx, [use for use, count in counted if count], observer_no, actor)
+            _record(tx, [use for use, count in counted if count], observer_no, actor, context)
             return sum(count for _, count in counted)
 
         return self._idempotent(idempotency_key, _COUNTED, work)
@@ -75,10 +76,18 @@ def usage_of_fact(
     return counts
 
 
-def _record(tx: Transaction, uses: Sequence[FactUsage], observer_no: int, actor: str) -> None:
+def _record(
+    tx: Transaction,
+    uses: Sequence[FactUsage],
+    observer_no: int,
+    actor: str,
+    context: UsageContext,
+) -> None:
+    # A run or session that is not known is left out, as in the events of earlier versions.
+    place = {name: value for name, value in vars(context).items() if value is not None}
     by_kind: dict[UsageKind, list[dict[str, Any]]] = {}
     for use in uses:
-        part = {"used": use.fact_id, "count": use.count}
+        part = {"used": use.fact_id, "count": use.count, **place}
         by_kind.setdefault(use.kind, []).append(part)
     for kind, parts in by_kind.items():
         tx.record(projected.type_of(kind), scope_no=observer_no, actor=actor, parts=parts)
