@@ -24,7 +24,7 @@ class FactUse(WireModel):
 class UsageIn(WireModel):
     """Uses to record atomically, with the caller's home scope as the observer.
 
-    `run` is a run of the caller, and `session` names any other context. Both stand in the audit log
+    `run` is a run of the caller, and `session` names any other context. Both are in the audit log
     and in the event stream.
     """
 
