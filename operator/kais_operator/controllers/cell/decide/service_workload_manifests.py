@@ -85,7 +85,7 @@ def workload(  # noqa: PLR0913 (one argument per source of its fields)
         labelled=labelled,
         annotated={
             labels.RENDERED_FROM: _rendered_from(housed),
-            labels.RENDERED: names.spec_hash(template),
+            labels.RENDERED: children.spec_hash(template),
             **pod_field_merge.defaults_annotation(defaults),
         },
         content={"spec": content},

@@ -1,0 +1,52 @@
+"""Results that are kept while an object is settled: the same as computed anew, and bounded."""
+
+import pytest
+
+from kais import names
+from kais_operator.planning import children, memo
+
+
+def test_a_result_is_computed_once_until_newer_ones_replace_it():
+    results: memo.RecentResults[str, str] = memo.RecentResults(2)
+    computed: list[str] = []
+
+    def result(key: str) -> str:
+        return results.get(key, lambda: computed.append(key) or key.upper())
+
+    assert [result(key) for key in ("a", "b", "a", "c", "a", "b")] == ["A", "B", "A", "C", "A", "B"]
+    assert computed == ["a", "b", "c", "b"]
+    assert len(results) == 2
+
+
+def test_an_error_is_no_result():
+    results: memo.RecentResults[str, int] = memo.RecentResults(2)
+    with pytest.raises(ValueError, match="invalid literal"):
+        results.get("a", lambda: int("no number"))
+    assert results.get("a", lambda: 7) == 7
+
+
+def test_a_hash_that_is_kept_is_the_one_that_is_computed():
+    trees = [{"a": 5}, {"a": 5.0}, {"a": True}, {"a": "5"}, {"b": [1, {"c": None}]}, {"a": 5}]
+    for tree in trees:
+        assert children.spec_hash(tree) == names.spec_hash(tree)
+
+
+def test_equal_arguments_that_are_other_objects_are_computed_again():
+    calls: list[list[int]] = []
+
+    @memo.by_identity(capacity=8)
+    def total(numbers: list[int]) -> int:
+        calls.append(numbers)
+        return sum(numbers)
+
+    first, second = [1, 2], [1, 2]
+    assert [total(first), total(second), total(first)] == [3, 3, 3]
+    assert len(calls) == 2
+
+
+def test_arguments_stay_alive_so_that_no_other_object_takes_their_identity():
+    @memo.by_identity(capacity=1_000)
+    def text(numbers: list[int]) -> str:
+        return str(numbers)
+
+    assert [text([number]) for number in range(500)] == [f"[{number}]" for number in range(500)]
