@@ -9,13 +9,13 @@ import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import json
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
-P = ParamSpec("P")
+A = TypeVar("A")
 _DIGEST_BYTES = 16
 
 
@@ -49,22 +49,19 @@ def digest(tree: Any) -> bytes:
     return hashlib.blake2b(json.encode(tree), digest_size=_DIGEST_BYTES).digest()
 
 
-def by_identity(*, capacity: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keep results for the very same positional arguments, which must be immutable.
+def by_identity(*, capacity: int) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
+    """Keep the results of a function for the very same argument, which must be immutable.
 
-    For models that are too large to compare, as the one Cell that a reconcile reads.
+    For models that take long to compare, as the Cell that a reconcile reads.
     """
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        # With its arguments in the result, no other object can take their identity.
-        results: RecentResults[tuple[int, ...], tuple[tuple[object, ...], R]] = RecentResults(
-            capacity
-        )
+    def decorate(function: Callable[[A], R]) -> Callable[[A], R]:
+        # Each argument is kept with its result, so no other object can take its identity.
+        results: RecentResults[int, tuple[A, R]] = RecentResults(capacity)
 
         @functools.wraps(function)
-        def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
-            key = tuple(map(id, args))
-            return results.get(key, lambda: (args, function(*args, **kwargs)))[1]
+        def remembered(argument: A) -> R:
+            return results.get(id(argument), lambda: (argument, function(argument)))[1]
 
         return remembered
 

@@ -14,6 +14,7 @@ from kais.resources.cell import Cell
 from kais.resources.formation import MAX_REPLICAS, Formation
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Level, Scope
+from kais_operator.planning import memo
 from knowledge_client import models
 
 
@@ -118,16 +119,30 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     nearest scope that all of them see as their home. They remember in the scope of their Formation,
     which stays when a cell is renamed.
     """
-    own_home = own_scope(housed)
-    home = scopes.nearest_common([own_home, *sharing])
+    place = _place(housed)
+    home = scopes.nearest_common([place.scope, *sharing])
     return CellIdentity(
-        short_name(housed.cell),
+        place.short_name,
         account_name(housed.cell),
         home,
         memory=Scope(home.realm, home.formation) if home.formation else home,
         workspace=workspace_claim(housed.formation),
-        address=_address(housed),
+        address=place.address,
     )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What follows from a cell and its formation alone."""
+
+    short_name: str
+    scope: Scope
+    address: models.CellAddress | None
+
+
+@memo.by_identity(capacity=64)
+def _place(housed: CellInFormation) -> _Place:
+    return _Place(short_name(housed.cell), own_scope(housed), _address(housed))
 
 
 def workspace_claim(formation: Formation | None) -> str | None:

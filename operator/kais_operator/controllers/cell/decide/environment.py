@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from kais import labels
 from kais.resources.cell import Cell
-from kais.resources.cell_template import EnvVar
+from kais.resources.cell_template import CellTemplateSpec, EnvVar
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
+from kais_operator.planning import memo
 from kais_operator.planning.plan import Body
 
 TOKEN_FOLDER = "/var/run/secrets/kais"  # noqa: S105 - a folder, no secret
@@ -64,9 +65,12 @@ def _identity_variables(cell: Cell, identity: CellIdentity, knowledge_url: str) 
 
 def spec_text(cell: Cell) -> str:
     """Serialise a cell's spec for its pods."""
-    return json.dumps(
-        cell.spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
+    return _text_of(cell.spec)
+
+
+@memo.by_identity(capacity=64)
+def _text_of(spec: CellTemplateSpec) -> str:
+    return json.dumps(spec.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def has_spec_file(cell: Cell) -> bool:

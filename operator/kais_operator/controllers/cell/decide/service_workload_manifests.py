@@ -30,7 +30,7 @@ from kais_operator.controllers.cell.decide import (
 )
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity, CellInFormation
 from kais_operator.controllers.cell.decide.pod_field_merge import NO_DEFAULTS
-from kais_operator.planning import children
+from kais_operator.planning import children, memo
 from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.children import Ownership, Parent
 from kais_operator.planning.plan import Body
@@ -182,6 +182,7 @@ def _is_formation_missing(housed: CellInFormation) -> bool:
     return housed.cell.spec.formation_ref is not None and housed.formation is None
 
 
+@memo.by_identity(capacity=64)
 def _rendered_from(housed: CellInFormation) -> str:
     return names.spec_hash(
         {
