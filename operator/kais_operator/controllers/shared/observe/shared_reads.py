@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kais import labels, names
 from kais.errors import InvalidResource
@@ -15,18 +15,22 @@ from kais.resources.knowledge_scope import KnowledgeScope
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
-from kais_operator.planning import status_and_events
+from kais_operator.planning import memo, status_and_events
 from kais_operator.planning.plan import Body, ObjectRef, Plan
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import Cluster
 
 R = TypeVar("R", bound=Resource)
+_PARSED: memo.RecentResults[tuple[type[Resource], bytes], Resource] = memo.RecentResults(128)
+"""By model and content: each iteration reads the same objects, and all instances of a Blueprint
+read the same revision."""
 
 
 def parse_resource(model: type[R], body: Body) -> R | InvalidObject:
     """Parse a body as its model; InvalidObject, with the violations, if it breaks a rule."""
     try:
-        return model.from_dict(body)
+        parsed = _PARSED.get((model, memo.digest(body)), lambda: model.from_dict(body))
+        return cast("R", parsed)
     except InvalidResource as exc:
         return InvalidObject(body, "; ".join(str(violation) for violation in exc.violations))
 
