@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -130,15 +131,19 @@ def _backup_to_bucket(command: AdminCommand, write_line: WriteLine) -> int:
     from knowledge_service import backup_bucket  # noqa: PLC0415 - a library that only buckets need
 
     bucket = backup_bucket.BackupBucket(command.bucket)
-    with tempfile.TemporaryDirectory(prefix="kais-backup-") as folder:
-        copy = backup_and_restore.dated_path(Path(folder), clock.now())
+    with _temporary_folder("kais-backup-") as folder:
+        copy = backup_and_restore.dated_path(folder, clock.now())
         events = backup_and_restore.backup(command.db, copy)
         bucket.upload(copy)
     write_line(
         f"{bucket.address}/{copy.name}: a verified copy of {command.db} with {events} events"
     )
     if command.keep is not None:
-        old = bucket.names(backup_and_restore.DATED_NAME)[: -command.keep]
+        old = [
+            name
+            for name in bucket.names(backup_and_restore.DATED_NAME)[: -command.keep]
+            if name != copy.name
+        ]
         bucket.delete(old)
         for name in old:
             write_line(f"{bucket.address}/{name}: deleted; the bucket keeps {command.keep}")
@@ -154,16 +159,30 @@ def _restore_from_bucket(command: AdminCommand, write_line: WriteLine) -> int:
     copies = [name] if is_copy else bucket.names(backup_and_restore.DATED_NAME)
     if not copies:
         raise StartupError(f"{bucket.address} has no copy, such as knowledge-20261123T021700Z.db")
-    # Next to the database, where there is room for a second file of its size.
-    with tempfile.TemporaryDirectory(prefix="kais-restore-", dir=command.db.parent) as temporary:
-        copy = Path(temporary) / copies[-1]
+    backup_and_restore.require_unserved(command.db)  # before a download that may take long
+    # Next to the database, because the copy is moved from there into its place.
+    with _temporary_folder("kais-restore-", command.db.parent) as temporary:
+        copy = temporary / copies[-1]
         bucket.download(copy.name, copy)
-        events, aside = backup_and_restore.restore(copy, command.db, now=clock.now())
+        events, aside = backup_and_restore.restore(
+            copy, command.db, now=clock.now(), download_of=f"{bucket.address}/{copy.name}"
+        )
     displaced = f"; what was there is now {aside}" if aside else ""
     write_line(
         f"{command.db}: restored from {bucket.address}/{copy.name} with {events} events{displaced}"
     )
     return 0
+
+
+@contextmanager
+def _temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
+    except OSError as exc:
+        place = parent or "the folder for temporary files (TMPDIR)"
+        raise StartupError(f"cannot create a folder in {place} ({exc.strerror})") from exc
+    with folder as name:
+        yield Path(name)
 
 
 def _restore(command: AdminCommand, write_line: WriteLine) -> int:

@@ -20,7 +20,9 @@ from knowledge_service.errors import StartupError
 
 SCHEME = "s3://"
 _RETRY_FOR = timedelta(seconds=60)
-_CHUNK_BYTES = 8 * 1024 * 1024
+_PART_BYTES = 5 * 1024 * 1024
+"""Bytes of one request; the library gives each request 30 s, however slow the network is."""
+_PARALLEL_PARTS = 2
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 _MAX_MESSAGE_CHARACTERS = 200
@@ -40,11 +42,22 @@ class BackupBucket:
         """Store a file under its name, and check that the bucket has all of it.
 
         Raises:
-            StartupError: the bucket rejects it or does not answer; a file that was uploaded in part
-                is not visible.
+            StartupError: the bucket has a file of this name, rejects this one or does not answer; a
+                file that was uploaded in part is not visible.
         """
         with self._errors("write"):
-            obstore.put(self._store, file.name, file)
+            if file.name in self.names(re.compile(re.escape(file.name))):
+                raise StartupError(
+                    f"{self.address}/{file.name} exists already; a copy never replaces another one."
+                    " Give each installation a folder of its own"
+                )
+            obstore.put(
+                self._store,
+                file.name,
+                file,
+                chunk_size=_PART_BYTES,
+                max_concurrency=_PARALLEL_PARTS,
+            )
             stored_bytes = obstore.head(self._store, file.name)["size"]
         if stored_bytes != file.stat().st_size:
             raise StartupError(
@@ -70,22 +83,24 @@ class BackupBucket:
             StartupError: there is no such file, or the bucket or the disk fails.
         """
         with self._errors("read"):
-            response = obstore.get(self._store, name)
+            size = obstore.head(self._store, name)["size"]
             try:
                 with to.open("wb") as stream:
-                    for chunk in response.stream(min_chunk_size=_CHUNK_BYTES):
-                        stream.write(chunk)
+                    for start in range(0, size, _PART_BYTES):
+                        end = min(start + _PART_BYTES, size)
+                        stream.write(obstore.get_range(self._store, name, start=start, end=end))
             except OSError as exc:
                 raise StartupError(f"cannot write {to} ({exc.strerror})") from exc
 
     def delete(self, names: list[str]) -> None:
-        """Delete files of the folder.
+        """Delete files of the folder, one by one: not all servers can delete several at once.
 
         Raises:
             StartupError: the bucket does not answer, or does not allow it.
         """
         with self._errors("delete in"):
-            obstore.delete(self._store, names)
+            for name in names:
+                obstore.delete(self._store, name)
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
@@ -98,11 +113,27 @@ class BackupBucket:
 def _reason(exc: Exception) -> str:
     """Shorten the message of the library, which contains requests and responses in full."""
     text = str(exc)
+    for marker, reason in _REASONS.items():
+        if marker in text:
+            return reason
     code, status = _CODE.search(text), _STATUS.search(text)
     if code is not None:
         return code[1]
-    if status is not None:
-        return f"status {status[1]}"
-    if "error sending request" in text:
-        return "no answer; check AWS_ENDPOINT_URL and the network"
-    return text.splitlines()[0][:_MAX_MESSAGE_CHARACTERS]
+    return (
+        f"status {status[1]}"
+        if status is not None
+        else text.splitlines()[0][:_MAX_MESSAGE_CHARACTERS]
+    )
+
+
+_REGION = "the bucket is in another region; set AWS_REGION"
+_REASONS = {
+    "redirect without LOCATION": _REGION,
+    "<Code>PermanentRedirect<": _REGION,
+    "<Code>AuthorizationHeaderMalformed<": _REGION,
+    "InvalidCertificate": "the certificate of the server is not trusted; set SSL_CERT_FILE to a"
+    " file with the certificate of its authority",
+    "builder error": "an address without TLS needs AWS_ALLOW_HTTP=true",
+    "error sending request": "no answer; check AWS_ENDPOINT_URL and the network",
+}
+"""What parts of messages of the library mean; the first one that matches counts."""

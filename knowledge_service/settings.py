@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,6 +45,7 @@ _BUCKET_HELP = {
 }
 _TAKES_BUCKET = frozenset({"backup", "restore"})
 _BUCKET_SCHEME = "s3://"
+_BUCKET_ADDRESS = re.compile(r"s3://[A-Za-z0-9._-]+(/[^?#@]*)?")
 _KEEP_HELP = "with a folder or a bucket in --to: delete the oldest dated copies beyond this number"
 _MAX_COPIES = 10_000
 _MAX_DAYS = 36_500
@@ -215,6 +217,12 @@ def _admin_command(options: argparse.Namespace) -> AdminCommand:
     file, is_bucket = str(options.file), str(options.file).startswith(_BUCKET_SCHEME)
     if is_bucket and options.command not in _TAKES_BUCKET:
         options.parser.error(f"{options.command} takes no bucket, only a file")
+    if is_bucket and not _BUCKET_ADDRESS.fullmatch(file):
+        # Without the address: it may contain a key.
+        options.parser.error(
+            "the address of a bucket is s3://BUCKET or s3://BUCKET/FOLDER; keys are read from"
+            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
     return AdminCommand(
         options.command,
         options.db,

@@ -16,12 +16,14 @@ from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
 from kais_cli.views import output
 from kais_cli.views.output import Format
+from knowledge_client import errors as knowledge_errors
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient, models
     from knowledge_client.base_model import WireModel
 
 Result = TypeVar("Result")
+_FACTS_READ = 10  # of those that an undo changed
 FactId = Annotated[
     str,
     typer.Argument(
@@ -205,10 +207,25 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Undo the last change to a fact."""
-    undone = run_fact_action(
-        session, fact, reason, lambda client, fact, why: client.undo(fact, why)
-    )
-    return write_result(session, undone, output_, page=detail_view.undo_summary(undone))
+    undone, others = run_fact_action(session, fact, reason, undo_and_read)
+    return write_result(session, undone, output_, page=detail_view.undo_summary(undone, others))
+
+
+def undo_and_read(
+    client: KnowledgeClient, fact: str, why: models.ReasonIn
+) -> tuple[models.UndoResult, dict[str, models.Fact | None]]:
+    """Undo a change; return its result, and the other facts that it changed as they are now."""
+    undone = client.undo(fact, why)
+    others = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
+    read_facts = {fact_id: _read_if_possible(client, fact_id) for fact_id in others[:_FACTS_READ]}
+    return undone, dict.fromkeys(others) | read_facts
+
+
+def _read_if_possible(client: KnowledgeClient, fact_id: str) -> models.Fact | None:
+    try:
+        return client.get_fact(fact_id)
+    except knowledge_errors.KnowledgeError:
+        return None  # the undo is done: a fact that cannot be read is only named
 
 
 def run_fact_action(

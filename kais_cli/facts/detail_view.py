@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kais_cli.facts import tables
-from kais_cli.views import table_layout, text_layout
+from kais_cli.views import table_layout, text_layout, text_width
 
 if TYPE_CHECKING:
     from knowledge_client.models import (
@@ -218,11 +218,17 @@ def store_changes(stored: Fact, content: str) -> Iterator[str]:
         )
 
 
-def undo_summary(undone: UndoResult) -> str:
-    """Format the result of an `undo`, with the other facts that it changed."""
-    other_facts = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
-    other_facts_note = f"; changed with it: {', '.join(other_facts)}" if other_facts else ""
-    return f"{undone.fact_id}: {_UNDONE.get(undone.undone, 'undone')}{other_facts_note}\n"
+def undo_summary(undone: UndoResult, others: Mapping[str, Fact | None]) -> str:
+    """Format the result of an `undo`, with the other facts that it changed as they are now."""
+    lines = [f"{undone.fact_id}: {_UNDONE.get(undone.undone, 'undone')}\n"]
+    for fact_id, fact in others.items():
+        note = f"; now {fact.lifecycle}: {_excerpt(fact.content)}" if fact is not None else ""
+        lines.append(f"{fact_id}: changed with it{note}\n")
+    return "".join(lines)
+
+
+def _excerpt(content: str) -> str:
+    return text_width.truncate(" ".join(content.split()), _EXCERPT_WIDTH)
 
 
 def event_label(type_: str) -> str:
@@ -230,6 +236,7 @@ def event_label(type_: str) -> str:
     return _EVENTS.get(type_, type_)
 
 
+_EXCERPT_WIDTH = 60  # columns
 _UNDONE = {
     "fact.recorded": "no longer stored: it is retracted",
     "fact.confirmed": "the last confirmation is removed",

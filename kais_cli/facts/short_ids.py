@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from kais_cli import argument_parsing, errors
 from kais_cli.views import text_width
+from knowledge_client import errors as knowledge_errors
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
+    from knowledge_client.models import Fact, FactPage
 
 _WIDTH = 60  # columns of a text in the message
 _LISTED = 10  # facts of an ambiguous beginning that the message shows
+_PAGE = 500
+_PAGES_SEARCHED = 20  # of an older service
 
 
 def resolve(client: KnowledgeClient, argument: str) -> str:
@@ -22,7 +26,12 @@ def resolve(client: KnowledgeClient, argument: str) -> str:
     """
     if not argument_parsing.is_short_id(argument):
         return argument
-    page = client.list_facts(id_prefix=argument, limit=_LISTED)
+    try:
+        page = client.list_facts(id_prefix=argument, limit=_LISTED)
+    except knowledge_errors.InvalidRequest as exc:
+        if not _lacks_filter(exc):
+            raise
+        page = _search_pages(client, argument)
     if not page.facts:
         raise errors.UsageError(f"no fact that you can see has an ID that begins with {argument}")
     if len(page.facts) == 1:
@@ -30,6 +39,34 @@ def resolve(client: KnowledgeClient, argument: str) -> str:
     listed = "".join(f"\n  {fact.id}  {_excerpt(fact.content)}" for fact in page.facts)
     more = "\n  …" if page.cursor else ""
     raise errors.UsageError(f"several IDs begin with {argument}; write more of it:{listed}{more}")
+
+
+def _lacks_filter(exc: knowledge_errors.InvalidRequest) -> bool:
+    """Return whether the service is older than the parameter for the beginning of an id."""
+    violations = exc.problem.violations if exc.problem else ()
+    return any("id_prefix" in violation.path for violation in violations)
+
+
+def _search_pages(client: KnowledgeClient, prefix: str) -> FactPage:
+    """Find the facts in the lists of an older service, whose order is that of ids, newest first.
+
+    Raises:
+        UsageError: The fact is not among the newest ones.
+    """
+    found: list[Fact] = []
+    cursor: str | None = None
+    for _ in range(_PAGES_SEARCHED):
+        page = client.list_facts(limit=_PAGE, cursor=cursor)
+        found += [fact for fact in page.facts if fact.id.startswith(prefix)]
+        cursor = page.cursor
+        is_behind = bool(page.facts) and page.facts[-1].id < prefix
+        if cursor is None or is_behind or len(found) > _LISTED:
+            more = "more" if len(found) > _LISTED else None
+            return page.model_copy(update={"facts": tuple(found[:_LISTED]), "cursor": more})
+    raise errors.UsageError(
+        f"the knowledge service is older than this `kais` and cannot find IDs that begin with"
+        f" {prefix}; none of the newest {_PAGES_SEARCHED * _PAGE} facts has one. Write the whole ID"
+    )
 
 
 def _excerpt(content: str) -> str:

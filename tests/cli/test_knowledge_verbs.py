@@ -197,7 +197,10 @@ def test_undoing_a_correction_names_the_fact_that_took_its_place(shell):
     shell("correct", fact, "--reason", "weighed", "--replacement", "It lifts thirty tonnes.")
     (second,) = {*shell("list", "--scope", shell.realm, "-o", "name").split()} - {fact}
     output = shell("undo", fact, "--reason", "the scales were wrong")
-    assert output == f"{fact}: live again: it is no longer closed; changed with it: {second}\n"
+    assert output == (
+        f"{fact}: live again: it is no longer closed\n"
+        f"{second}: changed with it; now retracted: It lifts thirty tonnes.\n"
+    )
 
 
 def test_list_goes_on_where_the_page_before_ended(shell):

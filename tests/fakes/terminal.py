@@ -212,6 +212,9 @@ class FakeKnowledge:
         answer = self.answers.get(f"{request.method} {request.url.path}")
         if isinstance(answer, httpx.Response):
             return httpx.Response(answer.status_code, content=answer.content)
+        if callable(answer):
+            response: httpx.Response = answer(request)
+            return response
         if answer is None:
             body = {"title": "t", "status": 404, "code": "not-found", "detail": "no such thing"}
             return httpx.Response(404, json=body)

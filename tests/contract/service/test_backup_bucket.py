@@ -12,7 +12,10 @@ from obstore.store import S3Store
 
 from knowledge_client import KnowledgeClient
 from knowledge_client.models import FactIn
+from knowledge_service import backup_bucket
+from knowledge_service.errors import StartupError
 from tests.knowledge_process import errand, serving
+from tests.s3_server import answers as s3_answers
 from tests.s3_server import running as s3_server
 
 FOLDER = "s3://copies/kais"
@@ -105,8 +108,110 @@ def test_a_copy_that_does_not_verify_is_not_restored(
     before = db.read_bytes()
     refused = run(server, "restore", "--db", db, "--from", FOLDER)
     assert refused.returncode == 1
-    assert b"Traceback" not in refused.stderr
+    name = f"{FOLDER}/knowledge-20250101T000000Z.db"
+    reason = f"{name} is not a readable copy of a kais database (it is not a database)"
+    assert refused.stderr.decode() == f"kais-knowledge: {reason}\n"
     assert db.read_bytes() == before
+    assert [path.name for path in db.parent.iterdir() if "restore" in path.name] == []
+
+
+def test_a_copy_never_replaces_another_one(
+    server: s3_server.S3Server,
+    folder: S3Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in server.variables().items():
+        monkeypatch.setenv(name, value)
+    obstore.put(folder, "knowledge-20250101T000000Z.db", b"of another installation")
+    copy = tmp_path / "knowledge-20250101T000000Z.db"
+    copy.write_bytes(b"mine")
+    with pytest.raises(StartupError, match=r"exists already.* a folder of its own"):
+        backup_bucket.BackupBucket(FOLDER).upload(copy)
+    stored = obstore.get(folder, copy.name).bytes()
+    assert bytes(stored) == b"of another installation"
+
+
+def test_a_service_that_runs_is_named_before_anything_is_downloaded(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    with serving(path), s3_answers.serve(b"a copy") as answers:
+        refused = errand(
+            "restore",
+            "--db",
+            path,
+            "--from",
+            f"{FOLDER}/knowledge-20250101T000000Z.db",
+            environment=answers.variables(),
+        )
+    assert refused.returncode == 1
+    assert "is in use by another kais-knowledge process" in refused.stderr.decode()
+    assert answers.requests == []
+
+
+def test_a_place_that_cannot_be_written_is_named(server: s3_server.S3Server, db: Path) -> None:
+    refused = run(server, "restore", "--db", "/proc/none/knowledge.db", "--from", FOLDER)
+    assert "database /proc/none/knowledge.db cannot be opened" in refused.stderr.decode()
+    copy = f"{FOLDER}/knowledge-20250101T000000Z.db"
+    refused = run(server, "restore", "--db", "/proc/knowledge.db", "--from", copy)
+    assert "database /proc/knowledge.db cannot be opened" in refused.stderr.decode()
+
+
+def test_a_large_copy_is_read_in_parts_so_that_no_request_lasts_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(256)) * 4096 * 11  # 11 MiB
+    with s3_answers.serve(content) as answers:
+        for name, value in answers.variables().items():
+            monkeypatch.setenv(name, value)
+        bucket = backup_bucket.BackupBucket(FOLDER)
+        bucket.download("knowledge-20250101T000000Z.db", tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").read_bytes() == content
+    sizes = [size for method, size in answers.requests if method == "GET"]
+    assert sum(sizes) == len(content)
+    assert max(sizes) <= 5 * 1024 * 1024
+
+
+def test_a_bucket_of_another_region_is_explained(tmp_path: Path) -> None:
+    with s3_answers.serve(b"", status=301) as answers:
+        failed = errand(
+            "restore",
+            "--db",
+            tmp_path / "a.db",
+            "--from",
+            FOLDER,
+            environment=answers.variables(),
+        )
+    message = f"cannot list {FOLDER} (the bucket is in another region; set AWS_REGION)"
+    assert failed.stderr.decode() == f"kais-knowledge: {message}\n"
+
+
+def test_a_server_with_tls_needs_an_authority_that_is_trusted(tmp_path: Path) -> None:
+    copy = f"{FOLDER}/knowledge-20250101T000000Z.db"
+    with s3_answers.serve(b"no database", certificates=tmp_path) as answers:
+        refused = errand(
+            "restore", "--db", tmp_path / "a.db", "--from", copy, environment=answers.variables()
+        )
+        assert "not trusted; set SSL_CERT_FILE" in refused.stderr.decode()
+        trusting = answers.variables() | {"SSL_CERT_FILE": str(tmp_path / "authority.pem")}
+        trusted = errand("restore", "--db", tmp_path / "a.db", "--from", copy, environment=trusting)
+    assert f"{copy} is not a readable copy" in trusted.stderr.decode()
+
+
+def test_an_address_without_tls_needs_a_variable(server: s3_server.S3Server, db: Path) -> None:
+    failed = run(server, "backup", "--db", db, "--to", FOLDER, AWS_ALLOW_HTTP="false")
+    assert "an address without TLS needs AWS_ALLOW_HTTP=true" in failed.stderr.decode()
+
+
+def test_an_address_with_a_key_is_refused_and_not_repeated(
+    server: s3_server.S3Server, db: Path
+) -> None:
+    for address in ("s3://AKIA1:hunter2@copies/kais", "s3://", "s3://copies/kais?secret=hunter2"):
+        refused = run(server, "backup", "--db", db, "--to", address)
+        assert refused.returncode == 2
+        assert "the address of a bucket is s3://BUCKET or s3://BUCKET/FOLDER" in (
+            refused.stderr.decode()
+        )
+        assert "hunter2" not in refused.stderr.decode()
 
 
 def test_a_wrong_key_an_unknown_bucket_and_no_server_are_explained(

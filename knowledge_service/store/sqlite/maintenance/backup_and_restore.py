@@ -93,14 +93,20 @@ def known(path: Path) -> None:
         raise connection.damaged_error(path, exc) from exc
 
 
-def check(path: Path) -> Report:
-    """Verify a copy that no process serves.
+def check(path: Path, *, name: str = "") -> Report:
+    """Verify a copy that no process serves; errors call it `name`, by default its path.
 
     Raises:
         StartupError: it is not a database of this service, or does not verify; the message has the
             reason.
     """
-    known(path)
+    name = name or str(path)
+    try:
+        known(path)
+    except StartupError as exc:
+        if isinstance(exc.__cause__, apsw.Error):
+            raise _unreadable_copy(name, exc.__cause__) from exc
+        raise
     try:
         copied = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -108,14 +114,34 @@ def check(path: Path) -> Report:
         finally:
             copied.close()
     except apsw.Error as exc:
-        raise StartupError(f"{path} is not a readable copy of a kais database ({exc})") from exc
+        raise _unreadable_copy(name, exc) from exc
     if report.problems:
-        raise StartupError(f"{path} does not verify: {'; '.join(report.problems[:5])}")
+        raise StartupError(f"{name} does not verify: {'; '.join(report.problems[:5])}")
     return report
 
 
-def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | None]:
+def _unreadable_copy(name: str, exc: apsw.Error) -> StartupError:
+    reason = "it is not a database" if isinstance(exc, apsw.NotADBError) else exc
+    return StartupError(f"{name} is not a readable copy of a kais database ({reason})")
+
+
+def require_unserved(path: Path) -> None:
+    """Check that no process serves the database.
+
+    Raises:
+        FileLocked: a process serves it.
+        StartupError: no file can be created in the directory.
+    """
+    connection.lock(path).close()
+
+
+def restore(
+    source: Path, path: Path, *, now: datetime, download_of: str = ""
+) -> tuple[int, Path | None]:
     """Replace the database with a verified copy; return its events, and the old file's new path.
+
+    A `download_of` something is called so in errors, and is moved instead of copied, because the
+    volume may have no room for a third file of its size.
 
     Raises:
         FileLocked: a process serves the database.
@@ -125,11 +151,14 @@ def restore(source: Path, path: Path, *, now: datetime) -> tuple[int, Path | Non
         raise StartupError(f"there is no copy {source}")
     lock = connection.lock(path)
     try:
-        report = check(source)
+        report = check(source, name=download_of)
         fresh = path.with_name(path.name + ".unfinished")
         _remove(fresh)
         try:
-            _copy(source, fresh, final_path=path)
+            if download_of:
+                source.rename(fresh)
+            else:
+                _copy(source, fresh, final_path=path)
         except StartupError:
             _remove(fresh)
             raise
