@@ -26,7 +26,8 @@ def model(cluster: Installed, namespace: str) -> str:
     """The scripted model of the example, and its Blueprint."""
     manifests = ("-f", str(EXAMPLE / "blueprint.yaml"), "-f", str(EXAMPLE / "scripted-model.yaml"))
     cluster.kubectl("apply", "-n", namespace, *manifests)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "--timeout=90s", "pod/models")
+    ready = ("--for=condition=Ready", "--timeout=300s", "pod/models")
+    cluster.kubectl("wait", "-n", namespace, *ready)
     return "models"
 
 
@@ -36,7 +37,7 @@ def use(cluster: Installed, namespace: str, *arguments: str) -> Body:
         "blueprint", "use", "log-explainer", "-n", namespace, "-o", "json", *arguments
     )
     assert completed.stdout, completed.stderr
-    return cluster.finished_mission(json.loads(completed.stdout)["name"], namespace)
+    return cluster.finished_mission(json.loads(completed.stdout)["name"], namespace, timeout_s=400)
 
 
 def calls(cluster: Installed, namespace: str) -> list[Any]:
@@ -186,7 +187,7 @@ def script_server(cluster: Installed, namespace: str, server: str, rules: str) -
         script = script.replace(name, name.replace("models", server))
     script = script.replace(f"- name: {server}\n      image", "- name: models\n      image")
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=script)
-    ready = ("--for=condition=Ready", "--timeout=90s", f"pod/{server}")
+    ready = ("--for=condition=Ready", "--timeout=300s", f"pod/{server}")
     cluster.kubectl("wait", "-n", namespace, *ready)
 
 
@@ -242,7 +243,7 @@ def test_a_cell_reviews_the_work_and_its_rejection_opens_the_next_attempt(
     cluster.kubectl("create", "secret", "generic", "reviewed", key, "-n", namespace)
     manifest = TEAM.replace("http://slow:8080", "http://reviewed-models:8080")
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
-    mission = cluster.finished_mission("reviewed", namespace)
+    mission = cluster.finished_mission("reviewed", namespace, timeout_s=400)
     settled = mission["status"]
 
     assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 2), settled
@@ -279,7 +280,7 @@ def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(
         timeout_s=120,
     )
     cluster.kill(OPERATOR)
-    settled = cluster.finished_mission("steady-work", namespace)["status"]
+    settled = cluster.finished_mission("steady-work", namespace, timeout_s=400)["status"]
 
     assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 1), settled
     assert settled["result"] == "The disk /data was full."

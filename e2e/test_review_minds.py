@@ -39,7 +39,8 @@ def use(cluster: Installed, namespace: str, *arguments: str) -> Body:
         "blueprint", "use", "code-review-minds", "-n", namespace, "-o", "json", *arguments
     )
     assert completed.stdout, completed.stderr
-    mission = cluster.finished_mission(json.loads(completed.stdout)["name"], namespace)
+    name = json.loads(completed.stdout)["name"]
+    mission = cluster.finished_mission(name, namespace, timeout_s=400)
     status: Body = mission["status"]
     return status
 
@@ -57,7 +58,9 @@ def test_the_second_review_takes_fewer_turns_unless_it_gets_no_knowledge(
     cluster.kubectl("apply", "-n", namespace, *files)
     key = "--from-literal=apiKey=scripted-key"
     cluster.kubectl("create", "secret", "generic", "kais-openai", key, "-n", namespace)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "--timeout=90s", "pod/models")
+    cluster.kubectl(
+        "wait", "-n", namespace, "--for=condition=Ready", "--timeout=300s", "pod/models"
+    )
 
     first = use(cluster, namespace)
     after_first = len(calls(cluster, namespace))

@@ -179,7 +179,7 @@ def _extraction_workers(
     run = functools.partial(job.run_extraction, models=models)
     by_model = ExtractionWorker(
         store, on_run=on_run, on_end=on_end, run=run,
-        queue=Queue("model", now=models.now, idle_s=_MODEL_RETRY_POLL_S),
+        queue=Queue("model", now=models.now, idle_s=_MODEL_RETRY_POLL_S, batch_size=1_000),
     )  # fmt: skip
     by_rules = ExtractionWorker(
         store, on_run=on_run, on_end=on_end, run=run,

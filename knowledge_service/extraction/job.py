@@ -1,15 +1,18 @@
 """One extraction, from the episodes of a run to its stored facts.
 
 Rules extract first. If the scope chose a model that the installation allows, the job moves to the
-queue of models, and the model gets the facts of the rules as known. When the model cannot be asked,
-the facts of the rules are stored alone, and the reason says so.
+queue of models, and the model gets the facts of the rules as known. If the model does not answer
+yet, the facts of the rules are stored, and the job waits. When it cannot be asked, the facts of the
+rules are stored alone, and the reason says so.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
@@ -39,7 +42,8 @@ ACTOR = Actor("kais-extraction", "system", for_agents=True)
 
 # A run that has just ended has few facts, and they are among the newest.
 _MAX_LISTED_FACTS = 500
-
+# A reason becomes part of a condition; words and numbers in it may come from a model.
+_MAX_REASON = 1_000
 
 _BUDGET_PERIOD = timedelta(hours=24)
 # A model that does not answer is asked again after this long, then twice as long, up to an hour.
@@ -60,10 +64,14 @@ class Moment(Protocol):
 
 @dataclass(frozen=True)
 class Models:
-    """The models that may extract facts, and the clock that times their retries."""
+    """The models that may extract facts, and the clock that times their retries.
+
+    `replaying` is held by the one replay that may ask a model at a time.
+    """
 
     extractor: ModelExtractor
     now: Moment
+    replaying: threading.Lock = field(default_factory=threading.Lock)
 
 
 class StoredCalls:
@@ -107,7 +115,7 @@ def run_extraction(store: Store, key: RunKey, models: Models | None = None) -> E
     chosen = _model_to_choose(store, key, mission_run, models)
     if chosen:
         return store.choose_extraction_model(key, chosen)
-    attempts = store.begin_extraction(key).attempts
+    begun = store.begin_extraction(key)
     if mission_run is None:
         raise NotFound(f"run {key.run_id} is gone; there is nothing to extract from")
     config = store.scope_configs([mission_run.scope]).get(mission_run.scope)
@@ -117,13 +125,13 @@ def run_extraction(store: Store, key: RunKey, models: Models | None = None) -> E
         return store.finish_extraction(key, (), is_off.format(mission_run.scope), actor=ACTOR)
     record = read_record(store, key, mission_run, settings)
     if settings.model is not None:
-        return _extract_by_model(store, record, models, model=settings.model, attempts=attempts)
+        return _extract_by_model(store, record, models, model=settings.model, begun=begun)
     facts = [_to_new_fact(mission_run, fact) for fact in record.by_rules.facts]
     return store.finish_extraction(key, facts, record.by_rules.reason, actor=ACTOR)
 
 
 def _extract_by_model(
-    store: Store, record: RunRecord, models: Models | None, *, model: str, attempts: int
+    store: Store, record: RunRecord, models: Models | None, *, model: str, begun: Extraction
 ) -> Extraction:
     """Store the facts of the rules and of the model; those of the rules alone if it gives none."""
     key = record.key
@@ -131,10 +139,15 @@ def _extract_by_model(
     try:
         draft = draw(store, record, models, model=model)
     except ModelUnavailable as exc:
-        delay = retry_delay(attempts, exc.retry_after_s)
+        delay = retry_delay(begun.attempts, exc.retry_after_s)
         if models is not None and delay is not None:
-            return store.fail_extraction(
-                key, f"{exc}; asked again later", retry=True, retry_at=models.now() + delay
+            # The first failure has stored the facts of the rules.
+            return store.postpone_extraction(
+                key,
+                _bounded(f"{exc}; asked again later"),
+                retry_at=models.now() + delay,
+                facts=() if begun.reason else facts,
+                actor=ACTOR,
             )
         problem = f"{exc}, and did not within {_GIVES_UP_AFTER // timedelta(hours=1)} hours"
     except ModelUnusable as exc:
@@ -142,11 +155,17 @@ def _extract_by_model(
     else:
         drawn = [_drawn_to_new_fact(record, fact, model) for fact in draft.facts]
         reason = _reason_of(draft, len(facts), model)
-        return store.finish_extraction(key, facts, reason, actor=ACTOR, drawn_facts=drawn)
+        return store.finish_extraction(
+            key, facts, reason and _bounded(reason), actor=ACTOR, drawn_facts=drawn
+        )
     _log.warning("extraction by rules alone", extra={"fields": {"run": key.run_id, "why": problem}})
     reason = f"by rules alone: {problem}"
     reason += f"; {record.by_rules.reason}" if record.by_rules.reason else ""
-    return store.finish_extraction(key, facts, reason, actor=ACTOR)
+    return store.finish_extraction(key, facts, _bounded(reason), actor=ACTOR)
+
+
+def _bounded(reason: str) -> str:
+    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
 
 
 def _model_to_choose(
@@ -282,7 +301,7 @@ def _drawn_to_new_fact(record: RunRecord, fact: DrawnFact, model: str) -> NewFac
     texts = {episode.seq: episode.content for episode in record.episodes}
     episodes = tuple(Ref(type="episode", id=f"{run.run_id}/{seq}") for seq in fact.episodes)
     refs = merge_refs((*_run_refs(run), Ref(type="model", id=model)), episodes)
-    return NewFact(
+    new = NewFact(
         scope=run.scope,
         kind=fact.known_kind,
         content=fact.content,
@@ -295,3 +314,5 @@ def _drawn_to_new_fact(record: RunRecord, fact: DrawnFact, model: str) -> NewFac
         # Text that gives orders is flagged, also if the model has put it in other words.
         quoted=tuple(texts[seq] for seq in fact.episodes),
     )
+    # What follows such text must not replace what is known.
+    return dataclasses.replace(new, subject=None, predicate=None) if new.flags else new

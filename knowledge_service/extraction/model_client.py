@@ -1,27 +1,34 @@
 """Calls a model over HTTP: chat completions of OpenAI-compatible servers, or Anthropic's messages.
 
 One call is one request: repeats are durable, and belong to the job. Redirects are not followed, and
-an answer is read up to a bound.
+an answer is read up to a bound of bytes and of time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import httpx
 
-from knowledge_service.domain import extraction_prompt
+from knowledge_service.domain import extraction_prompt, redaction
 from knowledge_service.extraction.settings import ModelEndpoint
 
 _TIMEOUT_S = 60.0
+# An endpoint that sends a byte now and then never runs into the timeout of a read.
+_DEADLINE_S = 120.0
 _MAX_BYTES = 1024 * 1024
 _MAX_DETAIL = 200
 _TOOL = "state_facts"
-_TEMPORARY = frozenset({408, 409, 425, 429})
+# A key is read for each call, so one that is refused may be another one the next time.
+_KEY_REFUSED = frozenset({401, 403})
+_TEMPORARY = frozenset({408, 409, 425, 429}) | _KEY_REFUSED
+# No model reads or writes so much in one call; a larger number is no count of tokens.
+_MAX_TOKENS = 100_000_000
 Message = tuple[str, str]
 """A role, `user` or `assistant`, and a text."""
 
@@ -59,11 +66,16 @@ class ModelCallFailed(Exception):
 
 
 class ModelClient:
-    """Sends calls; `transport` and `timeout_s` are for tests."""
+    """Sends calls; `transport`, `timeout_s` and `monotonic` are for tests."""
 
     def __init__(
-        self, *, transport: httpx.BaseTransport | None = None, timeout_s: float = _TIMEOUT_S
+        self,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         self._http = httpx.Client(
             transport=transport, timeout=timeout_s, follow_redirects=False, trust_env=False
         )
@@ -78,16 +90,21 @@ class ModelClient:
         Raises:
             ModelCallFailed: there is no answer.
         """
-        path, headers, body = _request(endpoint, messages, _key(endpoint))
+        key = _key(endpoint)
+        path, headers, body = _request(endpoint, messages, key)
+        deadline_s = self._monotonic() + _DEADLINE_S
         try:
             with self._http.stream(
                 "POST", endpoint.url + path, headers=headers, json=body
             ) as response:
-                content = _read(response, endpoint)
+                content = self._read(response, endpoint, deadline_s)
         except httpx.HTTPError as exc:
             is_unsent = isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout)
+            # Only this text is known to quote nothing of the request.
+            cause = f" ({exc})"[:_MAX_DETAIL] if isinstance(exc, httpx.ConnectError) else ""
             raise ModelCallFailed(
-                f"the endpoint of the model {endpoint.name} does not answer: {type(exc).__name__}",
+                f"the endpoint of the model {endpoint.name} does not answer: "
+                f"{type(exc).__name__}{cause}",
                 is_temporary=True,
                 was_answered=is_unsent,
             ) from exc
@@ -97,15 +114,32 @@ class ModelClient:
                 is_temporary=False,
                 was_answered=True,
             ) from exc
-        _require_success(response, content, endpoint)
+        _require_success(response, content, endpoint, key)
         return _answer(endpoint, content)
+
+    def _read(self, response: httpx.Response, endpoint: ModelEndpoint, deadline_s: float) -> bytes:
+        content = bytearray()
+        for chunk in response.iter_bytes():
+            content += chunk
+            if len(content) > _MAX_BYTES:
+                raise ModelCallFailed(
+                    f"the answer of the model {endpoint.name} exceeds {_MAX_BYTES // 1024} KiB",
+                    is_temporary=False,
+                )
+            if self._monotonic() > deadline_s:
+                raise ModelCallFailed(
+                    f"the answer of the model {endpoint.name} did not end within "
+                    f"{_DEADLINE_S:.0f} s",
+                    is_temporary=True,
+                )
+        return bytes(content)
 
 
 def _key(endpoint: ModelEndpoint) -> str:
     if endpoint.key_file is None:
         return ""
     try:
-        return endpoint.key_file.read_text(encoding="utf-8").strip()
+        key = endpoint.key_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise ModelCallFailed(
             f"the key of the model {endpoint.name} cannot be read from {endpoint.key_file}; "
@@ -113,6 +147,14 @@ def _key(endpoint: ModelEndpoint) -> str:
             is_temporary=True,
             was_answered=True,
         ) from exc
+    if not (key.isascii() and key.isprintable()):
+        raise ModelCallFailed(
+            f"the key of the model {endpoint.name} in {endpoint.key_file} is no single line of "
+            "ASCII; check the mounted Secret",
+            is_temporary=True,
+            was_answered=True,
+        )
+    return key
 
 
 def _request(
@@ -151,38 +193,46 @@ def _request(
     )
 
 
-def _read(response: httpx.Response, endpoint: ModelEndpoint) -> bytes:
-    content = bytearray()
-    for chunk in response.iter_bytes():
-        content += chunk
-        if len(content) > _MAX_BYTES:
-            raise ModelCallFailed(
-                f"the answer of the model {endpoint.name} exceeds {_MAX_BYTES // 1024} KiB",
-                is_temporary=False,
-            )
-    return bytes(content)
-
-
-def _require_success(response: httpx.Response, content: bytes, endpoint: ModelEndpoint) -> None:
+def _require_success(
+    response: httpx.Response, content: bytes, endpoint: ModelEndpoint, key: str
+) -> None:
     status = response.status_code
     if status == HTTPStatus.OK:
         return
     is_temporary = status in _TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     raise ModelCallFailed(
-        f"the endpoint of the model {endpoint.name} answers {status}{_detail(content)}",
+        f"the endpoint of the model {endpoint.name} answers {status}"
+        f"{_detail(content, key)}{_next_step(status, endpoint)}",
         is_temporary=is_temporary,
         was_answered=True,
         retry_after_s=_retry_after_s(response.headers),
     )
 
 
-def _detail(content: bytes) -> str:
-    """Return the message of an error in the form of either API, on one line."""
+def _detail(content: bytes, key: str) -> str:
+    """Return the message of an error in the form of either API, on one line, without secrets."""
     try:
         message = json.loads(content)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f": {' '.join(str(message).split())[:_MAX_DETAIL]}"
+    text = str(message).encode("utf-8", "replace").decode()
+    text = text.replace(key, redaction.MASK) if key else text
+    return f": {redaction.mask(' '.join(text.split()))[:_MAX_DETAIL]}"
+
+
+def _next_step(status: int, endpoint: ModelEndpoint) -> str:
+    """Say what to do about a status that only an administrator can change."""
+    if status in _KEY_REFUSED and endpoint.key_file is None:
+        return "; it has no key: set its secretKey in knowledge.extraction.models of the chart"
+    if status in _KEY_REFUSED:
+        return (
+            f"; check the key in {endpoint.key_file}, which comes from "
+            "knowledge.extraction.secretName of the chart"
+        )
+    is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+    if status == HTTPStatus.NOT_FOUND or is_redirect:
+        return "; check its url and model in knowledge.extraction.models of the chart"
+    return ""
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -196,7 +246,9 @@ def _answer(endpoint: ModelEndpoint, content: bytes) -> ModelAnswer:
         if endpoint.api == "anthropic":
             return _from_anthropic(body)
         return _from_openai(body)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as exc:
+    except (
+        ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError,
+    ) as exc:  # fmt: skip
         raise ModelCallFailed(
             f"the endpoint of the model {endpoint.name} answers 200 with something that is no "
             "answer of its API; check the url",
@@ -207,7 +259,7 @@ def _answer(endpoint: ModelEndpoint, content: bytes) -> ModelAnswer:
 def _from_openai(body: Mapping[str, Any]) -> ModelAnswer:
     choice, usage = body["choices"][0], body.get("usage") or {}
     return ModelAnswer(
-        str(choice["message"].get("content") or ""),
+        _text(choice["message"].get("content")),
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
         is_cut=choice.get("finish_reason") == "length",
@@ -226,12 +278,20 @@ def _from_anthropic(body: Mapping[str, Any]) -> ModelAnswer:
         if block["type"] == "tool_use"
     ]
     return ModelAnswer(
-        "".join(tools or parts),
+        _text("".join(tools or parts)),
         _count(usage.get("input_tokens")),
         _count(usage.get("output_tokens")),
         is_cut=body.get("stop_reason") == "max_tokens",
     )
 
 
+def _text(value: object) -> str:
+    """Return a text that can be stored and sent: JSON may hold halves of surrogate pairs."""
+    return str(value or "").encode("utf-8", "replace").decode()
+
+
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Return a number of tokens; None if it cannot be one."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MAX_TOKENS else None

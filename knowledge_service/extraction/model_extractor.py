@@ -24,8 +24,6 @@ from knowledge_service.extraction.model_client import (
 from knowledge_service.extraction.settings import ExtractionSettings, ModelEndpoint
 
 _MILLION = Decimal(1_000_000)
-# No tokenizer makes more tokens of a text than this; the estimate counts only until the answer.
-_BYTES_PER_TOKEN = 2
 _OVERHEAD_TOKENS = 1_000  # of the schema, and of the roles of messages
 
 
@@ -124,10 +122,10 @@ class ModelExtractor:
     def _call(
         self, endpoint: ModelEndpoint, messages: Sequence[Message], ledger: CallLedger
     ) -> ModelAnswer:
+        # A token has at least one byte. The estimate counts only until the answer.
         size = sum(len(text.encode()) for _, text in messages)
-        size += len(extraction_prompt.INSTRUCTIONS)
-        input_estimate = size // _BYTES_PER_TOKEN + _OVERHEAD_TOKENS
-        worst = _cost(endpoint, input_estimate, endpoint.max_tokens)
+        most_input = size + len(extraction_prompt.INSTRUCTIONS) + _OVERHEAD_TOKENS
+        worst = _cost(endpoint, most_input, endpoint.max_tokens)
         budget = self._settings.budget
         if worst is None and budget is not None:
             raise ModelUnusable(

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from knowledge_service.ports import ExtractionQueue, Store
 
 _log = logging.getLogger(__name__)
-_BATCH_SIZE = 50
 # The rules are pure and the store is local: a third failure is permanent.
 _MAX_ATTEMPTS = 3
+# A call of a model may take minutes. One that the end of the process interrupts is made again.
+_STOP_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class Queue:
         now: clock that tells which are due; None: all are.
         idle_s: seconds until an empty queue is read again; None: when the worker is woken.
         on_model_chosen: called when an extraction moves to the queue of models.
+        batch_size: how many extractions are read at once.
     """
 
     name: ExtractionQueue = "all"
     now: clock.Clock | None = None
     idle_s: float | None = None
     on_model_chosen: Callable[[], None] = lambda: None
+    batch_size: int = 50
 
 
 class ExtractionWorker(BackgroundWorker):
@@ -66,25 +69,35 @@ class ExtractionWorker(BackgroundWorker):
     ) -> None:
         self._queue = queue or Queue()
         name = "extraction" if self._queue.name != "model" else "model-extraction"
-        super().__init__(name, {"extraction": self._drain}, retry_s=retry_s, on_run=on_run)
+        super().__init__(
+            name, {"extraction": self._drain}, retry_s=retry_s, on_run=on_run,
+            stop_timeout_s=_STOP_TIMEOUT_S if self._queue.name == "model" else None,
+        )  # fmt: skip
         self._store = store
         self._on_end = on_end
         self._run_job = run
 
     def _drain(self) -> float | None:
         """Run every open job once; one that is still open runs again after a while."""
-        for key, extraction in self._open(_BATCH_SIZE):
+        silent_models: set[str | None] = set()
+        for key, extraction in self._open(self._queue.batch_size):
             if self.is_stopping:
                 return None
-            self._run_extraction(key, extraction)
-        return self._retry_s if self._open(1) else self._queue.idle_s
+            if extraction.model in silent_models:
+                continue
+            result = self._run_extraction(key, extraction)
+            if extraction.model and (result.state, result.model) == ("pending", extraction.model):
+                # Each further call may take a minute, for which other models would wait.
+                silent_models.add(extraction.model)
+        rest = {each.model for _, each in self._open(self._queue.batch_size)} - silent_models
+        return self._retry_s if rest else self._queue.idle_s
 
     def _open(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:
         queue = self._queue
         due_at = queue.now() if queue.now else None
         return self._store.open_extractions(limit, queue=queue.name, due_at=due_at)
 
-    def _run_extraction(self, key: RunKey, extraction: Extraction) -> None:
+    def _run_extraction(self, key: RunKey, extraction: Extraction) -> Extraction:
         run_id, started_at_s = key.run_id, time.perf_counter()
         try:
             result = self._run_job(self._store, key)
@@ -101,3 +114,4 @@ class ExtractionWorker(BackgroundWorker):
             self._on_end(result.state, time.perf_counter() - started_at_s)
             fields = {"run": run_id, "state": result.state, "facts": len(result.facts)}
             _log.info("extraction ended", extra={"fields": fields})
+        return result

@@ -167,8 +167,22 @@ class ExtractionStore(Protocol):
         """
         ...
 
-    def fail_extraction(
-        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
-    ) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         """Record why an attempt failed; without `retry` the state becomes `failed`."""
+        ...
+
+    def postpone_extraction(
+        self,
+        key: RunKey,
+        reason: str,
+        *,
+        retry_at: datetime,
+        facts: Sequence[NewFact],
+        actor: Actor,
+    ) -> Extraction:
+        """Store the facts that are certain already, and record why the rest comes later.
+
+        The facts are given to `finish_extraction` again, which confirms them. One that cannot be
+        stored is left out there, with the reason.
+        """
         ...

@@ -52,7 +52,7 @@ def replay_extraction(
 
     Raises:
         NotFound: no extraction of the run was requested, or the run is not accessible.
-        Conflict: the model cannot be asked, or does not answer.
+        Conflict: the model cannot be asked, or does not answer, or another replay asks one.
     """
     run = runs.get_visible_run(store, principal, body.run_id, body.namespace)
     authorization.require_verb(principal, "extract", run.scope)
@@ -70,12 +70,17 @@ def replay_extraction(
     record = job.read_record(store, key, run, settings)
     # What the run stored is compared below, and is not to be kept from the model.
     calls = job.StoredCalls(store, key, models.now)
+    # A call may take minutes, and holds a thread that writes need, too.
+    if not models.replaying.acquire(blocking=False):
+        raise Conflict("another replay asks a model now; try again when it has ended")
     try:
         draft = job.draw(store, record, models, model=body.model, ledger=calls)
     except ModelUnusable as exc:
         raise Conflict(str(exc)) from exc
     except ModelUnavailable as exc:
         raise Conflict(f"{exc}; try again later") from exc
+    finally:
+        models.replaying.release()
     contents = [
         fact.content for fact in (store.fact(i, principal.view) for i in stored.facts) if fact
     ]

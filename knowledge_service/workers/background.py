@@ -39,8 +39,13 @@ class BackgroundWorker:
         retry_s: float,
         delay_s: float | None = 0.0,
         on_run: OnRun = _ignore_run,
+        stop_timeout_s: float | None = None,
     ) -> None:
-        """Create the thread; its tasks first run after `delay_s`, or when it is woken."""
+        """Create the thread; its tasks first run after `delay_s`, or when it is woken.
+
+        After `stop_timeout_s`, a stop waits no longer for the task, which ends with the process.
+        """
+        self._stop_timeout_s = stop_timeout_s
         self._tasks = tasks
         self._retry_s = retry_s
         self._delay_s = delay_s
@@ -71,7 +76,7 @@ class BackgroundWorker:
         """Stop after the current task, and wait for the thread."""
         self.request_stop()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(self._stop_timeout_s)
 
     def pause(self, seconds: float) -> None:
         """Wait inside a task; returns early when the worker stops."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 
@@ -380,16 +382,32 @@ class Runs(Facts):
         return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor).fact_id
 
     def _drawn(self, fact: NewFact, actor: Actor) -> str:
-        return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, actor).fact_id
+        agent = dataclasses.replace(actor, type="agent")
+        return store_fact.store_or_confirm_fact(MemoryUnitOfWork(self), fact, agent).fact_id
 
-    def fail_extraction(
-        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
-    ) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         with self._lock:
             entry, result = self._extracting(key)
-            entry.retry_at = retry_at
+            entry.retry_at = None
             update = {"state": "pending" if retry else "failed", "reason": reason}
             entry.extraction = result = result.model_copy(update=update)
+            return result
+
+    def postpone_extraction(
+        self,
+        key: RunKey,
+        reason: str,
+        *,
+        retry_at: datetime,
+        facts: Sequence[NewFact],
+        actor: Actor,
+    ) -> Extraction:
+        with self._lock:
+            for fact in facts:
+                with suppress(PreviouslyRetracted, QuotaExceeded):
+                    self._extracted(fact, actor)
+            result = self.fail_extraction(key, reason, retry=True)
+            self._extracting(key)[0].retry_at = retry_at
             return result
 
 

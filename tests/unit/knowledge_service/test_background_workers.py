@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from knowledge_service.extraction.worker import ExtractionWorker
+from knowledge_client.models import Extraction
+from knowledge_service.domain.run_reports import RunKey
+from knowledge_service.extraction import worker as extraction_worker
+from knowledge_service.extraction.worker import ExtractionWorker, Queue
 from knowledge_service.metrics import Metrics
 from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
@@ -110,6 +113,63 @@ def test_extractions_go_on(
         assert event.wait(5)
     assert "extraction failed; retrying in 0.001 s" in caplog.messages
     assert "unexpected error" in caplog.text
+
+
+class OpenExtractions:
+    """Extractions that wait for a model until they ended; `ask` is the job."""
+
+    def __init__(self, *run_ids: str) -> None:
+        self._open = list(run_ids)
+        self.asked: list[str] = []
+        self.ended = threading.Event()
+
+    def open_extractions(self, limit: int, **_: Any) -> tuple[tuple[RunKey, Extraction], ...]:
+        return tuple(
+            (RunKey("realm:demo", run_id), self._extraction(run_id))
+            for run_id in self._open[:limit]
+        )
+
+    def ask(self, _: Any, key: RunKey) -> Extraction:
+        self.asked.append(key.run_id)
+        if key.run_id.startswith("silent"):
+            return self._extraction(key.run_id)
+        self._open.remove(key.run_id)
+        self.ended.set()
+        return self._extraction(key.run_id).model_copy(update={"state": "done"})
+
+    @staticmethod
+    def _extraction(run_id: str) -> Extraction:
+        return Extraction(run_id=run_id, state="pending", model=run_id.split("-", maxsplit=1)[0])
+
+
+def test_model_that_does_not_answer_delays_extractions_by_others_once() -> None:
+    store: Any = OpenExtractions("silent-1", "silent-2", "silent-3", "quick-1")
+    worker = ExtractionWorker(
+        store, on_run=lambda *_: None, run=store.ask, queue=Queue("model", idle_s=600)
+    )
+    with run_workers([worker]):
+        assert store.ended.wait(30)
+    assert store.asked == ["silent-1", "quick-1"]
+
+
+def test_process_ends_although_a_model_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction_worker, "_STOP_TIMEOUT_S", 0.01)
+    asked, answered = threading.Event(), threading.Event()
+
+    def ask(_: Any, key: RunKey) -> Extraction:
+        asked.set()
+        answered.wait(60)
+        return Extraction(run_id=key.run_id, state="done", model="slow")
+
+    store: Any = OpenExtractions("slow-1")
+    worker = ExtractionWorker(
+        store, on_run=lambda *_: None, run=ask, queue=Queue("model", idle_s=600)
+    )
+    with run_workers([worker]):
+        assert asked.wait(30)
+    is_still_asking = not answered.is_set()
+    answered.set()
+    assert is_still_asking
 
 
 def test_vectors_go_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -186,15 +188,32 @@ class Extractions(base.SqliteRepository):
 
         return self._writer.submit(work)
 
-    def fail_extraction(
-        self, key: RunKey, reason: str, *, retry: bool, retry_at: datetime | None = None
-    ) -> Extraction:
+    def fail_extraction(self, key: RunKey, reason: str, *, retry: bool) -> Extraction:
         """Record the reason of a failed attempt; without `retry` the state becomes `failed`."""
 
         def work(tx: Transaction) -> Extraction:
-            payload: dict[str, Any] = {"reason": reason, "retry": retry}
-            if retry_at is not None:
-                payload["retry_at"] = times.to_us(retry_at)
+            payload = {"reason": reason, "retry": retry}
+            _record_event(tx, "extraction.failed", _run_columns(tx, key), "extraction", payload)
+            return _get(tx, key)
+
+        return self._writer.submit(work)
+
+    def postpone_extraction(
+        self,
+        key: RunKey,
+        reason: str,
+        *,
+        retry_at: datetime,
+        facts: Sequence[NewFact],
+        actor: Actor,
+    ) -> Extraction:
+        """Store the facts that are certain already, and record why the rest comes later."""
+
+        def work(tx: Transaction) -> Extraction:
+            for fact in facts:
+                with suppress(PreviouslyRetracted, QuotaExceeded):
+                    _store(tx, fact, actor)
+            payload = {"reason": reason, "retry": True, "retry_at": times.to_us(retry_at)}
             _record_event(tx, "extraction.failed", _run_columns(tx, key), "extraction", payload)
             return _get(tx, key)
 
@@ -222,7 +241,8 @@ def _store(tx: Transaction, fact: NewFact, actor: Actor) -> str:
 def _remember(tx: Transaction, fact: NewFact, actor: Actor) -> str:
     """Store a fact of a model as if an agent remembered it."""
     base.ensure_scope(tx, fact.scope, actor.name)
-    return store_fact.store_or_confirm_fact(SqliteUnitOfWork(tx), fact, actor).fact_id
+    agent = dataclasses.replace(actor, type="agent")
+    return store_fact.store_or_confirm_fact(SqliteUnitOfWork(tx), fact, agent).fact_id
 
 
 def _nano(cost: Decimal) -> int:

@@ -169,10 +169,10 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Des
     if extraction is None and problem is not None:
         message = f"{problem}; facts are extracted when it answers"
         return conditions.false(type_, Reason.STORE_UNAVAILABLE, message)
+    because = f": {extraction.reason}" if extraction and extraction.reason else ""
     if extraction is None or extraction.state in ("pending", "running"):
-        message = "the knowledge service is extracting facts from the run"
+        message = f"the knowledge service is extracting facts from the run{because}"
         return conditions.false(type_, Reason.EXTRACTION_PENDING, message)
-    because = f": {extraction.reason}" if extraction.reason else ""
     if extraction.state == "failed":
         message = f"no facts could be extracted{because or '; the knowledge service gave up'}"
         return conditions.false(type_, Reason.EXTRACTION_FAILED, message)

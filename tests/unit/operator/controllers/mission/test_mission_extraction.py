@@ -58,6 +58,14 @@ EXTRACTIONS = {
         {"state": "done", "reason": "nothing went wrong"},
         ("True", "NothingToExtract", "0 facts extracted: nothing went wrong"),
     ),
+    "a model that does not answer yet": (
+        {"state": "pending", "reason": "429; asked again later"},
+        (
+            "False",
+            "ExtractionPending",
+            "the knowledge service is extracting facts from the run: 429; asked again later",
+        ),
+    ),
     "a failure with its reason": (
         {"state": "failed", "reason": "the model refused"},
         ("False", "ExtractionFailed", "no facts could be extracted: the model refused"),
