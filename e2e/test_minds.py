@@ -26,7 +26,7 @@ def model(cluster: Installed, namespace: str) -> str:
     """The scripted model of the example, and its Blueprint."""
     manifests = ("-f", str(EXAMPLE / "blueprint.yaml"), "-f", str(EXAMPLE / "scripted-model.yaml"))
     cluster.kubectl("apply", "-n", namespace, *manifests)
-    ready = ("--for=condition=Ready", "--timeout=300s", "pod/models")
+    ready = ("--for=condition=Ready", "--timeout=170s", "pod/models")
     cluster.kubectl("wait", "-n", namespace, *ready)
     return "models"
 
@@ -187,7 +187,7 @@ def script_server(cluster: Installed, namespace: str, server: str, rules: str) -
         script = script.replace(name, name.replace("models", server))
     script = script.replace(f"- name: {server}\n      image", "- name: models\n      image")
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=script)
-    ready = ("--for=condition=Ready", "--timeout=300s", f"pod/{server}")
+    ready = ("--for=condition=Ready", "--timeout=170s", f"pod/{server}")
     cluster.kubectl("wait", "-n", namespace, *ready)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from e2e.support.installed import Body, Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # three missions, one after the other
 EXAMPLE = Path(__file__).parent.parent / "examples/code-review-team"
 FIRST = [
     "lead asks about safety",
@@ -59,7 +59,7 @@ def test_the_second_review_takes_fewer_turns_unless_it_gets_no_knowledge(
     key = "--from-literal=apiKey=scripted-key"
     cluster.kubectl("create", "secret", "generic", "kais-openai", key, "-n", namespace)
     cluster.kubectl(
-        "wait", "-n", namespace, "--for=condition=Ready", "--timeout=300s", "pod/models"
+        "wait", "-n", namespace, "--for=condition=Ready", "--timeout=170s", "pod/models"
     )
 
     first = use(cluster, namespace)
