@@ -11,13 +11,14 @@ import logging
 import signal
 import sys
 
-from agent_runtime import logging_config, mind, result_files, settings
+from agent_runtime import logging_config, mind, result_files, settings, telemetry
 from agent_runtime.assembly import Connections
 from agent_runtime.errors import AgentError
 from agent_runtime.mind import MindConfig
 from agent_runtime.model_http import ModelKey
 from agent_runtime.settings import Settings
 from agent_runtime.task import Attempt
+from agent_runtime.telemetry import Traces
 from kais.agent_results import (
     EXIT_ANSWERED,
     AgentFailure,
@@ -52,9 +53,28 @@ async def _run(configured: Settings) -> int:
         config = mind.load(configured)
     except AgentError as exc:
         return _finish_invalid(exc)
-    if config.mode is CellMode.SERVICE:
-        return await _serve(configured, config, run, key)
-    attempt = Attempt(configured, run, key, Connections())
+    traces = _start_traces(configured, key)
+    try:
+        connections = Connections(traces=traces)
+        if config.mode is CellMode.SERVICE:
+            return await _serve(configured, config, run, key, connections)
+        return await _attempt(configured, run, key, connections)
+    finally:
+        if traces is not None:
+            traces.close()
+
+
+def _start_traces(configured: Settings, key: ModelKey) -> Traces | None:
+    if not configured.has_traces:
+        return None
+    return telemetry.start(configured.cell, key.mask, has_content=configured.has_trace_content)
+
+
+async def _attempt(
+    configured: Settings, run: run_settings.Settings, key: ModelKey, connections: Connections
+) -> int:
+    """Run one attempt, and write its result."""
+    attempt = Attempt(configured, run, key, connections)
     work = asyncio.create_task(attempt.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -73,13 +93,19 @@ async def _run(configured: Settings) -> int:
 
 
 async def _serve(
-    configured: Settings, config: MindConfig, run: run_settings.Settings, key: ModelKey
+    configured: Settings,
+    config: MindConfig,
+    run: run_settings.Settings,
+    key: ModelKey,
+    connections: Connections,
 ) -> int:
     """Serve A2A until the pod is stopped."""
     from agent_runtime.service import server  # noqa: PLC0415 - the pod of a task needs no web server
 
     try:
-        return await server.serve(configured, config, key, token_file=run.token_file)
+        return await server.serve(
+            configured, config, key, token_file=run.token_file, connections=connections
+        )
     except AgentError as exc:
         return _finish_invalid(exc)
 

@@ -28,6 +28,7 @@ from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Clock, CostLimits, Meter
 from agent_runtime.prompt import Framing
 from agent_runtime.settings import Settings
+from agent_runtime.telemetry import TracedTransport, Traces
 from agent_runtime.tools.knowledge import KnowledgeTools
 from kais.agent_results import FailureClass
 from kais.agent_tools import AgentTool
@@ -50,6 +51,7 @@ class Connections:
     peers: httpx.AsyncBaseTransport | None = None
     clock: Clock = field(default_factory=SystemClock)
     policy: CallPolicy = field(default_factory=CallPolicy)
+    traces: Traces | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,10 @@ def knowledge_client(
 ) -> AsyncKnowledgeClient:
     """Create the client of the knowledge service, which uses the cell's own token."""
     return AsyncKnowledgeClient(
-        url, token_file=token_file, retries=_KNOWLEDGE_RETRIES, transport=connections.knowledge
+        url,
+        token_file=token_file,
+        retries=_KNOWLEDGE_RETRIES,
+        transport=TracedTransport(connections.knowledge or httpx.AsyncHTTPTransport()),
     )
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from agent_runtime.errors import AgentError
-from kais import a2a, agent_results, labels
+from kais import a2a, agent_results, labels, trace_context
 from kais.agent_results import FailureClass
 
 _STATE = "/var/lib/kais-agent"
@@ -34,6 +34,9 @@ class Settings:
         port: port of the A2A server in mode Service; 0 is any free one.
         peers_file: `routes.json` of the formation, which changes when the team is scaled.
         result_bytes: maximum size of the termination message.
+        traceparent: the trace of the run, in mode Task.
+        has_traces: whether the OTEL_* variables ask for traces.
+        has_trace_content: whether traces contain texts of prompts, answers and tools.
     """
 
     cell: str
@@ -61,6 +64,9 @@ class Settings:
     peers_file: Path | None = None
     log_level: str = "INFO"
     port: int = a2a.PORT
+    traceparent: str | None = None
+    has_traces: bool = False
+    has_trace_content: bool = False
 
 
 def result_file(environment: Mapping[str, str] | None = None) -> Path:
@@ -101,8 +107,24 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         formation=values.get(labels.ENV_FORMATION) or None,
         peers_file=_path(values, labels.ENV_PEERS_FILE),
         port=_port(values.get(labels.ENV_A2A_PORT) or str(a2a.PORT)),
+        traceparent=trace_context.parse(values.get(trace_context.ENV_TRACEPARENT)),
+        has_traces=_has_traces(values),
+        has_trace_content=_is_true(values, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
         log_level=_level(values.get("KAIS_LOG_LEVEL") or "INFO"),
     )
+
+
+def _has_traces(values: Mapping[str, str]) -> bool:
+    """Whether spans are sent: to an endpoint of the usual variables, unless others forbid it."""
+    endpoint = values.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or values.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    exporter = values.get("OTEL_TRACES_EXPORTER") or "otlp"
+    return bool(endpoint) and exporter == "otlp" and not _is_true(values, "OTEL_SDK_DISABLED")
+
+
+def _is_true(values: Mapping[str, str], name: str) -> bool:
+    return values.get(name, "").strip().lower() == "true"
 
 
 def _required(values: Mapping[str, str], name: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from agent_runtime import assembly, mind, prompt, result_files
+from agent_runtime import assembly, mind, prompt, result_files, telemetry
 from agent_runtime.agent import agent_run, connection
 from agent_runtime.agent.agent_run import Answer
 from agent_runtime.agent.frames import PydanticFraming
@@ -58,8 +58,14 @@ class Attempt:
     async def run(self) -> AgentResult:
         """Work, and return the result; a failure is a result too."""
         try:
-            async with AsyncExitStack() as stack:
-                answer = await self._work(stack)
+            with telemetry.attempt(
+                self._connections.traces,
+                self._settings.traceparent,
+                run_id=self._run.run_id,
+                attempt=self._run.attempt,
+            ):
+                async with AsyncExitStack() as stack:
+                    answer = await self._work(stack)
         except AgentError as exc:
             return self.result(failure=exc.failure)
         result_files.write_answer(answer.text, self._private_folder())
@@ -111,6 +117,7 @@ class Attempt:
             framing=framing,
             mask=self._key.mask,
             policy=self._connections.policy,
+            traces=self._connections.traces,
         )
         _log.info(
             "attempt %s with model %s, %d facts, %d tools",

@@ -20,6 +20,7 @@ class Caller:
         cell: short name of a calling cell.
         budget_left: what the run may still cost, in US dollars as text; None is no limit.
         ticket: the ticket itself, under which this cell may ask its own peers.
+        traceparent: the trace that the message belongs to.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Caller:
     hops: tuple[str, ...] = ()
     budget_left: str | None = None
     ticket: str = ""
+    traceparent: str | None = None
 
     @property
     def owner(self) -> str:

@@ -79,6 +79,10 @@ RUN_OBJECT: Final = "kais.io/run-object"
 distinguishes a copy of the object from a restored one.
 """
 OUTCOME: Final = "kais.io/outcome"
+TRACEPARENT: Final = "kais.io/traceparent"
+"""On an instance or Mission: the trace of its run, in the form of W3C Trace Context. The operator
+keeps a valid one, and else sets one that it derives from the run-id.
+"""
 PARAMETERS: Final = "kais.io/parameters"
 """On the Mission of an instance: the parameters of its run, with defaults, as JSON."""
 RERUN_TAKEN: Final = "kais.io/rerun-taken"

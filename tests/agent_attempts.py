@@ -16,6 +16,7 @@ from agent_runtime.assembly import Connections
 from agent_runtime.call_policy import CallPolicy
 from agent_runtime.model_http import ModelKey
 from agent_runtime.task import Attempt
+from agent_runtime.telemetry import Traces
 from kais.agent_results import AgentResult
 from knowledge_client import settings as run_settings
 from tests.model_server import script
@@ -49,6 +50,7 @@ class World:
     environment: dict[str, str] = field(default_factory=dict)
     knowledge: httpx.AsyncBaseTransport | None = None
     policy: CallPolicy = IMPATIENT
+    traces: Traces | None = None
 
     def __post_init__(self) -> None:
         self.server = ModelServer(script.parse(self.rules))
@@ -87,7 +89,12 @@ class World:
             configured,
             run_settings.from_environment(variables),
             ModelKey(configured.key_file),
-            Connections(model=self.transport, knowledge=self.knowledge, policy=self.policy),
+            Connections(
+                model=self.transport,
+                knowledge=self.knowledge,
+                policy=self.policy,
+                traces=self.traces,
+            ),
         )
         try:
             return await attempt.run()

@@ -33,6 +33,7 @@ from agent_runtime.assembly import Connections
 from agent_runtime.model_http import ModelKey
 from agent_runtime.service import server
 from agent_runtime.service.state import State
+from agent_runtime.telemetry import Traces
 from kais import a2a
 from knowledge_client import AsyncKnowledgeClient
 from tests.agent_attempts import IMPATIENT, PRICES, cell_spec
@@ -55,6 +56,7 @@ class ServiceWorld:
     knowledge: httpx.AsyncBaseTransport | None = None
     peers: httpx.AsyncBaseTransport | None = None
     cell: str = "critic-0"
+    traces: Traces | None = None
 
     def __post_init__(self) -> None:
         self.models = ModelServer(script.parse(self.rules))
@@ -93,7 +95,9 @@ class ServiceWorld:
                 settings=configured,
                 config=mind.load(configured),
                 key=ModelKey(configured.key_file),
-                connections=Connections(model=transport, policy=IMPATIENT, peers=self.peers),
+                connections=Connections(
+                    model=transport, policy=IMPATIENT, peers=self.peers, traces=self.traces
+                ),
                 verifier=self.tickets,
                 knowledge=client,
             )

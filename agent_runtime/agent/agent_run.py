@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import pydantic_ai
 from pydantic_ai import exceptions
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.usage import UsageLimits
@@ -28,6 +30,7 @@ from agent_runtime.agent.metered_model import MeteredModel, Supervision
 from agent_runtime.agent_progress import Progress
 from agent_runtime.errors import AgentError, ToolError, find_cause
 from agent_runtime.journal import Journal
+from agent_runtime.telemetry import Traces
 from kais import verdicts
 from kais.agent_results import FailureClass
 
@@ -74,6 +77,7 @@ async def run(
         log.count(history, progress)
         if answered is not None:
             return _answer(answered.text or "", answered)
+    traces = supervision.traces
     settings = ModelSettings()
     if mind.temperature is not None:
         settings["temperature"] = mind.temperature
@@ -85,6 +89,8 @@ async def run(
         ),
         toolsets=[_toolset(tools, journal, supervision.gate)],
         model_settings=settings,
+        name=None if traces is None else traces.cell,
+        capabilities=[] if traces is None else [_instrumentation(traces)],
     )
     if supervision.is_review:
         agent.output_validator(_require_verdict)
@@ -98,6 +104,16 @@ async def run(
         cause = find_cause(exc)
         raise cause or _run_failure(exc, progress) from exc
     return _answer(result.output, result.response)
+
+
+def _instrumentation(traces: Traces) -> Instrumentation:
+    return Instrumentation(
+        InstrumentationSettings(
+            tracer_provider=traces.provider,
+            include_content=traces.has_content,
+            include_model_request_parameters=traces.has_content,
+        )
+    )
 
 
 def _require_verdict(text: str) -> str:

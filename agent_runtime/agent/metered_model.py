@@ -30,6 +30,7 @@ from agent_runtime.mind import MindConfig
 from agent_runtime.money.meter import Meter
 from agent_runtime.money.prices import CallUsage
 from agent_runtime.prompt import Framing
+from agent_runtime.telemetry import Traces
 from kais.agent_results import FailureClass
 
 ANSWER_BYTES: Final = 1024 * 1024
@@ -63,6 +64,7 @@ class Supervision:
     peers: tuple[str, ...] = ()
     is_review: bool = False
     gate: CallGate | None = None
+    traces: Traces | None = None
 
 
 class MeteredModel(WrapperModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from a2a.server.context import ServerCallContext
 from a2a.server.routes.common import ServerCallContextBuilder, StarletteUser
 from a2a.utils.constants import VERSION_HEADER
@@ -9,6 +11,7 @@ from starlette.requests import Request
 
 from agent_runtime.service.admission import TicketUser
 from agent_runtime.tickets import Caller
+from kais import trace_context
 
 _CALLER = "caller"
 _HEADERS = "headers"
@@ -19,7 +22,8 @@ class CallContextBuilder(ServerCallContextBuilder):
 
     def build(self, request: Request) -> ServerCallContext:
         """Return the context of a request."""
-        context = call_context(request.user.caller)
+        traceparent = trace_context.parse(request.headers.get(trace_context.HEADER))
+        context = call_context(replace(request.user.caller, traceparent=traceparent))
         version = request.headers.get(VERSION_HEADER)
         context.state[_HEADERS] = {} if version is None else {VERSION_HEADER: version}
         return context

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+import httpx
 import pydantic
 
-from agent_runtime import assembly, prompt
+from agent_runtime import assembly, prompt, telemetry
 from agent_runtime.agent import agent_run
 from agent_runtime.agent.connection import ConnectedModel
 from agent_runtime.agent.frames import PydanticFraming
@@ -114,8 +115,14 @@ class MindWorker:
         )
         failure, answer = None, None
         try:
-            async with AsyncExitStack() as stack:
-                answer = await self._run(assignment, meter, progress, workspace, stack, changed)
+            with telemetry.attempt(
+                self.connections.traces,
+                assignment.caller.traceparent,
+                run_id=assignment.caller.run_id,
+                attempt=assignment.caller.attempt,
+            ):
+                async with AsyncExitStack() as stack:
+                    answer = await self._run(assignment, meter, progress, workspace, stack, changed)
         except AgentError as exc:
             failure = exc.failure
         return AgentResult(
@@ -197,6 +204,7 @@ class MindWorker:
             framing=framing,
             mask=self.key.mask,
             policy=self.connections.policy,
+            traces=self.connections.traces,
             peers=peers.read_peers(self.settings.peers_file, self.settings.cell),
             is_review=assignment.review is not None,
             gate=ApprovalGate(
@@ -271,7 +279,9 @@ class MindWorker:
                 self._url_of,
                 # A person chooses the context of a message, but neither the run nor the task.
                 context=assignment.caller.run_id or assignment.task,
-                transport=self.connections.peers,
+                transport=telemetry.TracedTransport(
+                    self.connections.peers or httpx.AsyncHTTPTransport(trust_env=False)
+                ),
                 is_stopping=lambda: self._is_stopping,
             ),
             framing=framing,

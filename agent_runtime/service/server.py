@@ -65,14 +65,18 @@ class Cell:
 
 
 async def serve(
-    settings: Settings, config: MindConfig, key: ModelKey, *, token_file: str | None
+    settings: Settings,
+    config: MindConfig,
+    key: ModelKey,
+    *,
+    token_file: str | None,
+    connections: Connections,
 ) -> int:
     """Serve a cell until the process is stopped, and return the exit status.
 
     Raises:
         AgentError: The cell cannot be served as it is configured.
     """
-    connections = Connections()
     client = None
     if settings.knowledge_url is not None:
         client = assembly.knowledge_client(

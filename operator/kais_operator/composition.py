@@ -136,6 +136,7 @@ def _monitored(shared: _Shared, knowledge: Knowledge) -> Knowledge:
         shared.sync_state,
         count_run=shared.metrics.record_run,
         count_extraction=shared.metrics.record_extraction,
+        count_usage=shared.metrics.record_usage,
     )
 
 
@@ -164,7 +165,12 @@ def _build_world(
             config.check_image,
             config.allowed_additions,
             has_spawn_policy=config.has_spawn_policy,
-            agents=AgentSettings(config.agent_image, config.model_urls, config.model_prices),
+            agents=AgentSettings(
+                config.agent_image,
+                config.model_urls,
+                config.model_prices,
+                config.agent_telemetry,
+            ),
             pod_policy=config.pod_policy,
         ),
         containers=containers,

@@ -51,6 +51,7 @@ class Settings:
         agent_image: image of the agent runtime, for cells with a mind.
         model_urls: endpoints of models by provider, for minds that name none.
         model_prices: JSON with prices of models, as the agent runtime reads it.
+        agent_telemetry: variables of OpenTelemetry for the pods of minds.
         pod_policy: defaults of the pods of cells, and the names that they may use.
     """
 
@@ -72,6 +73,7 @@ class Settings:
     agent_image: str = ""
     model_urls: Mapping[str, str] = field(default_factory=dict)
     model_prices: str = ""
+    agent_telemetry: Mapping[str, str] = field(default_factory=dict)
     pod_policy: PodPolicy = NO_POLICY
 
 
@@ -104,6 +106,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         or f"localhost/kais/agent:{metadata.version('kais')}",
         model_urls=_model_urls(env.get("KAIS_MODEL_URLS", "")),
         model_prices=_model_prices(env.get("KAIS_MODEL_PRICES", "")),
+        agent_telemetry=_agent_telemetry(env.get("KAIS_AGENT_TELEMETRY", "")),
         pod_policy=_pod_policy(env),
     )
 
@@ -179,6 +182,22 @@ def _model_prices(text: str) -> str:
                     '"0.15"'
                 )
     return text
+
+
+def _agent_telemetry(text: str) -> Mapping[str, str]:
+    variables = _json_object("KAIS_AGENT_TELEMETRY", text)
+    for name in variables:
+        if not re.fullmatch(r"OTEL_[A-Z0-9_]+", name):
+            raise SettingsError(
+                f"KAIS_AGENT_TELEMETRY: {name!r} is not a variable of OpenTelemetry, such as "
+                "OTEL_EXPORTER_OTLP_ENDPOINT"
+            )
+        if name.endswith("HEADERS"):
+            raise SettingsError(
+                f"KAIS_AGENT_TELEMETRY: {name} would show credentials to everybody who may read "
+                "the pods of cells; send to a collector in the cluster that needs none"
+            )
+    return {name: str(value) for name, value in variables.items()}
 
 
 def _pod_policy(env: Mapping[str, str]) -> PodPolicy:

@@ -25,7 +25,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterfa
 from a2a.types import TaskState as WireState
 from starlette.applications import Starlette
 
-from kais import a2a
+from kais import a2a, trace_context
 from kais_operator.agents.client import A2aAgents
 from kais_operator.planning.agent_tasks import AgentReply, TaskState
 from kais_operator.planning.plan import AgentAddress, AgentCall, ObjectRef, SendMessage
@@ -63,6 +63,7 @@ class Server(AgentExecutor):
     texts: list[str] = field(default_factory=list)
     metadata: list[Any] = field(default_factory=list)
     tickets: list[str] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     cancelled: int = 0
     usage: Any = field(default_factory=lambda: USAGE)
@@ -132,6 +133,7 @@ class Server(AgentExecutor):
             host = headers[b"host"].decode()
             self.paths.append(f"{host}{scope['path']}")
             if scope["path"] == "/rpc":
+                self.traces.append(headers.get(b"traceparent", b"").decode())
                 self.tickets.append(headers[a2a.TICKET_HEADER.lower().encode()].decode())
             if self.status != 200:
                 response = {"type": "http.response.start", "status": self.status, "headers": []}
@@ -186,6 +188,19 @@ def is_working(reply: AgentReply) -> bool:
 
 def has_ended(reply: AgentReply) -> bool:
     return reply.task is not None and reply.task.state is TaskState.COMPLETED
+
+
+async def test_each_request_to_a_cell_carries_the_trace_of_its_run(connect: Connect) -> None:
+    server = Server(True)
+    agents = connect(server)
+    traced = replace(call(), traceparent=trace_context.derive("run-1"))
+    server.finish.set()
+    agents.send(SendMessage(traced, "why is it down?", {}))
+    await until(agents, has_ended)
+    await agents.reply_to(traced)
+    traced_requests = [trace for trace in server.traces if trace]  # others ask without one
+    assert len(traced_requests) >= 2, "the message, and the question for its task"
+    assert set(traced_requests) == {trace_context.derive("run-1")}
 
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])

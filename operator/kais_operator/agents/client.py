@@ -34,7 +34,7 @@ from a2a.types import (
 from a2a.utils import errors as a2a_errors
 from google.protobuf import json_format
 
-from kais import a2a
+from kais import a2a, trace_context
 from kais.approvals import ApprovalDecision
 from kais_operator.agents import task_reader
 from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask
@@ -285,9 +285,10 @@ class A2aAgents:
     async def _client(
         self, call: AgentCall, card: AgentCard, *, timeout_s: float = _ASK_S
     ) -> AsyncIterator[tuple[Client, ClientCallContext]]:
-        context = ClientCallContext(
-            service_parameters={a2a.TICKET_HEADER: await self._ticket(call)}, timeout=timeout_s
-        )
+        parameters = {a2a.TICKET_HEADER: await self._ticket(call)}
+        if call.traceparent is not None:
+            parameters[trace_context.HEADER] = call.traceparent
+        context = ClientCallContext(service_parameters=parameters, timeout=timeout_s)
         settings = ClientConfig(
             streaming=False,
             polling=True,

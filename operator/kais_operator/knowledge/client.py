@@ -5,7 +5,7 @@ There are no retries here: the work queue repeats the whole reconcile.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
@@ -32,6 +32,14 @@ def connect(url: str, *, token_file: str | None) -> AsyncKnowledgeClient:
     )
 
 
+CountUsage = Callable[[Mapping[str, int], float | None], None]
+"""Takes the counters of an ended run, and its cost in US dollars if it is known."""
+
+
+def _uncounted_usage(_: Mapping[str, int], __: float | None) -> None:
+    """Count nothing."""
+
+
 def _uncounted(_: str, __: float | None = None) -> None:
     """Count nothing."""
 
@@ -47,7 +55,8 @@ class MonitoredKnowledge:
     """Wraps the Knowledge port and keeps `sync_state.unavailable_reason()` current.
 
     `count_run` gets the outcome of each run that the service recorded, `opened` for one that goes
-    on, and its duration. `count_extraction` gets `accepted` or `failed`.
+    on, and its duration. `count_usage` gets the usage of a run that ended. `count_extraction` gets
+    `accepted` or `failed`.
     """
 
     def __init__(
@@ -57,11 +66,13 @@ class MonitoredKnowledge:
         *,
         count_run: CountRun = _uncounted,
         count_extraction: Count = _uncounted,
+        count_usage: CountUsage = _uncounted_usage,
     ) -> None:
         self._inner = inner
         self._sync_state = sync_state
         self._count_run = count_run
         self._count_extraction = count_extraction
+        self._count_usage = count_usage
 
     async def _monitor(self, call: Awaitable[T]) -> T:
         try:
@@ -101,6 +112,8 @@ class MonitoredKnowledge:
         """Open a run or close it."""
         recorded_run = await self._monitor(self._inner.put_run(run_id, run))
         self._count_run(run.outcome or "opened", _seconds(run))
+        if run.outcome is not None:
+            self._count_usage(run.counters or {}, run.cost)
         return recorded_run
 
     async def get_run(self, run_id: str, *, namespace: str | None = None) -> models.RunDetail:

@@ -56,6 +56,16 @@ class Metrics:
         self._runs = self._counter(
             "kais_runs", "Runs that the knowledge service recorded", "outcome"
         )
+        self._tokens = self._counter(
+            "kais_model_tokens", "Tokens of models in recorded runs", "direction"
+        )
+        self._cost = self._counter(
+            "kais_model_cost_usd", "Known cost of models in recorded runs, in US dollars"
+        )
+        self._turns = self._counter("kais_agent_turns", "Calls of models in recorded runs")
+        self._tool_calls = self._counter("kais_agent_tool_calls", "Tool calls in recorded runs")
+        for direction in ("input", "output"):
+            self._tokens.labels(direction=direction)
         self._extractions = self._counter("kais_extractions", "Runs sent to extraction", "result")
         self._gauge("kais_loop_lag_seconds", "Delay of the event loop", lambda: self.loop_lag_s)
         self.loop_lag_s = 0.0
@@ -94,6 +104,14 @@ class Metrics:
         self._runs.labels(outcome=outcome).inc()
         if seconds is not None:
             self._mission_seconds.labels(outcome=outcome).observe(seconds)
+
+    def record_usage(self, counters: Mapping[str, int], cost: float | None) -> None:
+        """Count what models did in a run that has ended; see `knowledge.client`."""
+        self._tokens.labels(direction="input").inc(counters.get("inputTokens", 0))
+        self._tokens.labels(direction="output").inc(counters.get("outputTokens", 0))
+        self._turns.inc(counters.get("turns", 0))
+        self._tool_calls.inc(counters.get("toolCalls", 0))
+        self._cost.inc(cost or 0)
 
     def record_extraction(self, result: str) -> None:
         """Count a run sent to extraction; see `knowledge.client`."""

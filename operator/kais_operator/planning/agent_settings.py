@@ -14,11 +14,13 @@ class AgentSettings:
         image: the image of the agent runtime.
         model_urls: endpoints of providers, by the provider's name.
         prices: JSON of prices that override those of the runtime; empty for none.
+        telemetry: variables of OpenTelemetry for the pods of minds.
     """
 
     image: str = ""
     model_urls: Mapping[str, str] = field(default_factory=dict)
     prices: str = ""
+    telemetry: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_AGENTS = AgentSettings()

@@ -268,6 +268,7 @@ class AgentCall:
         mission: the Mission that sends it.
         message_id: derived from run, attempt and purpose, so a repeat has the same one.
         budget_left: what mission and formation leave, as a decimal; None without such a limit.
+        traceparent: the trace of the run.
     """
 
     mission: ObjectRef
@@ -277,6 +278,7 @@ class AgentCall:
     message_id: str
     arm: models.Arm = "on"
     budget_left: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _OF_A_RUN = (
     labels.ABORT,
     labels.REVIEW,
     labels.REVIEWED_BY,
+    labels.TRACEPARENT,
 )
 """Annotations about a run; a person writes those for abort and review, the operator all others."""
 

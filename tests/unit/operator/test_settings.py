@@ -38,12 +38,14 @@ def test_every_setting_is_read():
             "KAIS_AGENT_IMAGE": "agent:7",
             "KAIS_MODEL_URLS": '{"ollama": "http://models:11434/v1/"}',
             "KAIS_MODEL_PRICES": '{"openai/*": {"input": "1", "output": "0.5"}}',
+            "KAIS_AGENT_TELEMETRY": '{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}',
         }
     )
     assert (read.agent_image, read.model_urls) == (
         "agent:7",
         {"ollama": "http://models:11434/v1"},
     )
+    assert read.agent_telemetry == {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
     assert read.model_prices == '{"openai/*": {"input": "1", "output": "0.5"}}'
     assert read.renderer_socket == Path("/run/kais/renderer.sock")
     assert read.operator_namespace == "ops"
@@ -71,6 +73,8 @@ def test_every_setting_is_read():
         ("KAIS_MODEL_URLS", '{"oracle": "http://models"}'),
         ("KAIS_MODEL_URLS", '{"ollama": "models:11434"}'),
         ("KAIS_MODEL_PRICES", '{"openai/*": {"input": "1"}}'),
+        ("KAIS_AGENT_TELEMETRY", '{"PATH": "/tmp"}'),
+        ("KAIS_AGENT_TELEMETRY", '{"OTEL_EXPORTER_OTLP_HEADERS": "authorization=key"}'),
         ("KAIS_MODEL_PRICES", '{"openai/*": {"input": "1", "output": "cheap"}}'),
         ("KAIS_RENDERER_SOCKET", "renderer.sock"),
     ],

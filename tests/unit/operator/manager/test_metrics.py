@@ -41,6 +41,7 @@ BOUNDS = {
     "verb": {"get", "list"},
     "resource": {"pods", "cells"},
     "version": {"0.1.0"},
+    "direction": {"input", "output"},
     "le": None,
 }
 """What each label may say; a histogram's own bounds are fixed. Results depend on the metric."""
@@ -100,6 +101,10 @@ NAMES = {
     "kais_mission_seconds_count",
     "kais_runs_total",
     "kais_extractions_total",
+    "kais_model_tokens_total",
+    "kais_model_cost_usd_total",
+    "kais_agent_turns_total",
+    "kais_agent_tool_calls_total",
     "kais_api_requests_total",
     "kais_loop_lag_seconds",
     "kais_build_info",
@@ -174,13 +179,33 @@ async def test_runs_are_counted_by_outcome_and_extractions_by_whether_they_were_
         await store.put_run("r2", opened)
     with pytest.raises(knowledge_errors.KnowledgeUnavailable):
         await store.start_extraction(models.ExtractionIn(run_id="r1"))
-    counted = {k: v for k, v in read(metrics).items() if k[0].endswith("_total")}
+    counted = {k: v for k, v in read(metrics).items() if k[0].endswith("_total") and v}
     assert counted == {
         ("kais_runs_total", "opened"): 1,
         ("kais_runs_total", "TimedOut"): 1,
         ("kais_extractions_total", "accepted"): 1,
         ("kais_extractions_total", "failed"): 1,
     }
+
+
+async def test_usage_of_models_is_counted_once_a_run_has_ended():
+    fakes = worlds.fake_world()
+    metrics = Metrics()
+    store = MonitoredKnowledge(
+        fakes.knowledge, fakes.world.sync_state, count_usage=metrics.record_usage
+    )
+    used = {"inputTokens": 900, "outputTokens": 60, "turns": 4, "toolCalls": 3}
+    run = models.RunIn(namespace="demo", scope="realm:demo", counters=used, cost=0.25)
+    await store.put_run("r1", run)
+    assert read(metrics)["kais_agent_turns_total", ""] == 0
+    await store.put_run("r1", run.model_copy(update={"outcome": "Succeeded"}))
+    await store.put_run("r2", run.model_copy(update={"outcome": "Failed", "cost": None}))
+    counted = read(metrics)
+    assert counted["kais_model_tokens_total", "input"] == 1800
+    assert counted["kais_model_tokens_total", "output"] == 120
+    assert counted["kais_model_cost_usd_total", ""] == 0.25
+    assert counted["kais_agent_turns_total", ""] == 8
+    assert counted["kais_agent_tool_calls_total", ""] == 6
 
 
 async def test_missions_are_timed_from_their_start_to_their_end():

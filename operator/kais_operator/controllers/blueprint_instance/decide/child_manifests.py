@@ -10,7 +10,7 @@ import copy
 import json
 from dataclasses import dataclass
 
-from kais import labels, names
+from kais import labels, names, trace_context
 from kais.resources.base import API_VERSION
 from kais.resources.blueprint import BlueprintKnowledge, KnowledgePolicy
 from kais.resources.blueprint_instance import BlueprintInstance
@@ -94,7 +94,11 @@ def mission_body(
         content={"spec": mission_spec},
         labelled=_labels(instance, revision),
     )
-    annotations = {labels.RUN_ID: run.run_id, labels.ARM: arm}
+    annotations = {
+        labels.RUN_ID: run.run_id,
+        labels.ARM: arm,
+        **_traceparent(instance, run),
+    }
     annotations |= run_stamps.object_annotation(
         "Mission", instance.metadata.namespace, instance.metadata.name
     )
@@ -107,6 +111,14 @@ def mission_body(
         annotations[labels.OUTCOME] = run.outcome
     body["metadata"] |= {"annotations": annotations, "finalizers": [labels.FINALIZER]}
     return body
+
+
+def _traceparent(instance: BlueprintInstance, run: Run) -> dict[str, str]:
+    """Return the annotation of the run's trace; none for a run that an older version stamped."""
+    carried = instance.metadata.annotations
+    if labels.TRACEPARENT not in carried and carried.get(labels.RUN_ID) == run.run_id:
+        return {}
+    return {labels.TRACEPARENT: trace_context.of_run(carried, run.run_id)}
 
 
 def ledger_parameters(values: Body) -> Body:

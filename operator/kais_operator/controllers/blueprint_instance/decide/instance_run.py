@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from kais import conditions, labels, names, parameters, scopes
+from kais import conditions, labels, names, parameters, scopes, trace_context
 from kais.blueprint_rendering import Rendered
 from kais.conditions import ConditionType, Reason
 from kais.outcomes import Outcome
@@ -88,6 +88,7 @@ def run_annotations(
             instance.kind, metadata.namespace, metadata.name
         )
     if is_new:
+        annotations[labels.TRACEPARENT] = trace_context.of_run(carried, run.run_id)
         annotations |= {labels.OUTCOME: None, labels.RUN_KIND: None}
         nonce = mission_nonce or carried.get(labels.RERUN, "")[:NONCE_LIMIT]
         annotations |= {labels.RERUN_TAKEN: nonce} if nonce else {}

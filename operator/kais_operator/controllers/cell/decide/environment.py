@@ -41,10 +41,12 @@ def variables(
 ) -> list[Body]:
     """Return the variables of a container: those declared, the cell's identity, and `extra`."""
     declared = cell.spec.container.env if cell.spec.container else []
-    users = [
-        _declared_variable(variable) for variable in declared if not is_reserved(variable.name)
-    ]
     reserved = {**_identity_variables(cell, identity, knowledge_url), **extra}
+    users = [
+        _declared_variable(variable)
+        for variable in declared
+        if not is_reserved(variable.name) and variable.name not in reserved
+    ]
     return [*users, *({"name": name, "value": literal(value)} for name, value in reserved.items())]
 
 

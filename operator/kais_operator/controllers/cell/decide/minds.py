@@ -75,6 +75,7 @@ def variables(mind: Mind, agents: AgentSettings) -> dict[str, str]:
         labels.ENV_MODEL_KEY_FILE: f"{CREDENTIALS_FOLDER}/{secret.key}",
         labels.ENV_MODEL_SECRET: f"{secret.name}/{secret.key}",
         labels.ENV_AGENT_STATE: STATE_FOLDER,
+        **agents.telemetry,
     }
     if mind.provider in agents.model_urls:
         named[labels.ENV_MODEL_URL] = agents.model_urls[mind.provider]

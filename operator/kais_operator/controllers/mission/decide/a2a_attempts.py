@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kais import a2a, labels, names
+from kais import a2a, labels, names, trace_context
 from kais.agent_results import AgentUsage, FailureClass
 from kais.approvals import ApprovalDecision
 from kais.reasons import Reason
@@ -90,6 +90,7 @@ def call_of(
         attempt=attempt.number,
         message_id=attempt.message_id or a2a.message_id(run_id, attempt.number, "work"),
         arm=knowledge_injection.arm_of(observed.mission),
+        traceparent=trace_context.of_run(observed.mission.metadata.annotations, run_id),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kais import durations, labels
+from kais import durations, labels, trace_context
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import process_limits
 from kais_operator.controllers.mission.decide import (
@@ -145,6 +145,7 @@ def _job(
         check_image=observed.check_image,
         agents=observed.agents,
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
+        traceparent=trace_context.of_run(mission.metadata.annotations, run_id),
         spending=budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now),
     )
     return job_manifest.attempt_job(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kais import labels, names
+from kais import labels, names, trace_context
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Mind
 from kais.resources.check import Check
@@ -41,6 +41,7 @@ class AttemptInputs:
         agents: settings of the installation for a cell with a mind.
         spending: what is spent, and what budgets leave to this attempt.
         pod_defaults: pod fields of the installation that the cell does not set itself.
+        traceparent: the trace of the run; empty for none.
     """
 
     mission: str
@@ -55,6 +56,7 @@ class AttemptInputs:
     agents: AgentSettings = NO_AGENTS
     spending: Spending = field(default_factory=Spending)
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
+    traceparent: str = ""
 
 
 def attempt_job(
@@ -184,4 +186,5 @@ def _task_variables(inputs: AttemptInputs) -> dict[str, str]:
         labels.ENV_MESSAGE: inputs.message,
         labels.ENV_FEEDBACK: inputs.feedback,
         labels.ENV_KNOWLEDGE_FILE: f"{volumes.KNOWLEDGE_FOLDER}/{labels.KNOWLEDGE_KEY}",
+        **({trace_context.ENV_TRACEPARENT: inputs.traceparent} if inputs.traceparent else {}),
     }

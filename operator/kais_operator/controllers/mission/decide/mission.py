@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kais import labels, names
+from kais import labels, names, trace_context
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
@@ -141,6 +141,7 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
         labels.RUN_ID: run_id,
+        labels.TRACEPARENT: trace_context.of_run(mission.metadata.annotations, run_id),
         **_run_object_annotation(mission),
         labels.ACCEPTED_AT: rfc3339(now),
         **({labels.RERUN_TAKEN: nonce} if nonce is not None else {}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kais import labels, names
+from kais import labels, names, trace_context
 from kais.resources.field_types import rfc3339
 from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
@@ -64,6 +64,9 @@ def write_patch(
         resource_version=metadata.resource_version,
         annotations={
             labels.RUN_ID: run_id_for(mission, nonce),
+            labels.TRACEPARENT: trace_context.of_run(
+                metadata.annotations, run_id_for(mission, nonce)
+            ),
             labels.RERUN_TAKEN: nonce,
             labels.ACCEPTED_AT: rfc3339(now),
             labels.EARLIER_RUNS: run_history_annotation.append_run(mission, run_id, run_outcome),

@@ -76,6 +76,7 @@ async def test_a_use_gets_its_formation_and_mission_under_one_run() -> None:
         "kais.io/run-id": run_id,
         "kais.io/run-object": names.short_hash("Mission/demo/use", length=16),
         "kais.io/arm": "on",
+        "kais.io/traceparent": own_metadata["annotations"]["kais.io/traceparent"],
         "kais.io/parameters": '{"topic": "pods", "count": 3}',
     }
     observed_status = status(fake)

@@ -138,6 +138,7 @@ UNREADY = {**SUCCEEDED, **NOT_REPORTED, "Ready": "Unknown Reconciling"}
 FAILED = {**SUCCEEDED, "Ready": "False TaskFailed"}
 STAMP = "PatchMetadata BlueprintInstance/use"
 BEGIN_RUN = f"{STAMP} +kais.io/blueprint +kais.io/revision +kais.io/run-id"
+BEGIN_FURTHER_RUN = f"{STAMP} -kais.io/outcome +kais.io/rerun-taken +kais.io/run-id"
 MARK_OUTCOME = f"{STAMP} +kais.io/outcome"
 
 
@@ -153,7 +154,7 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
         NEW,
         PlanSummary(
             (
-                f"{BEGIN_RUN} +kais.io/run-object",
+                f"{BEGIN_RUN} +kais.io/run-object +kais.io/traceparent",
                 "Create Formation/use",
                 "Create Mission/use",
                 "EmitEvent Normal RunBegun",
@@ -242,7 +243,7 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
         ended(begun(NEW, annotations={**RERUN, labels.OUTCOME: "Succeeded"}), "Succeeded"),
         PlanSummary(
             (
-                f"{STAMP} -kais.io/outcome +kais.io/rerun-taken +kais.io/run-id",
+                f"{BEGIN_FURTHER_RUN} +kais.io/traceparent",
                 "EmitEvent Normal RunBegun",
             ),
             RUNNING,
@@ -271,7 +272,7 @@ CASES: dict[str, tuple[BlueprintInstanceObserved, PlanSummary]] = {
         SESSION,
         PlanSummary(
             (
-                f"{BEGIN_RUN} +kais.io/run-kind +kais.io/run-object",
+                f"{BEGIN_RUN} +kais.io/run-kind +kais.io/run-object +kais.io/traceparent",
                 "Create Formation/use",
                 "PutRun open",
                 "RefreshStatistics demo team",

@@ -61,6 +61,8 @@ def test_a_use_renders_to_the_same_children(golden: dict[str, Any]) -> None:
     run = instance_run.first_run(instance)
     # Without values: the annotation that holds them is younger, and only new Missions get it.
     mission = child_manifests.mission_body(instance, revision, rendered.mission_spec, run=run)
-    # Nor with the hash that binds the stamp to its object, which running Missions get with a write.
-    del mission["metadata"]["annotations"][labels.RUN_OBJECT]
+    # Nor with the hash that binds the stamp to its object, which running Missions get with a write,
+    # and with the trace, which only the Mission of a new run gets.
+    for younger in (labels.RUN_OBJECT, labels.TRACEPARENT):
+        mission["metadata"]["annotations"].pop(younger, None)
     assert mission == golden["mission"]

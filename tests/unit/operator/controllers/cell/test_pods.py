@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kais import trace_context
 from kais.resources.cell import Cell
 from kais.scopes import Scope
 from kais_operator.controllers.cell.decide.cell_identity import CellIdentity
@@ -109,6 +110,14 @@ def test_the_pod_is_told_who_it_is_and_what_to_do() -> None:
         "KAIS_KNOWLEDGE_FILE": "/etc/kais/knowledge/knowledge.json",
     }
     assert json.loads(reported_environment["CELL_SPEC"])["container"]["image"] == "worker:1"
+
+
+def test_the_trace_of_the_run_replaces_a_variable_of_the_cell() -> None:
+    container = {"image": "worker:1", "env": [{"name": "TRACEPARENT", "value": "mine"}]}
+    manifest = job(tasks={"traceparent": trace_context.derive("run-1")}, container=container)
+    named = [variable for variable in task(manifest)["env"] if variable["name"] == "TRACEPARENT"]
+    assert named == [{"name": "TRACEPARENT", "value": trace_context.derive("run-1")}]
+    assert environment(job(container=container))["TRACEPARENT"] == "mine"
 
 
 @pytest.mark.parametrize("text", ["$(HOME)", "$$(HOME)", "${HOME}", "a $ b", "$", "$$$(HOME)"])

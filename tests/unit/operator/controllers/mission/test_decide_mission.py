@@ -121,6 +121,7 @@ SUCCEEDED = {key: value for key, value in ENDING.items() if value is not None}
 
 STAMP_RUN = (
     "PatchMetadata Mission/doctor +kais.io/accepted-at +kais.io/run-id +kais.io/run-object"
+    " +kais.io/traceparent"
     " finalizers=kais.io/finalizer"
 )
 STAMP_END = "PatchMetadata Mission/doctor -kais.io/attempts +kais.io/ending +kais.io/outcome"
