@@ -108,19 +108,10 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         peers_file=_path(values, labels.ENV_PEERS_FILE),
         port=_port(values.get(labels.ENV_A2A_PORT) or str(a2a.PORT)),
         traceparent=trace_context.parse(values.get(trace_context.ENV_TRACEPARENT)),
-        has_traces=_has_traces(values),
+        has_traces=trace_context.is_exported(values),
         has_trace_content=_is_true(values, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
         log_level=_level(values.get("KAIS_LOG_LEVEL") or "INFO"),
     )
-
-
-def _has_traces(values: Mapping[str, str]) -> bool:
-    """Whether spans are sent: to an endpoint of the usual variables, unless others forbid it."""
-    endpoint = values.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or values.get(
-        "OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    exporter = values.get("OTEL_TRACES_EXPORTER") or "otlp"
-    return bool(endpoint) and exporter == "otlp" and not _is_true(values, "OTEL_SDK_DISABLED")
 
 
 def _is_true(values: Mapping[str, str], name: str) -> bool:

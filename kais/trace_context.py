@@ -39,3 +39,13 @@ def of_run(annotations: Mapping[str, str], run_id: str) -> str:
     if carried is None or (previous is not None and carried == derive(previous)):
         return derive(run_id)
     return carried
+
+
+def is_exported(variables: Mapping[str, str]) -> bool:
+    """Whether spans are sent: to an endpoint of the usual variables, unless others forbid it."""
+    endpoint = variables.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or variables.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    exporter = variables.get("OTEL_TRACES_EXPORTER") or "otlp"
+    is_disabled = variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return bool(endpoint) and exporter == "otlp" and not is_disabled

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kais_operator import settings
 from kais_operator.agents.client import A2aAgents
 from kais_operator.agents.transport import DirectTransport, ProxiedTransport
+from kais_operator.apply import run_spans
 from kais_operator.clock import SystemClock
 from kais_operator.controllers.base import Controller
 from kais_operator.informer import watch_targets
@@ -86,6 +87,10 @@ async def build_operator(
         world = _build_world(
             shared, knowledge, renderer=renderer, containers=pod_containers, agents=agents
         )
+        if config.has_traces:
+            spans = run_spans.start()
+            stack.callback(spans.close)
+            world = replace(world, run_spans=spans)
         dependencies = _build_dependencies(shared, world, controllers)
         election_loop = ElectionLoop(shared.leader_election, dependencies)
         health = HealthServer(

@@ -330,9 +330,15 @@ class Placement:
     pod_policy: PodPolicy = NO_POLICY
 
 
+class RunSpans(Protocol):
+    """Sends the spans of runs."""
+
+    def record(self, run_id: str, run: models.RunIn, traceparent: str) -> None: ...
+
+
 @dataclass(frozen=True)
 class World:
-    """All ports, as `observe` and `apply` receive them."""
+    """All ports, as `observe` and `apply` receive them; without `run_spans` no traces are sent."""
 
     cluster: Cluster
     knowledge: Knowledge
@@ -343,3 +349,4 @@ class World:
     containers: Containers
     agents: Agents
     write_refusals: WriteRefusals
+    run_spans: RunSpans | None = None

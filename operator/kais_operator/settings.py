@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from kais import pod_defaults
+from kais import pod_defaults, trace_context
 from kais.errors import InvalidResource
 from kais.forbidden_pod_fields import Allowed
 from kais.pod_defaults import NO_POLICY, PodPolicy
@@ -51,6 +51,7 @@ class Settings:
         agent_image: image of the agent runtime, for cells with a mind.
         model_urls: endpoints of models by provider, for minds that name none.
         model_prices: JSON with prices of models, as the agent runtime reads it.
+        has_traces: whether the OTEL_* variables of the operator ask for traces.
         agent_telemetry: variables of OpenTelemetry for the pods of minds.
         pod_policy: defaults of the pods of cells, and the names that they may use.
     """
@@ -73,6 +74,7 @@ class Settings:
     agent_image: str = ""
     model_urls: Mapping[str, str] = field(default_factory=dict)
     model_prices: str = ""
+    has_traces: bool = False
     agent_telemetry: Mapping[str, str] = field(default_factory=dict)
     pod_policy: PodPolicy = NO_POLICY
 
@@ -106,6 +108,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         or f"localhost/kais/agent:{metadata.version('kais')}",
         model_urls=_model_urls(env.get("KAIS_MODEL_URLS", "")),
         model_prices=_model_prices(env.get("KAIS_MODEL_PRICES", "")),
+        has_traces=trace_context.is_exported(env),
         agent_telemetry=_agent_telemetry(env.get("KAIS_AGENT_TELEMETRY", "")),
         pod_policy=_pod_policy(env),
     )
@@ -194,8 +197,8 @@ def _agent_telemetry(text: str) -> Mapping[str, str]:
             )
         if name.endswith("HEADERS"):
             raise SettingsError(
-                f"KAIS_AGENT_TELEMETRY: {name} would show credentials to everybody who may read "
-                "the pods of cells; send to a collector in the cluster that needs none"
+                f"KAIS_AGENT_TELEMETRY: {name} would put credentials into the pods of cells; "
+                "send to a collector in the cluster that needs none"
             )
     return {name: str(value) for name, value in variables.items()}
 

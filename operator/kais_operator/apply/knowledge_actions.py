@@ -43,6 +43,8 @@ async def _put_run(world: World, action: plans.PutRun) -> None:
     world.sync_state.mark_run_open(action.run.namespace, action.run_id)
     if action.run.outcome is not None:
         world.sync_state.mark_run_closed(action.run.namespace, action.run_id)
+        if world.run_spans is not None and action.traceparent is not None:
+            world.run_spans.record(action.run_id, action.run, action.traceparent)
 
 
 async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None:

@@ -147,6 +147,7 @@ class PutRun:
 
     run_id: str
     run: models.RunIn
+    traceparent: str | None = None
 
     @property
     def key(self) -> str:

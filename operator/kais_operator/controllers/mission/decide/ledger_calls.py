@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kais import labels
+from kais import labels, trace_context
 from kais.agent_results import AgentUsage
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import knowledge_injection, run_scope
@@ -106,7 +106,8 @@ def _close_actions(
         if not observed.ledger.is_opened:
             actions += _open_actions(observed, run_id)
         actions.append(RecordEpisodes(run_id, namespace, episodes(observed, run_outcome)))
-        actions.append(PutRun(run_id, run_in(observed, run_outcome)))
+        traceparent = trace_context.of_run(observed.mission.metadata.annotations, run_id)
+        actions.append(PutRun(run_id, run_in(observed, run_outcome), traceparent))
         actions += _refresh_actions(observed, is_urgent=True)
     if not state.is_accepted:
         actions.append(RequestExtraction(run_id, namespace, _most_facts(observed)))
