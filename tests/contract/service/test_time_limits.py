@@ -19,7 +19,7 @@ from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication.disabled import NoAuthentication
 from knowledge_service.errors import StoreUnavailable
 from knowledge_service.store.sqlite.db import read_pool, write_queue
-from knowledge_service.store.sqlite.repositories import facts
+from knowledge_service.store.sqlite.repositories import fact_listings
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.writer_gate import held_writer
 
@@ -27,6 +27,11 @@ ENDLESS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i > 0)"
     " SELECT count(*) AS id FROM n"
 )
+
+
+def endless(listing: object) -> str:
+    """Return the statement of any list: one that never ends."""
+    return ENDLESS
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def http(store: SqliteStore) -> httpx.AsyncClient:
 async def test_list_that_takes_too_long_says_so_and_what_to_do(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    monkeypatch.setattr(fact_listings, "_statement", endless)
     answer = await http.get("/v1/facts")
     assert answer.status_code == 504
     assert answer.headers["content-type"] == "application/problem+json"
@@ -64,11 +69,11 @@ async def test_more_such_lists_than_readers_end_and_recalls_go_on(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
-    full_text = facts._LIST
-    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    statement = fact_listings._statement
+    monkeypatch.setattr(fact_listings, "_statement", endless)
     answers = await asyncio.gather(*(http.get("/v1/facts") for _ in range(9)))
     assert {answer.status_code for answer in answers} <= {503, 504}
-    monkeypatch.setattr(facts, "_LIST", full_text)
+    monkeypatch.setattr(fact_listings, "_statement", statement)
     recalled = await http.post("/v1/recall", json={"query": "Java"})
     assert [fact["id"] for fact in recalled.json()["facts"]] == [response.json()["fact_id"]]
     assert len((await http.get("/v1/facts")).json()["facts"]) == 1
@@ -81,7 +86,7 @@ async def test_lists_that_take_long_leave_readers_to_recalls_and_to_who_asks_for
     app = create_app(store, NoAuthentication())
     http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
     response = await http.post("/v1/facts", json={"content": "the build needs Java 21"})
-    monkeypatch.setattr(facts, "_LIST", ENDLESS)
+    monkeypatch.setattr(fact_listings, "_statement", endless)
     lists = [asyncio.create_task(http.get("/v1/facts")) for _ in range(9)]
     await asyncio.sleep(0.5)
     started_at = time.monotonic()
