@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kais_cli import errors
@@ -22,7 +22,11 @@ class ClusterSources:
 
     def __init__(self, kubeconfig_path: str | None, context: str | None = None) -> None:
         self._context = context
-        self._kubeconfig = kubeconfig_path or _of_local_cluster()
+        self._kubeconfig_path = kubeconfig_path
+
+    @cached_property
+    def _kubeconfig(self) -> str | None:
+        return self._kubeconfig_path or _of_local_cluster()
 
     def objects(self, plural: str, namespace: str | None) -> Sequence[Mapping[str, Any]]:
         """Return the objects of a resource, in the namespace of the context if it is None."""
@@ -63,6 +67,8 @@ class ClusterSources:
 
 def _get(login: Login, path: str) -> list[Mapping[str, Any]]:
     """Return the items of a list, by urllib if it can, because httpx loads for half the time."""
+    import urllib.request  # noqa: PLC0415 (only to ask a cluster)
+
     if login.proxy or login.tls_server_name or login.impersonation:
         return _get_by_httpx(login, path)
     handler = urllib.request.HTTPSHandler(context=login.verification)

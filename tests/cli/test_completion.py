@@ -169,3 +169,16 @@ def test_completion_loads_neither_typer_nor_the_models(kubeconfig):
         "print([m for m in ('typer', 'pydantic', 'kr8s', 'rich') if m in sys.modules])"
     )
     assert run([sys.executable, "-c", code], kubeconfig).splitlines() == ["notebook", "[]"]
+
+
+def test_a_command_is_completed_without_asking_for_a_cluster(tmp_path):
+    code = (
+        "import sys; sys.argv = ['kais', '__complete', 'bash', 'kais mission l'];"
+        "from kais_cli import entry_points; entry_points.main();"
+        "print([m for m in ('kais_cluster.operations', 'ssl') if m in sys.modules])"
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}  # noqa: TID251 - as above
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.splitlines() == ["list", "logs", "[]"]
