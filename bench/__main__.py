@@ -2,8 +2,8 @@
 
 Without a name all are measured, and docs/benchmarks.md is written.
 
-With names, only those are measured and printed, and the file stays as it is. `service` and
-`maintenance` alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
+With names, only those are measured and printed, and the file stays as it is. `service`,
+`maintenance` and `kro` alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
 """
 
 import importlib
@@ -14,8 +14,9 @@ from bench.figures import machine
 
 BENCHES = (
     *("renders", "commands", "service", "in_process", "maintenance"),
-    *("mcp", "recall", "control_plane"),
+    *("mcp", "recall", "control_plane", "kro"),
 )
+WITH_OPTIONS = (["service"], ["maintenance"], ["kro"])
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
@@ -25,7 +26,8 @@ to a third longer in some minutes than in others.
 
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
-`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall` and `control_plane`.
+`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall`, `control_plane` and
+`kro`.
 Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
@@ -34,7 +36,7 @@ Why the code is as fast as it is, and what was tried, is in the [decisions](deci
 def main() -> None:
     """Run the named benches, or all of them, and write the page."""
     names = sys.argv[1:]
-    if names[:1] in (["service"], ["maintenance"]) and names[1:2] and names[1].startswith("--"):
+    if names[:1] in WITH_OPTIONS and names[1:2] and names[1].startswith("--"):
         print(importlib.import_module(f"bench.{names[0]}").run(names[1:]))
         return
     sections = [importlib.import_module(f"bench.{name}").run() for name in names or BENCHES]

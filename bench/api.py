@@ -23,6 +23,21 @@ _LONGEST_S = 600
 
 
 @dataclass(frozen=True)
+class Uses:
+    """The objects of one kind that a burst creates.
+
+    Attributes:
+        path: of their collection.
+        body: gives the object of a name.
+        is_complete: whether all that it stands for was applied.
+    """
+
+    path: str
+    body: Callable[[str], Mapping[str, object]]
+    is_complete: Callable[[dict[str, Any]], bool]
+
+
+@dataclass(frozen=True)
 class Burst:
     """What became of a burst: seconds from create to Applied of each, and until all was there."""
 
@@ -65,11 +80,14 @@ class Api:
         await self._list_version(path)
         await self.create(path, body)
 
-    async def burst(self, prefix: str, count: int, *, workloads: int = 0) -> Burst:
+    async def burst(
+        self, prefix: str, count: int, *, workloads: int = 0, uses: Uses | None = None
+    ) -> Burst:
         """Create so many instances at once; wait for all to be Applied and their workloads."""
+        made = uses or BLUEPRINT_INSTANCES
         created: dict[str, float] = {}
         watching = [
-            asyncio.create_task(self._completion_times(INSTANCES, prefix, count, _is_applied))
+            asyncio.create_task(self._completion_times(made.path, prefix, count, made.is_complete))
         ]
         if workloads:
             watching += [
@@ -83,14 +101,8 @@ class Api:
 
         async def create_instance(number: int) -> None:
             name = f"{prefix}-{number}"
-            body = {
-                "apiVersion": "kais.io/v1",
-                "kind": "BlueprintInstance",
-                "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": {"blueprintRef": {"name": "pair"}, "parameters": {"topic": name}},
-            }
             created[name] = time.perf_counter()
-            await self.create(INSTANCES, body)
+            await self.create(made.path, made.body(name))
 
         await asyncio.gather(*(create_instance(number) for number in range(count)))
         applied, *workload_times = await asyncio.wait_for(asyncio.gather(*watching), _LONGEST_S)
@@ -132,6 +144,15 @@ def _text(encoded: str) -> str:
     return base64.b64decode(encoded).decode()
 
 
+def _instance(name: str) -> Mapping[str, object]:
+    return {
+        "apiVersion": "kais.io/v1",
+        "kind": "BlueprintInstance",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"blueprintRef": {"name": "pair"}, "parameters": {"topic": name}},
+    }
+
+
 def _is_applied(body: dict[str, Any]) -> bool:
     conditions = (body.get("status") or {}).get("conditions", [])
     return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
@@ -139,3 +160,6 @@ def _is_applied(body: dict[str, Any]) -> bool:
 
 def _is_there(_: dict[str, Any]) -> bool:
     return True
+
+
+BLUEPRINT_INSTANCES = Uses(INSTANCES, _instance, _is_applied)

@@ -39,8 +39,8 @@ def read(process_id: int) -> Reading:
     return Reading(
         _counts(lines, "kais_api_requests_total", "verb", "resource"),
         _counts(lines, "kais_reconcile_total", "kind"),
-        _cpu_s(process_id),
-        sum(_cpu_s(int(child)) for child in children),
+        cpu_s(process_id),
+        sum(cpu_s(int(child)) for child in children),
     )
 
 
@@ -54,7 +54,8 @@ def _counts(lines: Sequence[str], metric: str, *names: str) -> Counter[str]:
     return counts
 
 
-def _cpu_s(process_id: int) -> float:
+def cpu_s(process_id: int) -> float:
+    """Processor time of a process, without its children."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,0 +1,251 @@
+"""The same teams by kro and by kais, each on a control plane of its own, in turn in one run.
+
+kro is built from its Go module, once for each version. A ResourceGraphDefinition makes the leaves
+that the Blueprint of `bench.control_plane` makes: two ServiceAccounts, two Deployments, two
+Services and a ConfigMap. kais also writes a Formation, two Cells, their status, and the ledger.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import control_plane, metrics_reader
+from bench.api import NAMESPACE, Api, Burst, Uses
+from bench.figures import quantile, table
+from kais_cluster import settings, subprocesses
+from kais_cluster.host import ephemeral
+from kais_cluster.host.cluster import HostCluster
+
+MODULE = "github.com/kubernetes-sigs/kro"
+VERSION = "v0.9.4"
+_METRICS_PORT, _PROBE_PORT = 18996, 18997
+_WORKERS = 16
+_QPS = 2_000
+_QUIET_S = 3.0
+_LONGEST_S = 120.0
+_GRAPHS = "/apis/kro.run/v1alpha1/resourcegraphdefinitions"
+_HEAD = (
+    *("operator", "instances", "load before", "instances/s", "all workloads s"),
+    *("applied p50 s", "API requests each", "CPU ms each", "RSS MiB", "peak MiB"),
+)
+
+
+def build(version: str) -> tuple[Path, Path]:
+    """Build kro, unless it is there; return the program and the folder of its CRDs.
+
+    Raises:
+        SystemExit: Go is missing, or the module is not served or does not compile.
+    """
+    go = subprocesses.find_go()
+    if go is None:
+        raise SystemExit("kro is built from its module: install Go, from https://go.dev/dl")
+    module = f"{MODULE}@{version}"
+    downloaded = subprocess.run(
+        [go, "mod", "download", "-json", module], capture_output=True, text=True, check=False
+    )
+    if downloaded.returncode != 0:
+        raise SystemExit(f"{module} is not downloaded: {downloaded.stdout}{downloaded.stderr}")
+    source = Path(json.loads(downloaded.stdout)["Dir"])
+    program = settings.binaries_dir() / f"kro-{version}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = program.with_suffix(".new")
+        command = [go, "build", "-trimpath", "-o", str(unfinished), "./cmd/controller"]
+        built = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+        if built.returncode != 0:
+            raise SystemExit(f"{module} does not compile: {built.stderr[-2000:]}")
+        unfinished.replace(program)
+    return program, source / "helm" / "crds"
+
+
+def _cell(name: str) -> list[dict[str, object]]:
+    """The leaves of one cell."""
+    full_name = f"${{schema.metadata.name}}-{name}-0"
+    metadata = {"name": full_name, "namespace": NAMESPACE}
+    labels = {"cell": full_name}
+    container = {
+        "name": "cell",
+        "image": "localhost/none:1",
+        "ports": [{"containerPort": 80}],
+        "env": [{"name": "TOPIC", "value": "${schema.spec.topic}"}],
+    }
+    deployment = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"serviceAccountName": full_name, "containers": [container]},
+        },
+    }
+    service = {"selector": labels, "ports": [{"port": 80, "targetPort": 80}]}
+    return [
+        _leaf(f"{name}Account", "v1", "ServiceAccount", metadata, {}),
+        _leaf(f"{name}Deployment", "apps/v1", "Deployment", metadata, {"spec": deployment}),
+        _leaf(f"{name}Service", "v1", "Service", metadata, {"spec": service}),
+    ]
+
+
+def _leaf(
+    identifier: str, api_version: str, kind: str, metadata: object, content: Mapping[str, object]
+) -> dict[str, object]:
+    template = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+    return {"id": identifier, "template": template}
+
+
+def graph() -> dict[str, object]:
+    """The ResourceGraphDefinition of a team of two cells."""
+    routes = {"name": "topology-${schema.metadata.name}", "namespace": NAMESPACE}
+    data = {"data": {"topology.json": '{"rule":"all","cells":["left","right"]}'}}
+    schema = {
+        "apiVersion": "v1alpha1",
+        "kind": "Pair",
+        "spec": {"topic": 'string | default="none"'},
+    }
+    resources = [*_cell("left"), *_cell("right"), _leaf("routes", "v1", "ConfigMap", routes, data)]
+    return {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "pair"},
+        "spec": {"schema": schema, "resources": resources},
+    }
+
+
+def _pair(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "Pair",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"topic": name},
+    }
+
+
+def _is_active(body: dict[str, Any]) -> bool:
+    return bool((body.get("status") or {}).get("state") == "ACTIVE")
+
+
+PAIRS = Uses(f"/apis/kro.run/v1alpha1/namespaces/{NAMESPACE}/pairs", _pair, _is_active)
+
+
+@contextmanager
+def kro_plane(program: Path, crds: Path) -> Iterator[tuple[HostCluster, int]]:
+    """A new control plane with kro; gives it and kro's process id."""
+    with ephemeral.control_plane() as cluster:
+        cluster.kubectl("apply", "--server-side", "-f", str(crds))
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(crds))
+        options = [
+            f"--metrics-bind-address=127.0.0.1:{_METRICS_PORT}",
+            f"--health-probe-bind-address=127.0.0.1:{_PROBE_PORT}",
+            f"--dynamic-controller-concurrent-reconciles={_WORKERS}",
+            f"--dynamic-controller-rate-limiter-rate-limit={_QPS}",
+            f"--dynamic-controller-rate-limiter-burst-limit={_QPS}",
+            f"--client-qps={_QPS}",
+            f"--client-burst={_QPS}",
+            "--zap-log-level=error",
+        ]
+        environment = {"KUBECONFIG": str(cluster.kubeconfig)}
+        with control_plane.process(str(program), *options, **environment) as running:
+            yield cluster, running.pid
+
+
+def _requests() -> int:
+    """Count kro's requests, by its own metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{_METRICS_PORT}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    counts = [line for line in lines if line.startswith("rest_client_requests_total{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in counts)
+
+
+def _is_serving() -> bool:
+    try:
+        return _requests() > 0
+    except OSError:
+        return False
+
+
+async def _wait_until(is_reached: Callable[[], bool], *, subject: str) -> None:
+    start = time.perf_counter()
+    while not is_reached():
+        if time.perf_counter() - start > _LONGEST_S:
+            raise SystemExit(f"kro: {subject} not within {_LONGEST_S:.0f} s")
+        await asyncio.sleep(0.2)
+
+
+async def _settle() -> None:
+    """Wait until kro sent no request for some seconds."""
+    previous = -1
+    while (now := _requests()) != previous:
+        previous = now
+        await asyncio.sleep(_QUIET_S)
+
+
+async def _measure_kro(cluster: HostCluster, process_id: int, count: int) -> list[object]:
+    api = Api(cluster.kubeconfig)
+    await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    await _wait_until(_is_serving, subject="it is ready")
+    await api.create_when_served(_GRAPHS, graph())
+    state = ("get", "resourcegraphdefinition", "pair", "-o", "jsonpath={.status.state}")
+    await _wait_until(
+        lambda: cluster.kubectl(*state).strip() == "Active", subject="its graph is active"
+    )
+    await api.burst("warm", 3, workloads=2, uses=PAIRS)
+    await _settle()
+    metrics_reader.forget_peak(process_id)
+    requests, cpu_s = _requests(), metrics_reader.cpu_s(process_id)
+    burst = await api.burst(f"burst{count}", count, workloads=2, uses=PAIRS)
+    await _settle()
+    each = (_requests() - requests) / count
+    cpu_ms = (metrics_reader.cpu_s(process_id) - cpu_s) / count * 1000
+    await api.close()
+    return [*_speed(burst, count), f"{each:.1f}", f"{cpu_ms:.0f}", *_memory(process_id)]
+
+
+def _speed(burst: Burst, count: int) -> list[str]:
+    """Rate until all was applied and there, seconds to all workloads, median to applied."""
+    seconds = max(burst.seconds_to_applied, burst.seconds_to_workloads)
+    median = quantile(burst.samples, 0.5)
+    return [f"{count / seconds:.1f}", f"{burst.seconds_to_workloads:.1f}", f"{median:.2f}"]
+
+
+def _memory(process_id: int) -> list[str]:
+    fields = ("VmRSS", "VmHWM")
+    return [f"{metrics_reader.memory_mib(process_id, field):.0f}" for field in fields]
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def _rows(program: Path, crds: Path, count: int) -> Iterator[list[object]]:
+    load = _load()
+    with kro_plane(program, crds) as (cluster, process_id):
+        yield ["kro", count, load, *asyncio.run(_measure_kro(cluster, process_id, count))]
+    load = _load()
+    with control_plane.plane() as (cluster, operator), operator() as running:
+        row, _ = asyncio.run(control_plane.measure_many(cluster, running.pid, count))
+    _, rate, workloads_s, p50_s, _, _, requests, cpu_ms, *memory = row
+    yield ["kais", count, load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
+
+
+def run(arguments: Sequence[str] = ()) -> str:
+    """Measure both in turn, and return the section of docs/benchmarks.md."""
+    parser = argparse.ArgumentParser(prog="python -m bench kro")
+    parser.add_argument("--instances", type=int, nargs="+", default=control_plane.BURSTS)
+    parser.add_argument("--version", default=VERSION, help="of kro's Go module")
+    options = parser.parse_args(arguments)
+    program, crds = build(options.version)
+    rows = [row for count in options.instances for row in _rows(program, crds, count)]
+    return (
+        f"## kais beside kro {options.version}\n\n"
+        f"kro has {_WORKERS} workers and {_QPS:,} requests a second. An instance of kro is seven "
+        "leaves; one of kais has a Formation, two Cells, their status and the ledger on top. kais' "
+        "processor time is that of operator and rendering.\n\n"
+        f"{table(_HEAD, rows)}"
+    )
