@@ -209,29 +209,29 @@ kind: Mission
 metadata: {name: reviewed}
 spec:
   formationRef: reviewed
-  objective: Why is the indexer down?
+  objective: Why does the mailer refuse letters?
   entrypoint: {cell: worker}
   completion:
-    timeout: 5m
-    review: {enabled: true, reviewer: critic, criteria: "Does it name the disk?"}
+    timeout: 10m
+    review: {enabled: true, reviewer: critic, criteria: "Does it name the queue?"}
 """
 VERDICTS = """
     rules:
       - name: rejects
-        when: {system: You review the work, lacks: [/data]}
+        when: {system: You review the work, lacks: [out-7]}
         reply:
-          text: '{"verdict": "reject", "reasons": "Which disk?"}'
+          text: '{"verdict": "reject", "reasons": "Which queue?"}'
           usage: {input: 300, output: 20}
       - name: approves
         when: {system: You review the work}
         reply:
-          text: '{"verdict": "approve", "reasons": "It names the disk."}'
+          text: '{"verdict": "approve", "reasons": "It names the queue."}'
           usage: {input: 300, output: 20}
-      - name: is told which disk
-        when: {contains: ["Which disk?"]}
-        reply: {text: The disk /data was full., usage: {input: 500, output: 40}}
-      - name: forgets the disk
-        reply: {text: A disk was full., usage: {input: 400, output: 30}}
+      - name: is told which queue
+        when: {contains: ["Which queue?"]}
+        reply: {text: The queue out-7 was full., usage: {input: 500, output: 40}}
+      - name: forgets the queue
+        reply: {text: A queue was full., usage: {input: 400, output: 30}}
 """
 
 
@@ -247,12 +247,12 @@ def test_a_cell_reviews_the_work_and_its_rejection_opens_the_next_attempt(
     settled = mission["status"]
 
     assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 2), settled
-    verdict = {"status": "Approved", "feedback": "It names the disk.", "by": "critic-0"}
+    verdict = {"status": "Approved", "feedback": "It names the queue.", "by": "critic-0"}
     assert settled["review"] == verdict
-    assert settled["history"][0]["result"] == "rejected in review by critic-0: Which disk?"
+    assert settled["history"][0]["result"] == "rejected in review by critic-0: Which queue?"
     assert settled["tokens"] == {"input": 1500, "output": 110}
     rules = [call["rule"] for call in journal_of(cluster, namespace, "reviewed-models")]
-    assert rules == ["forgets the disk", "rejects", "is told which disk", "approves"]
+    assert rules == ["forgets the queue", "rejects", "is told which queue", "approves"]
     critic = wait_until(
         lambda: (cluster.get("cell", "reviewed-critic-0", namespace) or {})["status"],
         lambda status: "totalTokens" in status,

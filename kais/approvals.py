@@ -1,7 +1,7 @@
 """Approvals of tool calls: what a cell asks for, and what a person decides.
 
 An approval names the call and the SHA-256 of its arguments, so a call with other arguments needs a
-new one. The annotations of a Mission carry one decision at a time:
+new one. The annotations of a Mission carry the decisions of one person, one object or a list:
 
     kais.io/approval: {"call": "…", "sha256": "…", "decision": "approve" | "deny", "reason": "…"}
     kais.io/approval-by: the name of the person, as the API server knows it
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -25,6 +25,9 @@ ARGUMENT_CHARACTERS: Final = 8192
 REASON_CHARACTERS: Final = 1024
 MAX_APPROVALS: Final = 20
 _MAX_NAME: Final = 253
+_LIMITS: Final = {"arguments": ARGUMENT_CHARACTERS, "reason": REASON_CHARACTERS}
+"""Lengths of the fields of a call; all others are as short as a name."""
+_PLANE: Final = 0x10000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +74,12 @@ class ApprovalDecision:
 
 
 def canonical(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments of a call as people are shown them."""
-    return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    """Return the arguments of a call as people are shown them.
+
+    Characters that nobody sees, or that change the order of others, are escaped as JSON has it.
+    """
+    text = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 
 def hash_of(arguments: str) -> str:
@@ -80,9 +87,15 @@ def hash_of(arguments: str) -> str:
     return hashlib.sha256(arguments.encode("utf-8", "replace")).hexdigest()
 
 
+def is_of(approval: CallApproval) -> bool:
+    """Whether the hash that an approval names is that of the arguments it shows."""
+    return approval.sha256 == hash_of(approval.arguments)
+
+
 def is_person(name: str) -> bool:
     """Whether a user of the API server is no ServiceAccount, such as that of a cell."""
-    return bool(name.strip()) and len(name) <= _MAX_NAME and not name.startswith(USER_PREFIX)
+    is_readable = bool(name.strip()) and name.isprintable() and len(name) <= _MAX_NAME
+    return is_readable and not name.startswith(USER_PREFIX)
 
 
 def parse_call(value: Any) -> CallApproval | None:
@@ -97,24 +110,62 @@ def parse_call(value: Any) -> CallApproval | None:
     outcome = fields["outcome"]
     if outcome is not None and outcome not in OUTCOMES.values() and outcome != "expired":
         return None
-    if len(texts["arguments"]) > ARGUMENT_CHARACTERS:
+    if any(len(text) > _LIMITS.get(key, _MAX_NAME) for key, text in texts.items()):
+        return None
+    if any(not text.isprintable() for key, text in texts.items() if key != "reason"):
         return None
     return CallApproval.load(texts)
 
 
-def parse_decision(text: str, by: str) -> ApprovalDecision:
-    """Read the annotation of a decision.
+def parse_decisions(text: str, by: str) -> tuple[ApprovalDecision, ...]:
+    """Read the annotation: what one person decided about one call, or about several.
 
     Raises:
         ValueError: It has another form, or its author is no person; the message says so.
     """
+    value = _load(text)
+    values = value if isinstance(value, list) else [value]
+    return tuple(_decision(each, by) for each in values[-MAX_APPROVALS:])
+
+
+def parse_decision(text: str, by: str) -> ApprovalDecision:
+    """Read one decision.
+
+    Raises:
+        ValueError: It has another form, or its author is no person; the message says so.
+    """
+    return _decision(_load(text), by)
+
+
+def dump_decisions(decisions: Sequence[ApprovalDecision]) -> str:
+    """Return decisions of one person as the annotation has them, without their author."""
+    records = [
+        {key: value for key, value in asdict(each).items() if key != "by"} for each in decisions
+    ]
+    return json.dumps(records[0] if len(records) == 1 else records, ensure_ascii=False)
+
+
+def _escaped(character: str) -> str:
+    """Return a character as JSON escapes it: outside the first plane as two surrogates."""
+    code = ord(character)
+    if code < _PLANE:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - _PLANE, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def _load(text: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as exc:
         raise ValueError("it is not JSON") from exc
-    if not isinstance(value, dict) or value.get("decision") not in OUTCOMES:
+
+
+def _decision(value: Any, by: str) -> ApprovalDecision:
+    decision = value.get("decision") if isinstance(value, dict) else None
+    if not isinstance(decision, str) or decision not in OUTCOMES:
         raise ValueError('it needs "decision": "approve" or "deny"')
-    call, sha256 = str(value.get("call") or ""), str(value.get("sha256") or "")
+    call, sha256 = _text(value.get("call")), _text(value.get("sha256"))
     if not call or not sha256:
         raise ValueError('it needs "call" and "sha256" of the call')
     if not is_person(by):
@@ -122,7 +173,11 @@ def parse_decision(text: str, by: str) -> ApprovalDecision:
     return ApprovalDecision(
         call=call,
         sha256=sha256,
-        decision=value["decision"],
+        decision="approve" if decision == "approve" else "deny",
         by=by,
-        reason=str(value.get("reason") or "")[:REASON_CHARACTERS],
+        reason=_text(value.get("reason"))[:REASON_CHARACTERS],
     )
+
+
+def _text(value: Any) -> str:
+    return str(value or "").encode("utf-8", "replace").decode()

@@ -153,6 +153,26 @@ class Running:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE_S)
 
 
+class Network(httpx.AsyncBaseTransport):
+    """The network of the namespace: sends requests for a host to a server of the test."""
+
+    def __init__(self, **servers: str) -> None:
+        self.servers = {name.replace("_", "-"): httpx.URL(url) for name, url in servers.items()}
+        self.hosts: list[str] = []
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.hosts.append(request.url.host)
+        server = self.servers.get(request.url.host)
+        if server is None:
+            raise httpx.ConnectError("no such host")
+        request.url = request.url.copy_with(host=server.host, port=server.port)
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
 def card_from(value: dict[str, Any], url: str) -> Any:
     """Read a card, with its interfaces at the address that the test knows."""
     card = parse_agent_card(value)

@@ -68,6 +68,9 @@ class Approvals:
     async def wait(self, request: CallApproval, expires_s: float) -> CallApproval:
         """Wait until a person decides about a call, or its time is over."""
         decided = self._waiting.setdefault(request.call, asyncio.Event())
+        known = self.state.approval(request.call)
+        if known is not None and known.outcome is not None:
+            decided.set()  # a decision came while the task was shown as waiting
         try:
             async with asyncio.timeout(max(0.0, expires_s - self.clock.now_s())):
                 await decided.wait()

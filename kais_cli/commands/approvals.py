@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from kais import labels
+from kais import approvals, labels
+from kais.approvals import ApprovalDecision
 from kais.resources.mission import CallApprovalStatus, Mission
 from kais_cli import errors
 from kais_cli.commands.options import AllNamespaces, DryRun, Output
@@ -84,7 +84,7 @@ def _waiting(session: Session, namespace: str | None) -> list[tuple[Mission, Cal
 
 
 def _decide(
-    session: Session, prefix: str, decision: tuple[str, str], *, dry_run: bool
+    session: Session, prefix: str, decision: tuple[approvals.Decision, str], *, dry_run: bool
 ) -> ExitStatus:
     matches = [
         (mission, call)
@@ -99,14 +99,42 @@ def _decide(
         )
     [(mission, call)] = matches
     verb, reason = decision
-    record = {"call": call.call, "sha256": call.sha256, "decision": verb, "reason": reason}
+    user = session.cluster.user_name()
+    decided = ApprovalDecision(
+        call=call.call, sha256=call.sha256, decision=verb, by=user, reason=reason
+    )
     annotations = {
-        labels.APPROVAL: json.dumps(record, ensure_ascii=False),
-        labels.APPROVAL_BY: session.cluster.user_name(),
+        labels.APPROVAL: approvals.dump_decisions([*_pending(mission, decided), decided]),
+        labels.APPROVAL_BY: user,
     }
-    patch: dict[str, Any] = {"metadata": {"annotations": annotations}}
+    metadata: dict[str, Any] = {"annotations": annotations}
+    if mission.metadata.resource_version:  # two decisions at once must not replace each other
+        metadata["resourceVersion"] = mission.metadata.resource_version
+    patch: dict[str, Any] = {"metadata": metadata}
     session.cluster.patch(
         "Mission", session.namespace, mission.metadata.name, patch, dry_run=dry_run
     )
     session.note(f"{mission.ref}: {call.tool} ({call.call}): {verb}")
     return ExitStatus.SUCCEEDED
+
+
+def _pending(mission: Mission, new: ApprovalDecision) -> list[ApprovalDecision]:
+    """Return what the same person decided about other calls, and no cell has stored yet.
+
+    Raises:
+        Refused: It is another person's: the annotations have one author.
+    """
+    annotations = mission.metadata.annotations
+    author = annotations.get(labels.APPROVAL_BY, "")
+    try:
+        written = approvals.parse_decisions(annotations.get(labels.APPROVAL, ""), author)
+    except ValueError:
+        return []  # it decides nothing
+    waiting = {call.call for call in mission.status.approvals if call.outcome is None}
+    pending = [each for each in written if each.call in waiting]
+    if pending and author != new.by:
+        raise errors.Refused(
+            f"the cell has not yet stored what {author} decided about call {pending[0].call} of "
+            f"{mission.ref}; try again in a few seconds"
+        )
+    return [each for each in pending if each.call != new.call]

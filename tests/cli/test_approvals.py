@@ -2,7 +2,7 @@
 
 import json
 
-from kais import labels
+from kais import approvals, labels
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -53,3 +53,34 @@ def test_unknown_call_is_refused(terminal, cluster):
     put(cluster, CALL)
     assert terminal.run("approvals", "approve", "zzz") == ExitStatus.FAILED
     assert "no call of namespace demo that waits begins with 'zzz'" in terminal.err
+
+
+def test_second_decision_keeps_the_first_until_a_cell_has_stored_it(terminal, cluster):
+    name = put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2"})
+    assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED
+    assert terminal.run("approvals", "reject", "6a1e") == ExitStatus.SUCCEEDED
+    text = cluster.get("Mission", "demo", name)["metadata"]["annotations"][labels.APPROVAL]
+    decided = {each.call: each.decision for each in approvals.parse_decisions(text, "ana")}
+    assert decided == {"5f0d2b3c-1": "approve", "6a1e3c4d-2": "deny"}
+
+
+def test_decision_of_another_person_is_not_replaced_before_a_cell_has_stored_it(terminal, cluster):
+    put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2"})
+    assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED
+    cluster.user = "bob"
+    assert terminal.run("approvals", "reject", "6a1e") == ExitStatus.FAILED
+    assert "has not yet stored what" in terminal.err
+    assert "try again in a few seconds" in terminal.err
+
+
+def test_decision_that_a_cell_has_stored_is_replaced(terminal, cluster):
+    name = put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2"})
+    assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED
+    body = cluster.get("Mission", "demo", name)
+    body["status"]["approvals"][0] |= {"outcome": "approved", "by": "ana"}
+    cluster.put(body)
+    cluster.user = "bob"
+    assert terminal.run("approvals", "reject", "6a1e") == ExitStatus.SUCCEEDED
+    annotations = cluster.get("Mission", "demo", name)["metadata"]["annotations"]
+    assert annotations[labels.APPROVAL_BY] == "bob"
+    assert json.loads(annotations[labels.APPROVAL])["call"] == "6a1e3c4d-2"

@@ -28,6 +28,7 @@ class FakeCluster:
 
     def __init__(self, *bodies: Body, namespace: str = "demo") -> None:
         self.namespace = namespace
+        self.user = "ada@harbour.example"
         self.script: list[Step] = []
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
         self.created: list[Body] = []
@@ -121,7 +122,7 @@ class FakeCluster:
 
     def user_name(self) -> str:
         self._fail()
-        return "ada@harbour.example"
+        return self.user
 
     def version(self) -> str:
         self._fail()

@@ -159,7 +159,7 @@ def _is_receipt(value: Any) -> bool:
 def _approvals(value: Any) -> tuple[CallApproval, ...]:
     reported = value if isinstance(value, list) else []
     readable = [approvals.parse_call(each) for each in reported[-approvals.MAX_APPROVALS :]]
-    return tuple(each for each in readable if each is not None)
+    return tuple(each for each in readable if each is not None and approvals.is_of(each))
 
 
 def _heartbeat(value: Any) -> datetime | None:

@@ -14,6 +14,10 @@ from collections.abc import Iterable, Mapping
 from kais import labels, names
 from kais_operator.planning.plan import Body, ObjectRef
 
+OF_PEOPLE = (labels.REVIEW, labels.REVIEWED_BY, labels.APPROVAL, labels.APPROVAL_BY)
+"""What people decided about the work of a run. The admission policies check updates only, so a run
+that starts drops what its object was created with.
+"""
 _OF_A_RUN = (
     labels.RUN_ID,
     labels.RUN_OBJECT,
@@ -26,11 +30,12 @@ _OF_A_RUN = (
     labels.ACCEPTED_AT,
     labels.FIXED_PARAMETERS,
     labels.ABORT,
-    labels.REVIEW,
-    labels.REVIEWED_BY,
     labels.TRACEPARENT,
+    *OF_PEOPLE,
 )
-"""Annotations about a run; a person writes those for abort and review, the operator all others."""
+"""Annotations about a run; a person writes those for abort, review and approval, the operator all
+others.
+"""
 
 
 def object_annotation(kind: str, namespace: str, name: str) -> dict[str, str]:

@@ -22,8 +22,15 @@ from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import FactIn
 from knowledge_service.asgi_app import create_app
 from tests.agent_attempts import user_text
-from tests.agent_services import ServiceWorld, answer, collect, message, metadata, request
-from tests.contract.agent_runtime.test_peers import Network
+from tests.agent_services import (
+    Network,
+    ServiceWorld,
+    answer,
+    collect,
+    message,
+    metadata,
+    request,
+)
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
 from tests.fakes.store import MemoryStore

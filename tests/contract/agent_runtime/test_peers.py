@@ -23,7 +23,7 @@ from agent_runtime.tools import peers
 from kais import a2a, topology_files
 from kais.topology import RouteRule, Routing
 from tests.agent_attempts import cell_spec, system_text, user_text
-from tests.agent_services import ServiceWorld, collect, message, metadata, request, serving
+from tests.agent_services import Network, ServiceWorld, collect, message, metadata, request, serving
 from tests.fakes.tickets import ticket
 
 WORK = a2a.message_id("run-1", 1, "work")
@@ -71,26 +71,6 @@ class Knowledge(httpx.AsyncBaseTransport):
             **({"budget_left": call["budget_left"]} if call.get("budget_left") else {}),
         )
         return httpx.Response(200, json={"ticket": issued, "expires_at": "2099-01-01T00:00:00Z"})
-
-
-class Network(httpx.AsyncBaseTransport):
-    """The network of the namespace: sends requests for a host to a server of the test."""
-
-    def __init__(self, **servers: str) -> None:
-        self.servers = {name.replace("_", "-"): httpx.URL(url) for name, url in servers.items()}
-        self.hosts: list[str] = []
-        self._inner = httpx.AsyncHTTPTransport()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.hosts.append(request.url.host)
-        server = self.servers.get(request.url.host)
-        if server is None:
-            raise httpx.ConnectError("no such host")
-        request.url = request.url.copy_with(host=server.host, port=server.port)
-        return await self._inner.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 def lead(folder: Path, network: Network, knowledge: Knowledge) -> ServiceWorld:

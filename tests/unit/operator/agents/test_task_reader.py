@@ -9,7 +9,7 @@ import pytest
 from a2a.types import Artifact, Part, Task, TaskStatus
 from a2a.types import TaskState as WireState
 
-from kais import a2a
+from kais import a2a, approvals
 from kais.agent_results import FailureClass
 from kais_operator.agents import task_reader
 
@@ -48,15 +48,30 @@ def test_usage_and_failure_are_read_together() -> None:
     assert (read.usage.cost, read.usage.turns) == (Decimal("0.5"), 3)
 
 
-def test_approvals_of_another_form_are_left_out() -> None:
-    good = {
-        "call": "c",
-        "tool": "write_file",
-        "arguments": "{}",
-        "sha256": "s",
-        "requested_at": "2026-03-01T12:00:00Z",
-        "expires_at": "2026-03-01T13:00:00Z",
-    }
-    broken: list[Any] = ["call", {}, {**good, "arguments": "x" * 9000}, {**good, "outcome": "yes"}]
-    read = task_reader.read_task(task(**{a2a.APPROVALS_KEY: [*broken, good]}))
+CALL = {
+    "call": "c",
+    "tool": "write_file",
+    "arguments": "{}",
+    "sha256": approvals.hash_of("{}"),
+    "requested_at": "2026-03-01T12:00:00Z",
+    "expires_at": "2026-03-01T13:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "call",
+        {},
+        {**CALL, "arguments": "x" * 9000},
+        {**CALL, "arguments": '{"path": "other"}'},
+        {**CALL, "arguments": '"\u202e"', "sha256": approvals.hash_of('"\u202e"')},
+        {**CALL, "outcome": "yes"},
+        {**CALL, "tool": "t" * 2000},
+        {**CALL, "call": "c\n"},
+        {**CALL, "reason": "r" * 2000},
+    ],
+)
+def test_approval_of_another_form_is_left_out(broken: Any) -> None:
+    read = task_reader.read_task(task(**{a2a.APPROVALS_KEY: [broken, CALL]}))
     assert [each.call for each in read.approvals] == ["c"]

@@ -18,7 +18,6 @@ from datetime import datetime, timedelta
 
 from kais import a2a, labels, names, trace_context
 from kais.agent_results import AgentUsage, FailureClass
-from kais.approvals import ApprovalDecision
 from kais.reasons import Reason
 from kais_operator.controllers.mission.decide import (
     attempt_record,
@@ -157,11 +156,10 @@ def await_task(
         message_action = _message(observed, attempts, entry, run_id=run_id, now=now)
         return None, (message_action,), _SHORTEST_POLL
     waiting = tool_approvals.waiting_calls(last.approvals)
-    decision = tool_approvals.decision_for(observed.mission, waiting)
-    if isinstance(decision, ApprovalDecision):
-        call = call_of(observed, entry, last, run_id=run_id)
-        return None, (DecideToolCall(call, decision),), _SHORTEST_POLL
-    return None, (), poll
+    decisions = tool_approvals.read(observed, waiting).about_calls
+    call = call_of(observed, entry, last, run_id=run_id)
+    passed_on = tuple(DecideToolCall(call, each) for each in decisions)
+    return None, passed_on, _SHORTEST_POLL if passed_on else poll
 
 
 def poll_delay(sent_at: datetime, now: datetime) -> timedelta:

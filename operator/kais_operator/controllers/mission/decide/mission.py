@@ -136,8 +136,8 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     if observed.copied:  # its owner reference may be copied as well
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
-    verdict = (labels.REVIEW, labels.REVIEWED_BY)  # there is no work to review yet
-    stale += [annotation for annotation in verdict if _has_annotation(mission, annotation)]
+    early = [each for each in run_stamps.OF_PEOPLE if _has_annotation(mission, each)]
+    stale += early  # there is no work to review yet, and no call to approve
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
         labels.RUN_ID: run_id,

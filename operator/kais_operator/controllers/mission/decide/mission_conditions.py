@@ -286,9 +286,11 @@ def _waits_for_approval(
 ) -> DesiredCondition:
     tools = ", ".join(each.tool for each in waiting)
     message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
-    decision = tool_approvals.decision_for(view.mission, waiting)
-    if isinstance(decision, str):
-        message += f"; {decision}"
+    if not view.observed.has_review_policy:
+        message += "; this installation has no admission policy, so nobody is on record as author"
+    remark = tool_approvals.read(view.observed, waiting).remark
+    if remark is not None:
+        message += f"; {remark}"
     return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_REQUIRED, message)
 
 

@@ -19,7 +19,7 @@ from kais_operator.controllers.mission.decide import (
 )
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
-from kais_operator.planning import children, finalizers
+from kais_operator.planning import children, finalizers, run_stamps
 from kais_operator.planning.plan import Action, Delete, ObjectRef, PatchMetadata
 
 
@@ -74,8 +74,7 @@ def write_patch(
             labels.ENDING: None,
             labels.ATTEMPTS: None,
             labels.ABORT: None,
-            labels.REVIEW: None,
-            labels.REVIEWED_BY: None,
+            **dict.fromkeys(run_stamps.OF_PEOPLE),
         },
         finalizers=finalizers.added(metadata.finalizers),
     )

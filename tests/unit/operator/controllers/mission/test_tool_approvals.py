@@ -114,3 +114,55 @@ async def test_annotation_of_another_form_is_not_passed_on() -> None:
     await teams.pass_(fake)
     assert fake.agents.decisions == []
     assert "it needs" in condition(fake, "Succeeded")[2]
+
+
+async def test_decisions_about_two_calls_are_both_passed_on() -> None:
+    fake = await waiting()
+    second = replace(CALL, call="call-2")
+    report(fake, AgentTask(TaskState.INPUT_REQUIRED, approvals=(CALL, second)))
+    await teams.pass_(fake)
+    both = [
+        {"call": "call-1", "sha256": CALL.sha256, "decision": "approve"},
+        {"call": "call-2", "sha256": CALL.sha256, "decision": "deny"},
+        {"call": "of an earlier attempt", "sha256": CALL.sha256, "decision": "approve"},
+    ]
+    annotations = {"kais.io/approval": json.dumps(both), "kais.io/approval-by": "ana"}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": annotations}})
+    await teams.pass_(fake)
+    passed_on = {(each.call, each.decision) for each in fake.agents.decisions}
+    assert passed_on == {("call-1", "approve"), ("call-2", "deny")}
+
+
+async def test_without_an_admission_policy_no_author_is_on_record() -> None:
+    fake = await waiting()
+    placement = replace(fake.world.placement, has_spawn_policy=False)
+    fake.world = replace(fake.world, placement=placement)
+    say(fake, by="the-boss")
+    await teams.pass_(fake)
+    [decision] = fake.agents.decisions
+    assert decision.by == "a person (not on record: this installation has no admission policy)"
+    assert condition(fake, "Succeeded")[2].endswith(
+        "this installation has no admission policy, so nobody is on record as author"
+    )
+
+
+async def test_approval_that_was_written_before_the_run_is_dropped() -> None:
+    agent: Body = teams.thing("Cell", "solo", spec={"mind": MIND})
+    work = teams.work(formationRef=None, cellRef="solo")
+    early = {"kais.io/approval": "{}", "kais.io/approval-by": "ana"}
+    work["metadata"]["annotations"] = early
+    fake = await services.serving(agent, work)
+    await teams.pass_(fake)
+    assert not early.keys() & fake.cluster.read(MISSION)["metadata"]["annotations"].keys()
+
+
+async def test_approval_of_a_run_is_dropped_when_the_next_one_starts() -> None:
+    fake = await waiting()
+    say(fake)
+    report(fake, AgentTask(TaskState.COMPLETED, answer="done", approvals=(replace(CALL, **BY),)))
+    await teams.settle(fake)
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": {"kais.io/rerun": "again"}}})
+    await teams.pass_(fake)
+    annotations = fake.cluster.read(MISSION)["metadata"]["annotations"]
+    assert annotations["kais.io/rerun-taken"] == "again"
+    assert not {"kais.io/approval", "kais.io/approval-by"} & annotations.keys()
