@@ -287,7 +287,7 @@ def _waits_for_approval(
     tools = ", ".join(each.tool for each in waiting)
     message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
     if not view.observed.has_review_policy:
-        message += "; this installation has no admission policy, so nobody is on record as author"
+        message += "; this installation has no admission policy, so no author is on record"
     remark = tool_approvals.read(view.observed, waiting).remark
     if remark is not None:
         message += f"; {remark}"

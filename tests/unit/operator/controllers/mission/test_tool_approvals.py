@@ -142,7 +142,7 @@ async def test_without_an_admission_policy_no_author_is_on_record() -> None:
     [decision] = fake.agents.decisions
     assert decision.by == "a person (not on record: this installation has no admission policy)"
     assert condition(fake, "Succeeded")[2].endswith(
-        "this installation has no admission policy, so nobody is on record as author"
+        "this installation has no admission policy, so no author is on record"
     )
 
 
