@@ -211,12 +211,15 @@ def telescope_step(step: models.TelescopeIn, key: str | None = None) -> Request[
     return _post("/v1/charts:telescope", step, models.Chart, key)
 
 
-def list_facts(**filters: str | int | datetime | None) -> Request[models.FactPage]:
+def list_facts(
+    *, facets: Sequence[str] = (), **filters: str | int | datetime | None
+) -> Request[models.FactPage]:
     """Page through facts; a filter that is None is left out."""
     plain = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in filters.items()}
     if plain.get("unlinked") is not None:
         plain["unlinked"] = "true" if plain["unlinked"] else "false"
-    return _get("/v1/facts", models.FactPage, **plain)
+    request = _get("/v1/facts", models.FactPage, **plain)
+    return replace(request, params=request.params + tuple(("facet", each) for each in facets))
 
 
 def get_fact(fact_id: str, known_at: datetime | None = None) -> Request[models.Fact]:

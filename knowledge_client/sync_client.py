@@ -116,6 +116,7 @@ class KnowledgeClient:
         known_at: datetime | None = None,
         about: str | None = None,
         schema: str | None = None,
+        facets: Sequence[str] = (),
         subject: str | None = None,
         contains: str | None = None,
         alias_namespace: str | None = None,
@@ -126,7 +127,8 @@ class KnowledgeClient:
     ) -> models.FactPage:
         """List the facts that match all filters, newest first.
 
-        Facts `about` another one are listed in the order of their positions.
+        Facts `about` another one are listed in the order of their positions. `facets` are texts
+        such as `applicability.projects=shop`, values in the data of the `schema`.
         """
         return self._send(
             requests.list_facts(
@@ -140,6 +142,7 @@ class KnowledgeClient:
                 known_at=known_at,
                 about=about,
                 schema=schema,
+                facets=facets,
                 subject=subject,
                 contains=contains,
                 alias_namespace=alias_namespace,

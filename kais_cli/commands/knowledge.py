@@ -74,6 +74,16 @@ KnownAt = Annotated[
 ]
 Cursor = Annotated[str | None, typer.Option(help="Cursor returned by the previous page.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag; may be repeated.")]
+Schema = Annotated[str | None, typer.Option(help="Only facts with data of this schema.")]
+Facets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--facet",
+        metavar="NAME=VALUE",
+        help="Only facts whose data has this value, such as applicability.projects=shop; needs"
+        " --schema; may be repeated.",
+    ),
+]
 LIFECYCLES = ("live", "superseded", "retracted", "archived")
 SOURCES = (
     "mission_extraction", "explicit_remember", "user_input", "promoted", "experiment", "import",
@@ -100,6 +110,8 @@ def recall(  # noqa: PLR0913 (one argument per option)
             "--why-not", metavar="ID", help="Explain why a fact was not returned; may be repeated."
         ),
     ] = None,
+    schema: Schema = None,
+    facets: Facets = None,
     valid_at: ValidAt = None,
     known_at: KnownAt = None,
     output_: Listed = Listing.TABLE,
@@ -117,6 +129,8 @@ def recall(  # noqa: PLR0913 (one argument per option)
         limit=limit,
         scopes=() if scope is None else (scope_context.path(session, scope),),
         explain=explain,
+        schema=schema,
+        facets=tuple(facets or ()),
         why_not=tuple(argument_parsing.fact_id(fact_id) for fact_id in why_not or ()),
         valid_at=time_parsing.parse(valid_at, option="--valid-at", now=now),
         known_at=time_parsing.parse(known_at, option="--known-at", now=now),
@@ -280,7 +294,8 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
             help="Only facts with this text in title, content or subject; ignores case.",
         ),
     ] = None,
-    schema: Annotated[str | None, typer.Option(help="Only facts with data of this schema.")] = None,
+    schema: Schema = None,
+    facets: Facets = None,
     unlinked: Annotated[
         bool, typer.Option("--unlinked", help="Only facts without links that you can see.")
     ] = False,
@@ -314,6 +329,7 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
                 about=about,
                 contains=contains,
                 schema=schema,
+                facets=facets or (),
                 unlinked=unlinked or None,
                 valid_at=valid_time,
                 known_at=known_time,

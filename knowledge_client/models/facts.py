@@ -62,6 +62,10 @@ class AliasPage(WireModel):
     cursor: str | None = None
 
 
+FacetText = Annotated[str, Field(min_length=1, max_length=512)]
+"""`NAME=VALUE`: a path of members in `data`, and a value there."""
+
+
 class AliasIn(WireModel):
     """A name for a fact: a value, or a prefix after which the scope's next free number is put.
 

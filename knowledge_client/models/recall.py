@@ -7,7 +7,7 @@ import operator
 from pydantic import Field
 
 from knowledge_client.base_model import SafeInt, UtcDatetime, WireModel
-from knowledge_client.models.facts import Fact, ScopeRef
+from knowledge_client.models.facts import FacetText, Fact, ScopeRef
 
 
 class ActAs(WireModel):
@@ -30,6 +30,12 @@ class RecallIn(WireModel):
     max_tokens: SafeInt | None = Field(default=None, ge=1, le=100_000)
     kinds: tuple[str, ...] = Field(default=(), max_length=32)
     tags: tuple[str, ...] = Field(default=(), max_length=32)
+    schema_: str | None = Field(default=None, alias="schema", max_length=64)
+    facets: tuple[FacetText, ...] = Field(
+        default=(),
+        max_length=8,
+        description="NAME=VALUE: only facts whose data has this value; needs `schema`",
+    )
     min_confidence: float = Field(default=0, ge=0, le=1)
     scopes: tuple[ScopeRef, ...] = Field(default=(), max_length=32)
     valid_at: UtcDatetime | None = None
@@ -94,6 +100,8 @@ class RecordedQuery(WireModel):
     filled_up: bool = False
     include_closed: bool = False
     synonyms: tuple[tuple[str, ...], ...] = Field(default=(), exclude_if=operator.not_)
+    schema_: str | None = Field(default=None, alias="schema", exclude_if=operator.not_)
+    facets: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
 
 class Receipt(WireModel):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from kais import facts
+from knowledge_service.domain.facets import Facet, has_facet
 
 _SERVED = ("none", "approved")
 
@@ -17,6 +18,7 @@ class Filters:
 
     Attributes:
         tags: tags that a fact must all have; the comparison ignores case.
+        facets: values that the data of a fact must all have.
         known_at: match facts that were live at this time.
         valid_at: match facts that were valid in the world at this time, even if superseded since.
         include_closed: also match closed facts.
@@ -30,6 +32,8 @@ class Filters:
     known_at: datetime | None = None
     is_injection: bool = False
     include_closed: bool = False
+    schema: str | None = None
+    facets: tuple[Facet, ...] = ()
 
 
 class Record(Protocol):
@@ -56,6 +60,10 @@ class Record(Protocol):
     def recorded_at(self) -> datetime: ...  # noqa: D102
     @property
     def closed_at(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def schema_(self) -> str | None: ...  # noqa: D102
+    @property
+    def data(self) -> Any: ...  # noqa: D102
     # fmt: on
 
 
@@ -76,12 +84,24 @@ def exclusion_reason(fact: Record, filters: Filters) -> str | None:
         return f"its kind {fact.kind} is not among {', '.join(filters.kinds)}"
     if filters.tags and not _has_tags(fact, filters.tags):
         return f"it does not have all of the tags {', '.join(filters.tags)}"
-    return _reason_not_known(fact, filters) or _reason_not_valid(fact, filters.valid_at)
+    return (
+        _reason_other_data(fact, filters)
+        or _reason_not_known(fact, filters)
+        or _reason_not_valid(fact, filters.valid_at)
+    )
 
 
 def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:
     fact_tags = {facts.normalize_tag(tag) for tag in fact.tags}
     return fact_tags.issuperset(facts.normalize_tag(tag) for tag in tags)
+
+
+def _reason_other_data(fact: Record, filters: Filters) -> str | None:
+    if filters.schema is not None and fact.schema_ != filters.schema:
+        return f"its schema is {fact.schema_ or 'not set'}, not {filters.schema}"
+    missing = (facet for facet in filters.facets if not has_facet(fact.data, facet))
+    lacking = next(missing, None)
+    return f"its data does not have {lacking.name}={lacking.value}" if lacking else None
 
 
 def _reason_not_known(fact: Record, filters: Filters) -> str | None:

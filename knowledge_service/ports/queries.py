@@ -11,6 +11,7 @@ from knowledge_client.models import (
     Receipt,
 )
 from knowledge_service.domain.access_control import ScopeRange, View, realm_of
+from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.principals import PrincipalType
 from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.domain.run_reports import RunKey
@@ -133,6 +134,7 @@ class Listing:
         valid_at: lists the facts that were valid in the world at that time.
         contains: a part of the title, content or subject; case is ignored.
         alias_namespace: only facts with an alias in this namespace now.
+        facets: values that the data of a fact must all have.
         is_unlinked: only facts without a live link that the reader may see now.
     """
 
@@ -154,6 +156,7 @@ class Listing:
     contains: str | None = None
     alias_namespace: str | None = None
     is_unlinked: bool = False
+    facets: tuple[Facet, ...] = ()
 
 
 @dataclass(frozen=True)

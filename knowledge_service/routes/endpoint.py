@@ -209,23 +209,18 @@ class _Location:
         for field in fields:
             info: FieldInfo = field.field_info
             if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-                wire_names = tuple((model_field, False) for model_field in _names(info.annotation))
-                yield cls(name, info.annotation, wire_names, field.name, None)
+                yield cls(name, info.annotation, _wire_names(info.annotation), field.name, None)
             else:
                 if name == "header" and not info.alias:
                     raise TypeError(f"the header {field.name} has no alias")
                 single[field.name] = (info.annotation, info)
         if single:
             model = create_model(name.capitalize(), **single)
-            wire_names = tuple(
-                (model_field.alias or key, typing.get_origin(model_field.annotation) is list)
-                for key, model_field in model.model_fields.items()
-            )
             declared = model.model_fields.values()
             is_fixed = not any(
                 model_field.is_required() or model_field.default == [] for model_field in declared
             )
-            yield cls(name, model, wire_names, None, model().__dict__ if is_fixed else None)
+            yield cls(name, model, _wire_names(model), None, model().__dict__ if is_fixed else None)
 
     def read(self, call: _Call, violations: list[ProblemViolation]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -334,9 +329,12 @@ def _locations(dependant: Dependant) -> Iterator[_Location]:
     yield from _Location.of("header", dependant.header_params)
 
 
-def _names(model: type[BaseModel]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        yield field.alias or name
+def _wire_names(model: type[BaseModel]) -> tuple[tuple[str, bool], ...]:
+    """Return the name of each field in a request, and whether it may be repeated."""
+    return tuple(
+        (field.alias or name, typing.get_origin(field.annotation) is list)
+        for name, field in model.model_fields.items()
+    )
 
 
 def _violations(exc: pydantic.ValidationError, *prefix: str) -> Iterator[ProblemViolation]:

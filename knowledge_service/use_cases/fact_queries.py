@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, Field
 
 from knowledge_client.base_model import UtcDatetime
-from knowledge_client.models import Fact, FactPage
-from knowledge_service.domain import aliases
+from knowledge_client.models import FacetText, Fact, FactPage
+from knowledge_service.domain import aliases, facets
 from knowledge_service.domain.access_control import View, lineage
+from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.principals import Principal
-from knowledge_service.errors import Conflict, NotFound
+from knowledge_service.errors import Conflict, InvalidBody, NotFound
 from knowledge_service.ports import Listing
 from knowledge_service.use_cases import authorization, pagination
 
@@ -42,6 +44,12 @@ class FactFilters(BaseModel):
         description="only facts about this fact (an id or alias), in the order of their positions",
     )
     schema_: str | None = Field(default=None, alias="schema", max_length=64)
+    facet: list[FacetText] = Field(
+        default=[],
+        max_length=8,
+        description="NAME=VALUE: only facts whose `data` has this value at this path, such as"
+        " `applicability.projects=shop`; only together with `schema`",
+    )
     subject: str | None = Field(default=None, max_length=512)
     contains: str | None = Field(
         default=None,
@@ -68,7 +76,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
     """Return a page of visible facts, newest first.
 
     Raises:
-        InvalidBody: the cursor or the scope is malformed.
+        InvalidBody: the cursor, the scope or a facet is malformed.
         ScopeForbidden: the named scope is out of reach.
     """
     scopes = authorization.authorize_read([filters.scope], principal) if filters.scope else None
@@ -89,6 +97,7 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         known_at=filters.known_at,
         about=about,
         schema=filters.schema_,
+        facets=parse_facets(filters.facet, filters.schema_),
         subject=filters.subject,
         contains=filters.contains,
         alias_namespace=filters.alias_namespace,
@@ -100,6 +109,21 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         rows = tuple(fact for fact in rows if fact.id.startswith(filters.id_prefix))
     facts, cursor = pagination.split_page(rows, filters.limit, key)
     return FactPage(facts=facts, cursor=cursor)
+
+
+def parse_facets(texts: Iterable[str], schema: str | None) -> tuple[Facet, ...]:
+    """Parse the facets of a request.
+
+    Raises:
+        InvalidBody: a facet is malformed, or there is no schema.
+    """
+    try:
+        parsed = tuple(map(facets.parse, texts))
+    except ValueError as exc:
+        raise InvalidBody(f"invalid facet: {exc}") from exc
+    if parsed and schema is None:
+        raise InvalidBody("a facet names a member of the data of one schema; add schema")
+    return parsed
 
 
 def _id_behind(prefix: str | None) -> str | None:

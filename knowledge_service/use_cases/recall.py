@@ -79,6 +79,7 @@ def recall(
         Forbidden: the caller may not use `act_as` for this reader.
         ScopeForbidden: a named scope is out of reach.
         NotFound: the run does not exist or is not accessible.
+        InvalidBody: a facet is malformed, or there is none of its schema.
     """
     body = _with_masked_query(body)
     reader = _impersonated_principal(store, principal, body.act_as) if body.act_as else principal
@@ -129,8 +130,12 @@ def _authorized_run(
 
 def _with_masked_query(body: RecallIn) -> RecallIn:
     """Mask secrets in the query: the receipt keeps it masked, and a replay must ask the same."""
-    query = redaction.mask(body.query)
-    return body if query == body.query else body.model_copy(update={"query": query})
+    masked = {
+        "query": redaction.mask(body.query),
+        "facets": tuple(map(redaction.mask_known_formats, body.facets)),
+    }
+    is_same = (body.query, body.facets) == (masked["query"], masked["facets"])
+    return body if is_same else body.model_copy(update=masked)
 
 
 def _to_answer(receipt: Receipt, facts: tuple[RecalledFact, ...]) -> Recalled:
@@ -173,6 +178,8 @@ def _plan_rerun(
     filters = Filters(
         kinds=query.kinds,
         tags=query.tags,
+        schema=query.schema_,
+        facets=fact_queries.parse_facets(query.facets, query.schema_),
         min_confidence=query.min_confidence,
         valid_at=query.valid_at,
         known_at=known_at,
@@ -237,6 +244,8 @@ def _recorded_query(plan: RecallPlan, *, filled_up: bool) -> RecordedQuery:
             "max_tokens": plan.max_tokens,
             "kinds": filters.kinds,
             "tags": filters.tags,
+            "schema_": filters.schema,
+            "facets": tuple(f"{facet.name}={facet.value}" for facet in filters.facets),
             "min_confidence": filters.min_confidence,
             "valid_at": filters.valid_at,
             "known_at": filters.known_at,
@@ -295,6 +304,8 @@ def _plan_recall(store: Store, reader: Principal, body: RecallIn, run: Run | Non
     filters = Filters(
         kinds=body.kinds,
         tags=body.tags,
+        schema=body.schema_,
+        facets=fact_queries.parse_facets(body.facets, body.schema_),
         min_confidence=max(body.min_confidence, settings.min_confidence),
         valid_at=body.valid_at,
         known_at=body.known_at,

@@ -232,3 +232,10 @@ def test_list_narrows_by_what_facts_are_about_and_what_they_say(terminal, knowle
     assert (sent["schema"], sent["unlinked"]) == ("graph/1", "true")
     terminal.run("knowledge", "list")
     assert "unlinked" not in knowledge.requests[-1].url.params
+
+
+def test_list_sends_each_facet(terminal, knowledge):
+    knowledge.answers["GET /v1/facts"] = {"facts": []}
+    facets = ("--schema", "ko/1", "--facet", "a.b=c", "--facet", "d=e")
+    assert terminal.run("knowledge", "list", *facets) == 0
+    assert knowledge.requests[-1].url.params.get_list("facet") == ["a.b=c", "d=e"]

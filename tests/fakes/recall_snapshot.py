@@ -27,13 +27,14 @@ def us(moment: datetime | None) -> int | None:
 
 
 def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
+    data_json = None if fact.data is None else canonical(fact.data)
     source = fact.source.model_dump(mode="json", exclude_none=True)
     return Candidate(
         number, scope_no, fact.kind, fact.title, fact.content, canonical(fact.tags), fact.subject,
         fact.predicate, fact.about, fact.position, canonical(source), fact.confidence,
         fact.lifecycle, fact.review, us(fact.expires_at), us(fact.valid_from),
         us(fact.valid_until), us(fact.recorded_at) or 0, us(fact.closed_at), canonical(fact.flags),
-        candidates.short(None if fact.data is None else canonical(fact.data)),
+        candidates.short(data_json), fact.schema_, data_json,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from knowledge_service.domain.access_control import (
     View,
     nearest_first,
 )
+from knowledge_service.domain.facets import has_facet
 from knowledge_service.domain.facts import NewFact, contains_text
 from knowledge_service.fact_transactions import corrections, dry_run, names, store_fact
 from knowledge_service.ports import (
@@ -271,6 +272,7 @@ def _wanted(fact: Fact, listing: Listing) -> bool:
         and (tag is None or tag in {kais_facts.normalize_tag(t) for t in fact.tags})
         and (listing.valid_at is None or _held(fact, listing.valid_at))
         and listing.schema in (None, fact.schema_)
+        and all(has_facet(fact.data, facet) for facet in listing.facets)
         and listing.subject in (None, fact.subject)
         and (listing.contains is None or contains_text(fact, listing.contains))
         and (listing.after_position is None or _place(fact) > _place_of(*listing.after_position))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MOST_DATA = 2048
 """The maximum bytes of data read with a row; speakers are named in small data. Arbitrary."""
@@ -18,7 +18,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Candidate(NamedTuple):
     """A row of a fact; times are microseconds since 1970, tags, source and data are JSON.
 
-    Data of more than `MOST_DATA` bytes is left out.
+    Data of more than `MOST_DATA` bytes is left out of `data_json`. Only a query with facets reads
+    `all_data_json`.
     """
 
     number: int
@@ -42,6 +43,13 @@ class Candidate(NamedTuple):
     closed_us: int | None
     flags_json: str = "[]"
     data_json: str | None = None
+    schema_: str | None = None
+    all_data_json: str | None = None
+
+    @property
+    def data(self) -> Any:
+        """Return all data, for facets."""
+        return json.loads(self.all_data_json or "null")
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import apsw
 
 from kais import facts as kais_facts
 from knowledge_client.models import Fact
+from knowledge_service.domain import facets
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
@@ -265,9 +266,9 @@ def _search(
 
 
 def _is_filtered_here(listing: Listing) -> bool:
-    """Return whether the statement lacks a filter: former tags, or a text that SQLite mistakes."""
+    """Return whether the statement lacks a filter: former tags, facets, or an odd text."""
     has_former_tag = listing.known_at is not None and listing.tag is not None
-    return has_former_tag or _is_compared_here(listing.contains or "")
+    return has_former_tag or bool(listing.facets) or _is_compared_here(listing.contains or "")
 
 
 def _is_compared_here(text: str) -> bool:
@@ -280,5 +281,7 @@ def _matches(fact: Fact, listing: Listing) -> bool:
         return True
     tags = {kais_facts.normalize_tag(tag) for tag in fact.tags}
     if listing.tag is not None and kais_facts.normalize_tag(listing.tag) not in tags:
+        return False
+    if not all(facets.has_facet(fact.data, facet) for facet in listing.facets):
         return False
     return listing.contains is None or domain.contains_text(fact, listing.contains)

@@ -28,9 +28,11 @@ from knowledge_service.store.sqlite.repositories import base, fact_rows, link_tr
 _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subject, f.predicate,
   f.about, f.position, f.source, f.confidence, f.lifecycle, f.review, f.expires_at, f.valid_from,
   f.valid_until, f.recorded_at, f.closed_at, f.flags,
-  CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END"""
-_ROWS = f"SELECT {_COLUMNS} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
-_SAME_KEY = f"""SELECT {_COLUMNS} FROM json_each(?1) s CROSS JOIN json_each(?2) k
+  CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END,
+  f.schema"""
+_WITHOUT_DATA, _WITH_DATA = f"{_COLUMNS}, NULL", f"{_COLUMNS}, f.data"
+_ROWS = "SELECT {} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
+_SAME_KEY = """SELECT {} FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
   WHERE f.lifecycle = 'live'"""
 _SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
@@ -97,10 +99,11 @@ class ReaderScopes:
 class SqliteSnapshot:
     """The `snapshot.Snapshot` of one read transaction; `paths` are the searched scopes.
 
-    With the query's `vector`, facts with near embeddings match, too. `cache` holds the postings
-    that other queries decoded.
+    With the query's `vector`, facts with near embeddings match, too. With `has_facets`, rows have
+    all of their data. `cache` holds the postings that other queries decoded.
     """
 
+    has_facets: bool = False
     vector: Vector | None = None
     cache: LruCache | None = None
 
@@ -152,11 +155,14 @@ class SqliteSnapshot:
             facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
             return [
-                _candidate_as_of(number, number_of[fact.scope], fact)
+                _candidate_as_of(number, number_of[fact.scope], fact, has_data=self.has_facets)
                 for number, fact in facts.items()
             ]
-        cursor: Any = self._connection.execute(_ROWS, (json.dumps(numbers),))
+        cursor: Any = self._connection.execute(self._select(_ROWS), (json.dumps(numbers),))
         return list(map(Candidate._make, cursor))
+
+    def _select(self, sql: str) -> str:
+        return sql.format(_WITH_DATA if self.has_facets else _WITHOUT_DATA)
 
     def _outcomes(
         self, rows: Sequence[Candidate]
@@ -177,7 +183,7 @@ class SqliteSnapshot:
         keys = {key.hex() for row in rows if (key := key_hash(row.subject, row.predicate))}
         bindings = json.dumps(list(self.paths)), json.dumps(sorted(keys))
         if self._known_at is None:
-            cursor: Any = self._connection.execute(_SAME_KEY, bindings)
+            cursor: Any = self._connection.execute(self._select(_SAME_KEY), bindings)
             return list(map(Candidate._make, cursor))
         numbers = [number for (number,) in self._connection.execute(_SAME_KEY_NUMBERS, bindings)]
         return [row for row in self.candidates(numbers) if row.lifecycle == "live"]
@@ -228,7 +234,8 @@ class SqliteSnapshot:
         return {number: OutcomeCounts(**kinds) for number, kinds in counts.items()}
 
 
-def _candidate_as_of(number: int, scope_no: int, fact: Fact) -> Candidate:
+def _candidate_as_of(number: int, scope_no: int, fact: Fact, *, has_data: bool) -> Candidate:
+    data_json = None if fact.data is None else canonical(fact.data)
     source = fact.source.model_dump(mode="json", exclude_none=True)
     return Candidate(
         number, scope_no, fact.kind, fact.title, fact.content, canonical(fact.tags), fact.subject,
@@ -236,5 +243,5 @@ def _candidate_as_of(number: int, scope_no: int, fact: Fact) -> Candidate:
         fact.lifecycle, fact.review, times.to_us(fact.expires_at), times.to_us(fact.valid_from),
         times.to_us(fact.valid_until), times.to_us(fact.recorded_at), times.to_us(fact.closed_at),
         canonical(fact.flags),
-        candidates.short(None if fact.data is None else canonical(fact.data)),
+        candidates.short(data_json), fact.schema_, data_json if has_data else None,
     )  # fmt: skip
