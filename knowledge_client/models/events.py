@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from pydantic import Field
 
 from knowledge_client.base_model import UtcDatetime, WireModel
@@ -41,7 +43,7 @@ class AuditEntry(WireModel):
     scope: str | None = None
     facts: tuple[str, ...] = ()
     run: str | None = None
-    session: str | None = None
+    session: str | None = Field(default=None, exclude_if=operator.not_)
     receipt: str | None = None
     on_behalf_of: str | None = None
 
