@@ -21,6 +21,7 @@ from knowledge_service.domain import (
     promotion,
     prompt_injection,
     redaction,
+    schema_equality,
     text_screening,
 )
 from knowledge_service.domain.access_control import PLATFORM
@@ -110,9 +111,14 @@ class NewFact(FactFields):
     def content_hash(self) -> bytes:
         """Hash what equality compares.
 
-        That is kind, about or subject, predicate, collapsed content, and data.
+        That is kind, about or subject, predicate, collapsed content, and the members of the data
+        that count for the schema.
         """
-        return bytes.fromhex(facts.equality_hash_hex(self._statement))
+        statement = self._statement
+        if statement.data and self.schema:
+            data = schema_equality.compared_data(self.schema, statement.data)
+            statement = dataclasses.replace(statement, data=data)
+        return bytes.fromhex(facts.equality_hash_hex(statement))
 
     @property
     def violations(self) -> list[str]:
@@ -337,7 +343,8 @@ def hash_of_fact(fact: Fact) -> bytes:
     """Hash what equality compares of a stored fact."""
     return content_hash(
         {"kind": fact.kind, "content": fact.content, "subject": fact.subject,
-         "predicate": fact.predicate, "about": fact.about, "data": fact.data}
+         "predicate": fact.predicate, "about": fact.about, "data": fact.data,
+         "schema": fact.schema_}
     )  # fmt: skip
 
 
@@ -358,7 +365,8 @@ def content_hash(fact: Mapping[str, Any]) -> bytes:
     """Hash what equality compares of a fact, from its fields in the event log."""
     statement = facts.Statement(
         fact["kind"], fact["content"], fact.get("subject"), fact.get("predicate"),
-        fact.get("about"), fact.get("data"),
+        fact.get("about"),
+        schema_equality.compared_data(fact.get("schema"), fact.get("data")),
     )  # fmt: skip
     return bytes.fromhex(facts.equality_hash_hex(statement))
 

@@ -28,6 +28,7 @@ from knowledge_service.migrations import (
     m018_revisions,
     m019_substrings,
     m020_extraction_models,
+    m021_schema_equality,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -51,5 +52,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (18, "m018_revisions", m018_revisions.SQLITE),
     (19, "m019_substrings", m019_substrings.SQLITE),
     (20, "m020_extraction_models", m020_extraction_models.SQLITE),
+    (21, "m021_schema_equality", m021_schema_equality.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

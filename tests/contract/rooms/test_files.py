@@ -89,6 +89,7 @@ class TestFiles:
                     kind="pitfall",
                     content=self.item["fact"],
                     data=fact.data,
+                    schema="file/1",
                     run=session,
                 )
             )

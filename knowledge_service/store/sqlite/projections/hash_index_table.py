@@ -226,6 +226,32 @@ def fill(
     refill(connection, ())
 
 
+class ChangedHash(NamedTuple):
+    """A stored fact that has another hash now."""
+
+    scope_no: int
+    number: int
+    old: bytes
+    new: bytes
+
+
+def replace_hashes(connection: apsw.Connection, changes: Iterable[ChangedHash]) -> None:
+    """Replace entries in their places, in the caller's transaction."""
+    entries: dict[int, dict[bytes, bytes]] = {}
+    for change in changes:
+        number = change.number.to_bytes(4, "little")
+        of_scope = entries.setdefault(change.scope_no, {})
+        of_scope[change.old[:8] + number] = change.new[:8] + number
+    for scope_no, replacements in entries.items():
+        span = (scope_no << _SCOPE, (scope_no + 1) << _SCOPE)
+        rows: list[Any] = connection.execute(_ROWS, span).fetchall()
+        for key, data in rows:
+            items = (data[at : at + hash_index.SIZE] for at in range(0, len(data), hash_index.SIZE))
+            connection.execute(
+                _WRITE_BLOCK, (key, b"".join(replacements.get(item, item) for item in items))
+            )
+
+
 def refill(connection: apsw.Connection, tombstones: Iterable[Tombstone]) -> None:
     """Rebuild the table from facts and tombstones, in the caller's transaction.
 

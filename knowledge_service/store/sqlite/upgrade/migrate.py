@@ -16,7 +16,11 @@ from knowledge_service.event_log import times
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.db.connection import TABLES
 from knowledge_service.store.sqlite.projections import hash_index_table, trigram_index
-from knowledge_service.store.sqlite.upgrade import event_scope_backfill, log_backfill
+from knowledge_service.store.sqlite.upgrade import (
+    equality_backfill,
+    event_scope_backfill,
+    log_backfill,
+)
 
 _RECORD = """CREATE TABLE IF NOT EXISTS migration(
   number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
@@ -31,6 +35,7 @@ _AFTER_SCRIPT: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] 
     "m014_event_scopes": event_scope_backfill.fill,
     "m015_log_by_scope": event_scope_backfill.fill_old,
     "m019_substrings": trigram_index.fill,
+    "m021_schema_equality": equality_backfill.fill,
 }
 """The work of a migration besides its script, in the same transaction."""
 
