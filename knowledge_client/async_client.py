@@ -292,6 +292,18 @@ class AsyncKnowledgeClient:
         """Replace a fact by a successor with the values that are set; names and links move."""
         return await self._send(requests.revise(fact_id, revision, idempotency_key))
 
+    async def set_alias(
+        self, fact_id: str, alias: models.AliasSetIn, *, idempotency_key: str | None = None
+    ) -> models.NamedFact:
+        """Assign an alias to a fact; with `move`, a fact that has it loses it."""
+        return await self._send(requests.set_alias(fact_id, alias, idempotency_key))
+
+    async def remove_alias(
+        self, fact_id: str, alias: models.AliasRemovalIn, *, idempotency_key: str | None = None
+    ) -> models.NamedFact:
+        """Free an alias of a fact, so that another fact can take it."""
+        return await self._send(requests.remove_alias(fact_id, alias, idempotency_key))
+
     async def perform(
         self, operation: models.OperationIn, *, idempotency_key: str | None = None
     ) -> models.OperationResult:

@@ -243,6 +243,20 @@ def revise(
     return replace(request, json=_set_fields(revision))
 
 
+def set_alias(
+    fact_id: str, alias: models.AliasSetIn, key: str | None = None
+) -> Request[models.NamedFact]:
+    """Assign an alias to a fact."""
+    return _post(f"/v1/facts/{_segment(fact_id)}/aliases", alias, models.NamedFact, key)
+
+
+def remove_alias(
+    fact_id: str, alias: models.AliasRemovalIn, key: str | None = None
+) -> Request[models.NamedFact]:
+    """Free an alias of a fact."""
+    return _post(f"/v1/facts/{_segment(fact_id)}/aliases:remove", alias, models.NamedFact, key)
+
+
 def perform(
     operation: models.OperationIn, key: str | None = None
 ) -> Request[models.OperationResult]:

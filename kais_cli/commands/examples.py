@@ -102,6 +102,10 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "knowledge erase": (f"{FACT} --reason 'personal data' --yes",),
     "knowledge stats": ("", "--scope namespace-doctor -o json"),
     "knowledge aliases": ("ko", "file --prefix global:pitfall: --all"),
+    "knowledge alias": (f"add {FACT} alias:ko:KO-shop-002 --reason 'its number'",),
+    "knowledge alias add": (f"{FACT} alias:ko:KO-shop-002 --reason 'its number'",),
+    "knowledge alias move": (f"{FACT} alias:ko:KO-shop-002 --reason 'this one is newer'",),
+    "knowledge alias free": (f"{FACT} alias:ko:KO-shop-002 --reason 'wrong number'",),
     "knowledge export": ("--to facts.jsonl", "--to - --scope namespace-doctor"),
     "knowledge import": ("--from facts.jsonl", "--from - --scope namespace-doctor --keep-going"),
     "knowledge adopt": (

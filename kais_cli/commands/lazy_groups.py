@@ -45,6 +45,7 @@ COMMAND_GROUPS = {
             "knowledge_facts",
             "knowledge_reviews",
             "knowledge_scopes",
+            "knowledge_aliases",
             "knowledge_graph",
             "knowledge_graph_files",
             "knowledge_charts",

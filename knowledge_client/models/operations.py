@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from knowledge_client.base_model import Reason, UtcDatetime, WireModel
-from knowledge_client.models.facts import Alias, FactIn, Tag
+from knowledge_client.models.facts import Alias, AliasIn, FactIn, Tag
 from knowledge_client.models.links import LINK_TYPE, LinkIn
 
 Reference = Annotated[str, Field(min_length=1, max_length=1200)]
@@ -82,9 +82,40 @@ class UnlinkAct(WireModel):
     type: str = Field(default="related", pattern=LINK_TYPE)
 
 
+class SetAliasAct(WireModel):
+    """Assign an alias to a fact; with `move`, a fact that has it loses it."""
+
+    act: Literal["set_alias"] = "set_alias"
+    fact: Reference
+    alias: AliasIn
+    move: bool = False
+
+
+class RemoveAliasAct(WireModel):
+    """Free an alias of a fact, if the fact has it."""
+
+    act: Literal["remove_alias"] = "remove_alias"
+    fact: Reference
+    alias: Alias
+
+
 Act = Annotated[
-    RememberAct | ReviseAct | RetractAct | LinkAct | UnlinkAct, Field(discriminator="act")
+    RememberAct | ReviseAct | RetractAct | LinkAct | UnlinkAct | SetAliasAct | RemoveAliasAct,
+    Field(discriminator="act"),
 ]
+
+
+class AliasSetIn(AliasIn):
+    """An alias to assign; with `move`, a fact that has it loses it."""
+
+    move: bool = False
+    reason: Reason
+
+
+class AliasRemovalIn(Alias):
+    """An alias to free."""
+
+    reason: Reason
 
 
 class OperationIn(WireModel):
@@ -98,13 +129,21 @@ class ActResult(WireModel):
     """The result of one act, and the fact that it is about.
 
     The fact of `revised` is the successor, and the fact of a link is the one it starts from.
-    `unchanged` says that the link existed, that there was none to remove, or that both ends are the
-    same fact.
+    `unchanged` says that the link or the alias existed, that there was none to remove, or that both
+    ends are the same fact.
     """
 
-    act: Literal["remember", "revise", "retract", "link", "unlink"]
+    act: Literal["remember", "revise", "retract", "link", "unlink", "set_alias", "remove_alias"]
     status: Literal[
-        "created", "confirmed", "revised", "retracted", "linked", "unlinked", "unchanged"
+        "created",
+        "confirmed",
+        "revised",
+        "retracted",
+        "linked",
+        "unlinked",
+        "alias_set",
+        "alias_removed",
+        "unchanged",
     ]
     fact_id: str
     aliases: tuple[Alias, ...] = ()

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from knowledge_client.models import Alias
 
+ENTITY = "entity"
+UNIQUE_IN_REALM = frozenset({ENTITY, "ko", "ko-issue"})
+"""Namespaces in which no two facts of a realm have the same alias, whatever their scopes."""
 _PREFIX = "alias:"
 _FORM = re.compile(r"alias:([a-z][a-z0-9-]{0,62}):(.+)", re.DOTALL)
 

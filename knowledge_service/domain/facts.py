@@ -40,6 +40,7 @@ _judged_of = operator.itemgetter(
 )
 
 
+_MAX_ENTITY_NAME = 512
 REVISABLE = ("title", "content", "data", "tags", "subject", "confidence", "expires_at")
 """The fields that a revision may change."""
 
@@ -295,7 +296,18 @@ def revision_violations(old: Fact, changes: Mapping[str, Any]) -> list[str]:
     stated = fact_fields.stated_values(old) | dict(changes)
     names = ("kind", "content", "subject", "predicate", "about", "data")
     statement = facts.Statement(**{name: stated[name] for name in names})
-    return facts.violations(statement, title=stated["title"])
+    violations = facts.violations(statement, title=stated["title"])
+    is_entity = (old.kind, old.schema_) == ("entity", "graph/1")
+    if is_entity and len(stated["content"]) > _MAX_ENTITY_NAME:
+        violations.append(f"the name of an entity has at most {_MAX_ENTITY_NAME} characters")
+    return violations
+
+
+def entity_name(new: NewFact) -> str | None:
+    """Return the name by which the graph finds a fact; None if it is no entity."""
+    if (new.kind, new.schema) != ("entity", "graph/1") or len(new.content) > _MAX_ENTITY_NAME:
+        return None
+    return new.content
 
 
 def is_changed(old: Fact, new: NewFact) -> bool:

@@ -9,7 +9,7 @@ from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict, Forbidden
-from knowledge_service.fact_transactions import close_with_copies, store_fact
+from knowledge_service.fact_transactions import close_with_copies, names, store_fact
 from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import ActionContext
 
@@ -45,7 +45,7 @@ def correct_fact(
     store_fact.link_facts(
         uow, successor.fact_id, fact_id, "supersedes", scope=old.scope, actor=order.actor
     )
-    uow.transfer_aliases(fact_id, successor.fact_id, actor=order.actor)
+    names.pass_on_aliases(uow, old, new, successor.fact_id, order.actor)
     return _correction_result(fact_id, successor.fact_id, withdrawal)
 
 
@@ -93,6 +93,7 @@ def restore_fact(uow: FactUnitOfWork, fact_id: str, order: ActionContext) -> Fac
             f"fact {holder.id} is live and holds the same subject and predicate;"
             " retract or correct that one first"
         )
+    names.require_aliases_free(uow, fact, order.actor)
     if order.actor.is_bounded:
         uow.require_room(fact.scope)
     # Validity that ended with the closing continues; an end that the author set stays.

@@ -1,15 +1,16 @@
-"""Assigns aliases to facts, and takes numbers of sequences."""
+"""Assigns aliases to facts, moves and frees them, and takes numbers of sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from knowledge_client.models import Alias, AliasIn, Remembered
-from knowledge_service.domain import aliases
+from knowledge_client.models import Alias, AliasIn, Fact, Remembered
+from knowledge_service.domain import aliases, closure_messages, facts
+from knowledge_service.domain.access_control import realm_of
 from knowledge_service.domain.facts import NewFact
-from knowledge_service.errors import Conflict
-from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork
-from knowledge_service.ports import Actor
+from knowledge_service.errors import Conflict, Forbidden, ScopeReadOnly
+from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
+from knowledge_service.ports import ActionContext, Actor
 
 
 def assign_aliases(
@@ -26,17 +27,17 @@ def assign_aliases(
 
 
 def assign_aliases_separately(
-    uow: FactUnitOfWork, facts: Sequence[NewFact], stored: Sequence[Remembered], actor: Actor
+    uow: FactUnitOfWork, new_facts: Sequence[NewFact], stored: Sequence[Remembered], actor: Actor
 ) -> tuple[Remembered, ...]:
     """Assign the aliases of facts that were just stored, each as an operation of its own.
 
     Raises:
         What `assign_aliases` raises.
     """
-    if not any(new.aliases for new in facts):
+    if not any(new.aliases for new in new_facts):
         return tuple(stored)
     results = []
-    for new, result in zip(facts, stored, strict=True):
+    for new, result in zip(new_facts, stored, strict=True):
         assigned = []
         for alias in new.aliases:
             uow.begin()
@@ -44,6 +45,125 @@ def assign_aliases_separately(
         update = {"aliases": tuple(assigned)}
         results.append(result.model_copy(update=update) if assigned else result)
     return tuple(results)
+
+
+def pass_on_aliases(
+    uow: FactUnitOfWork, old: Fact, new: NewFact, successor_id: str, actor: Actor
+) -> None:
+    """Move the aliases of a fact to its successor; a renamed entity gets its new name as well.
+
+    Raises:
+        Conflict: another fact has the new name.
+    """
+    uow.transfer_aliases(old.id, successor_id, actor=actor)
+    name = facts.entity_name(new)
+    if name is not None and new.content != old.content:
+        alias_in = AliasIn(namespace=aliases.ENTITY, value=name)
+        _assign(uow, old.scope, alias_in, successor_id, actor)
+
+
+def set_alias(
+    uow: FactUnitOfWork, fact_id: str, alias_in: AliasIn, order: ActionContext, *, move: bool
+) -> tuple[Alias, bool]:
+    """Assign an alias to a live fact within an operation; return it, and whether it is new.
+
+    With `move`, a fact that has it loses it.
+
+    Raises:
+        Conflict: the fact is closed, or another one has the alias and keeps it.
+        Forbidden, ScopeReadOnly: the actor may not change the fact that has the alias.
+    """
+    fact = require_fact(uow, fact_id)
+    if fact.lifecycle != "live":
+        raise Conflict(
+            f"fact {fact_id} is {closure_messages.describe_closure(fact, 'already')};"
+            " only live facts get aliases"
+        )
+    alias = _alias_of(uow, fact.scope, alias_in, fact_id, order.actor)
+    earlier = uow.alias_holder(fact.scope, alias)
+    if earlier and earlier.id == fact_id:
+        return alias, False
+    holder = _find_other_holder(uow, fact.scope, alias, {fact_id}, order.actor)
+    if holder:
+        if not (move and _can_read(order.actor, holder)):
+            raise _taken_error(alias, holder, order.actor)
+        _require_may_move(uow, alias, holder, order)
+        if holder.scope != fact.scope:
+            _record_removal(uow, holder, alias, order)
+    part = _act_part(fact, alias, order)
+    if earlier:
+        part["was"] = earlier.id
+    uow.record("alias.set", scope=fact.scope, actor=order.actor, parts=[part])
+    return alias, True
+
+
+def remove_alias(uow: FactUnitOfWork, fact_id: str, alias: Alias, order: ActionContext) -> bool:
+    """Free an alias of a fact within an operation; return whether the fact had it.
+
+    Raises:
+        NotFound: no such fact.
+    """
+    fact = require_fact(uow, fact_id)
+    holder = uow.alias_holder(fact.scope, alias)
+    if holder is None or holder.id != fact_id:
+        return False
+    _record_removal(uow, fact, alias, order)
+    return True
+
+
+def require_aliases_free(
+    uow: FactUnitOfWork, fact: Fact, actor: Actor, excluded_ids: Collection[str] = ()
+) -> None:
+    """Check that no other fact of the realm has taken an alias of a fact that becomes live.
+
+    Raises:
+        Conflict: one has.
+    """
+    for alias in uow.aliases(fact.id):
+        require_alias_free(uow, fact, alias, actor, excluded_ids)
+
+
+def require_alias_free(
+    uow: FactUnitOfWork, fact: Fact, alias: Alias, actor: Actor, excluded_ids: Collection[str] = ()
+) -> None:
+    """Check that no fact but this one and the excluded ones has an alias.
+
+    Raises:
+        Conflict: one has.
+    """
+    holder = _find_other_holder(uow, fact.scope, alias, {fact.id, *excluded_ids}, actor)
+    if holder:
+        raise Conflict(f"{aliases.reference(alias)} is a name of another fact; free it first")
+
+
+def _record_removal(uow: FactUnitOfWork, fact: Fact, alias: Alias, order: ActionContext) -> None:
+    part = _act_part(fact, alias, order)
+    uow.record("alias.removed", scope=fact.scope, actor=order.actor, parts=[part])
+
+
+def _act_part(fact: Fact, alias: Alias, order: ActionContext) -> dict[str, str]:
+    """Return the part of an event that undo of the fact reverts on its own."""
+    return {
+        "namespace": alias.namespace, "value": alias.value, "fact": fact.id, "of": fact.id,
+        "reason": order.reason,
+    }  # fmt: skip
+
+
+def _require_may_move(
+    uow: FactUnitOfWork, alias: Alias, holder: Fact, order: ActionContext
+) -> None:
+    """Check that the actor may take an alias from the fact that has it.
+
+    Raises:
+        Forbidden, ScopeReadOnly: it may not.
+    """
+    if order.may_change and not order.may_change(holder):
+        raise Forbidden(
+            f"{order.actor.name} may read fact {holder.id}"
+            f" but not move {aliases.reference(alias)} from it"
+        )
+    if uow.config(holder.scope).read_only:
+        raise ScopeReadOnly(f"scope {holder.scope} is read-only; its KnowledgeScope says so")
 
 
 def _assign(
@@ -55,6 +175,62 @@ def _assign(
     *,
     separately: bool = False,
 ) -> Alias:
+    alias = _alias_of(uow, scope, alias_in, fact_id, actor, separately=separately)
+    earlier = uow.alias_holder(scope, alias)
+    if earlier and earlier.id == fact_id:
+        return alias
+    holder = _find_other_holder(uow, scope, alias, {fact_id}, actor)
+    if holder:
+        raise _taken_error(alias, holder, actor)
+    part = {"namespace": alias.namespace, "value": alias.value, "fact": fact_id}
+    if earlier:
+        part["was"] = earlier.id  # so that an erasure finds the earlier events of the alias
+    uow.record("alias.set", scope=scope, actor=actor, parts=[part])
+    return alias
+
+
+def _find_other_holder(
+    uow: FactUnitOfWork, scope: str, alias: Alias, excluded_ids: Collection[str], actor: Actor
+) -> Fact | None:
+    """Return a fact that is not retracted and has an alias, or None.
+
+    Aliases of some namespaces are looked for in all scopes of the realm. The name of an entity that
+    the actor cannot see is free, so that it learns nothing about other teams.
+    """
+    holder = uow.alias_holder(scope, alias)
+    if holder and holder.id not in excluded_ids and holder.lifecycle != "retracted":
+        return holder
+    if alias.namespace not in aliases.UNIQUE_IN_REALM:
+        return None
+    for other in uow.alias_holders_in_realm(realm_of(scope), alias):
+        if other.id in excluded_ids or other.scope == scope:
+            continue
+        if alias.namespace != aliases.ENTITY or _can_read(actor, other, is_known_to_all=False):
+            return other
+    return None
+
+
+def _can_read(actor: Actor, fact: Fact, *, is_known_to_all: bool = True) -> bool:
+    if actor.view is None:
+        return is_known_to_all
+    return actor.view.can_read_fact(fact.scope, fact.review)
+
+
+def _taken_error(alias: Alias, holder: Fact, actor: Actor) -> Conflict:
+    name = f"fact {holder.id}" if _can_read(actor, holder) else "a fact that is not visible to you"
+    return Conflict(f"{aliases.reference(alias)} is a name of {name}; take another")
+
+
+def _alias_of(
+    uow: FactUnitOfWork,
+    scope: str,
+    alias_in: AliasIn,
+    fact_id: str,
+    actor: Actor,
+    *,
+    separately: bool = False,
+) -> Alias:
+    """Return the alias that was asked for; a prefix gets the next number of its sequence."""
     value = alias_in.value
     if value is None:
         existing = _find_numbered(uow, fact_id, alias_in)
@@ -63,17 +239,7 @@ def _assign(
         value = _take_number(uow, scope, alias_in, actor)
         if separately:
             uow.begin()
-    alias = Alias(namespace=alias_in.namespace, value=value)
-    holder = uow.alias_holder(scope, alias)
-    if holder and holder.id == fact_id:
-        return alias
-    if holder and holder.lifecycle != "retracted":
-        raise Conflict(f"{aliases.reference(alias)} is a name of fact {holder.id}; take another")
-    part = {"namespace": alias.namespace, "value": alias.value, "fact": fact_id}
-    if holder:
-        part["was"] = holder.id  # so that an erasure finds the earlier events of the alias
-    uow.record("alias.set", scope=scope, actor=actor, parts=[part])
-    return alias
+    return Alias(namespace=alias_in.namespace, value=value)
 
 
 def _find_numbered(uow: FactUnitOfWork, fact_id: str, alias_in: AliasIn) -> Alias | None:
@@ -88,13 +254,18 @@ def _find_numbered(uow: FactUnitOfWork, fact_id: str, alias_in: AliasIn) -> Alia
 
 def _take_number(uow: FactUnitOfWork, scope: str, alias_in: AliasIn, actor: Actor) -> str:
     """Return the next number, skipping numbers that were assigned by hand."""
-    prefix = alias_in.prefix or ""
-    last = uow.last_number(scope, alias_in.namespace, prefix)
+    namespace, prefix = alias_in.namespace, alias_in.prefix or ""
+    last = uow.last_number(scope, namespace, prefix)
+    is_unique_in_realm = namespace in aliases.UNIQUE_IN_REALM
+    if is_unique_in_realm:
+        last = max(last, uow.last_number_in_realm(realm_of(scope), namespace, prefix))
     while True:
         last += 1
-        value = aliases.numbered(prefix, alias_in.digits, last)
-        if uow.alias_holder(scope, Alias(namespace=alias_in.namespace, value=value)) is None:
+        alias = Alias(namespace=namespace, value=aliases.numbered(prefix, alias_in.digits, last))
+        if uow.alias_holder(scope, alias) is not None:
+            continue
+        if not (is_unique_in_realm and uow.alias_holders_in_realm(realm_of(scope), alias)):
             break
-    part = {"namespace": alias_in.namespace, "prefix": prefix, "last": last}
+    part = {"namespace": namespace, "prefix": prefix, "last": last}
     uow.record("sequence.taken", scope=scope, actor=actor, parts=[part])
-    return value
+    return alias.value

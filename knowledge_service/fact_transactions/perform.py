@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Literal
 
 from knowledge_client.models import ActResult
 from knowledge_service.errors import Forbidden
@@ -13,8 +14,10 @@ from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, req
 from knowledge_service.ports import ActionContext
 from knowledge_service.ports.operations import (
     LinkFacts,
+    RemoveAlias,
     RetractFact,
     ReviseFact,
+    SetAlias,
     StoreAct,
     StoreFact,
     UnlinkFacts,
@@ -61,6 +64,8 @@ class _Performer:
                 return self._link(act)
             case UnlinkFacts():
                 return self._unlink(act)
+            case SetAlias() | RemoveAlias():
+                return self._change_alias(act)
 
     def _store(self, act: StoreFact) -> ActResult:
         new = act.new
@@ -117,6 +122,21 @@ class _Performer:
         part = {"id": live.id, "from": start_id, "to": end_id, "of": start_id}
         self._uow.record("link.closed", scope=start.scope, actor=self._order.actor, parts=[part])
         return ActResult(act="unlink", status="unlinked", fact_id=start_id, link_id=live.id)
+
+    def _change_alias(self, act: SetAlias | RemoveAlias) -> ActResult:
+        fact_id = self._changeable(act.fact_id)
+        if isinstance(act, RemoveAlias):
+            return self._remove_alias(act, fact_id)
+        alias, is_new = names.set_alias(self._uow, fact_id, act.alias, self._order, move=act.move)
+        status: Literal["alias_set", "unchanged"] = "alias_set" if is_new else "unchanged"
+        return ActResult(act="set_alias", status=status, fact_id=fact_id, aliases=(alias,))
+
+    def _remove_alias(self, act: RemoveAlias, fact_id: str) -> ActResult:
+        if not names.remove_alias(self._uow, fact_id, act.alias, self._order):
+            return ActResult(act="remove_alias", status="unchanged", fact_id=fact_id)
+        return ActResult(
+            act="remove_alias", status="alias_removed", fact_id=fact_id, aliases=(act.alias,)
+        )
 
     def _id(self, reference: str | None) -> str:
         """Return the id that a reference stands for."""

@@ -9,7 +9,7 @@ from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import UNREVIEWED
 from knowledge_service.errors import Conflict
-from knowledge_service.fact_transactions import close_with_copies, store_fact
+from knowledge_service.fact_transactions import close_with_copies, names, store_fact
 from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, require_fact
 from knowledge_service.ports import ActionContext
 
@@ -46,7 +46,7 @@ def approve_fact(
     store_fact.link_facts(
         uow, stored.fact_id, fact_id, "supersedes", scope=fact.scope, actor=order.actor
     )
-    uow.transfer_aliases(fact_id, stored.fact_id, actor=order.actor)
+    names.pass_on_aliases(uow, fact, new, stored.fact_id, order.actor)
     successor = require_fact(uow, stored.fact_id)
     _approve(uow, successor, order)
     return ApprovalResult(

@@ -10,7 +10,7 @@ from knowledge_service.domain import closure_messages
 from knowledge_service.domain import facts as domain
 from knowledge_service.errors import Conflict
 from knowledge_service.event_log import times
-from knowledge_service.fact_transactions import close_with_copies, store_fact
+from knowledge_service.fact_transactions import close_with_copies, names, store_fact
 from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, LiveLink, require_fact
 from knowledge_service.ports import ActionContext, Actor
 
@@ -72,7 +72,7 @@ def revise_within_operation(
     for link in links:
         if link.type not in _OWN_TYPES:
             _move_link(uow, link, old.scope, (fact_id, successor_id), order.actor)
-    uow.transfer_aliases(fact_id, successor_id, actor=order.actor)
+    names.pass_on_aliases(uow, old, new, successor_id, order.actor)
     return Revised(
         fact_id=fact_id,
         successor_id=successor_id,

@@ -9,7 +9,7 @@ from knowledge_client.models import Alias, Fact, UndoResult
 from knowledge_service.domain import aliases
 from knowledge_service.errors import Conflict, Forbidden, ScopeReadOnly
 from knowledge_service.event_log.events import Event, is_reference
-from knowledge_service.fact_transactions import close_with_copies
+from knowledge_service.fact_transactions import close_with_copies, names
 from knowledge_service.fact_transactions.unit_of_work import FactUnitOfWork, closes, require_fact
 from knowledge_service.ports import ActionContext, Actor
 
@@ -48,6 +48,7 @@ def undo_last_operation(uow: FactUnitOfWork, fact_id: str, order: ActionContext)
         _require_may_change(uow, effects, fact, order)
     _require_last(uow, touched, fact, op)
     _require_names_unchanged(uow, effects, fact.scope)
+    _require_names_free(uow, effects, order.actor)
     if order.actor.type == "agent":
         _require_not_closed_since(uow, effects, fact, order.actor.name)
     _require_room(uow, effects, fact.scope, order.actor)
@@ -159,6 +160,26 @@ def _require_names_unchanged(
             raise Conflict(
                 f"{aliases.reference(alias)} is a name of another fact since; free it first"
             )
+
+
+def _require_names_free(
+    uow: FactUnitOfWork, effects: Sequence[tuple[Event, Mapping[str, Any]]], actor: Actor
+) -> None:
+    """Check that no fact in another scope of a realm has a name that comes back.
+
+    Raises:
+        Conflict: one has.
+    """
+    losing_ids = {part["fact"] for event, part in effects if event.type == "alias.set"}
+    for event, part in effects:
+        named = uow.fact(part["fact"]) if "fact" in part else None
+        if named is None:
+            continue
+        if event.type == "fact.closed":
+            names.require_aliases_free(uow, named, actor, losing_ids)
+        elif event.type == "alias.removed":
+            alias = Alias(namespace=part["namespace"], value=part["value"])
+            names.require_alias_free(uow, named, alias, actor, losing_ids)
 
 
 def _require_own_operation(

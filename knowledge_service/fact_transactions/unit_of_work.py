@@ -172,6 +172,14 @@ class FactUnitOfWork(Protocol):
         """Return the fact with an alias in a scope, in any lifecycle state, or None."""
         ...
 
+    def alias_holders_in_realm(self, realm: str, alias: Alias) -> Sequence[Fact]:
+        """Return the facts of a realm with an alias, in all its scopes, that are not retracted."""
+        ...
+
+    def last_number_in_realm(self, realm: str, namespace: str, prefix: str) -> int:
+        """Return the last number of a sequence that was taken in any scope of a realm, or 0."""
+        ...
+
     def last_number(self, scope: str, namespace: str, prefix: str) -> int:
         """Return the last number of a sequence that was taken, or 0."""
         ...

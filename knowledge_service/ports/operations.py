@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from knowledge_client.models import ActResult, Revised
+from knowledge_client.models import ActResult, Alias, AliasIn, Revised
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.ports.links import NewLink
 from knowledge_service.ports.queries import ActionContext, IdempotencyKey
@@ -59,7 +59,24 @@ class UnlinkFacts:
     type: str
 
 
-StoreAct = StoreFact | ReviseFact | RetractFact | LinkFacts | UnlinkFacts
+@dataclass(frozen=True)
+class SetAlias:
+    """Assign an alias to a fact; with `move`, a fact that has it loses it."""
+
+    fact_id: str
+    alias: AliasIn
+    move: bool = False
+
+
+@dataclass(frozen=True)
+class RemoveAlias:
+    """Free an alias of a fact, if the fact has it."""
+
+    fact_id: str
+    alias: Alias
+
+
+StoreAct = StoreFact | ReviseFact | RetractFact | LinkFacts | UnlinkFacts | SetAlias | RemoveAlias
 
 
 class OperationStore(Protocol):

@@ -23,7 +23,7 @@ class Actor:
 
     `for_agents` marks an internal actor that stores what agents caused, such as the extraction.
     `author` is the author that the facts of an agent name. With `changes_only_own`, the actor may
-    change only what has this author.
+    change only what has this author. `view` is what a caller may see; the service itself has none.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Actor:
     for_agents: bool = False
     author: str | None = None
     changes_only_own: bool = False
+    view: View | None = None
 
     @property
     def is_bounded(self) -> bool:

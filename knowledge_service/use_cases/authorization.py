@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def actor_of(principal: Principal) -> Actor:
     """Return the caller as the event log names it."""
-    return Actor(principal.name, principal.type, author=principal.author)
+    return Actor(principal.name, principal.type, author=principal.author, view=principal.view)
 
 
 def canonical_path(ref: ScopeRef, principal: Principal, field: str = "scope") -> str:

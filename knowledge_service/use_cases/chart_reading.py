@@ -53,7 +53,7 @@ def require_step(store: Store, principal: Principal, name: str) -> tuple[StoredC
 def _renamed_step(store: Store, principal: Principal, name: str) -> Fact | None:
     """Return the one step that was renamed to a name that no entity has, or None.
 
-    A revision of an entity keeps its name in the store, so that relations by that name go on.
+    Entities that earlier versions renamed are only found by their old name.
     """
     if lookup.find(store, principal, name) is not None:
         return None

@@ -123,6 +123,17 @@ def check_revision(store: Store, principal: Principal, fact_id: str) -> Fact:
     return fact
 
 
+def check_alias_change(store: Store, principal: Principal, fact_id: str) -> Fact:
+    """Check that the caller may assign and free aliases of a fact, and return it.
+
+    Raises:
+        NotFound, Forbidden, ScopeReadOnly: as every operation here.
+    """
+    fact = _get_writable_fact(store, principal, fact_id, "name")
+    _protect_reviewed_fact(principal, fact, "name")
+    return fact
+
+
 def may_change(principal: Principal) -> Callable[[Fact], bool]:
     """Return the test whether the caller may change a fact, for facts that a write finds."""
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kais import facts as kais_facts
-from knowledge_client.models import FactIn, ProblemViolation, Ref, Run, ScopeRef, Source
+from knowledge_client.models import AliasIn, FactIn, ProblemViolation, Ref, Run, ScopeRef, Source
 from knowledge_service.domain import aliases, facts, redaction
 from knowledge_service.domain.access_control import realm_of
 from knowledge_service.domain.fact_fields import STORED_FIELDS
@@ -92,7 +92,7 @@ class _FactPreparer:
         if _is_masked(fact, body, source):
             reject_violations(fact.violations)
             reject_secrets(self._store, scope)
-        reject_secret_aliases(body)
+        reject_secret_aliases(body.aliases)
         return fact
 
     def template_for_scope(self, scope: ScopeRef | None) -> NewFact:
@@ -169,9 +169,9 @@ def _has_mask(tags: Sequence[str]) -> bool:
     return any(redaction.MASK in tag for tag in tags)
 
 
-def reject_secret_aliases(body: FactIn) -> None:
+def reject_secret_aliases(aliases_in: Sequence[AliasIn]) -> None:
     """Reject secrets in aliases everywhere: a masked alias could never be looked up."""
-    for alias in body.aliases:
+    for alias in aliases_in:
         name = alias.value or alias.prefix or ""
         if redaction.mask_known_formats(name) != name:
             raise SecretRefused(

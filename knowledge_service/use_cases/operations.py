@@ -19,10 +19,12 @@ from knowledge_client.models import (
     OperationResult,
     ProblemViolation,
     RememberAct,
+    RemoveAliasAct,
     RetractAct,
     ReviseAct,
     Revised,
     ReviseIn,
+    SetAliasAct,
     UnlinkAct,
 )
 from knowledge_service.domain import facts, redaction
@@ -32,8 +34,10 @@ from knowledge_service.errors import InvalidBody, ServiceError
 from knowledge_service.ports import ActionContext
 from knowledge_service.ports.operations import (
     LinkFacts,
+    RemoveAlias,
     RetractFact,
     ReviseFact,
+    SetAlias,
     StoreAct,
     StoreFact,
     UnlinkFacts,
@@ -183,9 +187,12 @@ def _prepare_act(
         case ReviseAct():
             return _revision(store, principal, act.fact, _changes_of(act.changes))
         case RetractAct():
-            if act_number(act.fact) is not None:
-                return RetractFact(act.fact)
-            return RetractFact(fact_lifecycle.check_retraction(store, principal, act.fact).id)
+            is_earlier = act_number(act.fact) is not None
+            return RetractFact(
+                act.fact
+                if is_earlier
+                else fact_lifecycle.check_retraction(store, principal, act.fact).id
+            )
         case LinkAct():
             start_id, end_id = _ends(store, principal, act.link.from_, act.link.to)
             links.validate_link(act.link)
@@ -194,6 +201,20 @@ def _prepare_act(
             start_id, end_id = _ends(store, principal, act.from_, act.to)
             links.require_open_type(act.type)
             return UnlinkFacts(start_id, end_id, act.type)
+        case SetAliasAct() | RemoveAliasAct():
+            return _alias_change(store, principal, act)
+
+
+def _alias_change(
+    store: Store, principal: Principal, act: SetAliasAct | RemoveAliasAct
+) -> SetAlias | RemoveAlias:
+    fact_id = act.fact
+    if act_number(fact_id) is None:
+        fact_id = fact_lifecycle.check_alias_change(store, principal, fact_id).id
+    if isinstance(act, RemoveAliasAct):
+        return RemoveAlias(fact_id, act.alias)
+    fact_validation.reject_secret_aliases((act.alias,))
+    return SetAlias(fact_id, act.alias, act.move)
 
 
 def _ends(store: Store, principal: Principal, from_: str, to: str) -> tuple[str, str]:
@@ -268,3 +289,5 @@ def _references(act: Act) -> tuple[tuple[str, str | None], ...]:
             return (("link.from", act.link.from_), ("link.to", act.link.to))
         case UnlinkAct():
             return (("from", act.from_), ("to", act.to))
+        case SetAliasAct() | RemoveAliasAct():
+            return (("fact", act.fact),)

@@ -119,3 +119,28 @@ def test_aliases_are_listed_by_their_namespace_and_prefix(shell, ship):
     assert "more aliases" not in shell.terminal.err
     shell("aliases", "unknown")
     assert "no aliases in namespace unknown match" in shell.terminal.err
+
+
+def test_an_alias_is_added_moved_and_freed(shell):
+    ids = {
+        text: shell("add", text, "-o", "name").strip()
+        for text in ("The old port is 80.", "The new port is 443.")
+    }
+    old, new = ids.values()
+    why = ("--reason", "for the issue")
+    assert shell("alias", "add", old, "alias:ko-issue:a~1b", *why) == (
+        f"{old}: has alias:ko-issue:a~1b\n"
+    )
+    (alias,) = json.loads(shell("aliases", "ko-issue", "-o", "json"))
+    assert (alias["value"], alias["factId"]) == ("a/b", old)
+    shell("alias", "add", new, "alias:ko-issue:a~1b", *why, status=1)
+    assert f"alias:ko-issue:a~1b is a name of fact {old}; take another" in shell.terminal.err
+    shell("alias", "move", new, "alias:ko-issue:a~1b", *why)
+    assert shell("show", "alias:ko-issue:a~1b", "-o", "name").strip() == new
+    assert shell("alias", "free", new, "alias:ko-issue:a~1b", *why) == (
+        f"{new}: alias:ko-issue:a~1b is free\n"
+    )
+    shell("alias", "free", new, "alias:ko-issue:a~1b", *why, status=1)
+    assert f"alias:ko-issue:a~1b is not a name of fact {new}" in shell.terminal.err
+    shell("alias", "add", new, "ko-issue:a", *why, status=2)
+    assert "write alias:<namespace>:<value>" in shell.terminal.err

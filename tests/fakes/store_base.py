@@ -25,6 +25,7 @@ from knowledge_service import uuid7
 from knowledge_service.domain.access_control import (
     View,
     lineage,
+    realm_of,
 )
 from knowledge_service.domain.capacity import UNDECLARED_FACTS
 from knowledge_service.domain.run_reports import RunKey
@@ -286,6 +287,23 @@ class Base:
     def last_number(self, scope: str, namespace: str, prefix: str) -> int:
         """Return the last number of a sequence."""
         return self._sequences.get((scope, namespace, prefix), 0)
+
+    def named_facts(self, realm: str, namespace: str, value: str) -> list[str]:
+        """Return the facts of a realm with a name."""
+        return sorted(
+            holder
+            for (scope, *name), holder in self._names.items()
+            if realm_of(scope) == realm and name == [namespace, value]
+        )
+
+    def last_number_in_realm(self, realm: str, namespace: str, prefix: str) -> int:
+        """Return the last number of a sequence in all scopes of a realm."""
+        last = (
+            number
+            for (scope, *sequence), number in self._sequences.items()
+            if realm_of(scope) == realm and sequence == [namespace, prefix]
+        )
+        return max(last, default=0)
 
     def take_number(self, scope: str, namespace: str, prefix: str, last: int) -> None:
         """Keep the last number of a sequence."""

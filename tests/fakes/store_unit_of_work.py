@@ -241,6 +241,14 @@ class MemoryUnitOfWork:
         holder = self._store.named_fact((scope, alias.namespace, alias.value))
         return self.fact(holder) if holder else None
 
+    def alias_holders_in_realm(self, realm: str, alias: Alias) -> Sequence[Fact]:
+        holders = self._store.named_facts(realm, alias.namespace, alias.value)
+        facts = (self.fact(holder) for holder in holders)
+        return [fact for fact in facts if fact and fact.lifecycle != "retracted"]
+
+    def last_number_in_realm(self, realm: str, namespace: str, prefix: str) -> int:
+        return self._store.last_number_in_realm(realm, namespace, prefix)
+
     def last_number(self, scope: str, namespace: str, prefix: str) -> int:
         return self._store.last_number(scope, namespace, prefix)
 

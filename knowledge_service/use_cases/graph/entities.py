@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from knowledge_client.models import (
+    ActResult,
     AliasIn,
     Fact,
     FactIn,
@@ -16,6 +17,7 @@ from knowledge_client.models import (
     ScopeRef,
 )
 from knowledge_service.domain.principals import Principal
+from knowledge_service.errors import Conflict
 from knowledge_service.use_cases import authorization
 from knowledge_service.use_cases.graph import lookup, observations, views
 from knowledge_service.use_cases.operations import Performer
@@ -25,17 +27,29 @@ def create_entities(performer: Performer, body: GraphEntitiesIn) -> Graph:
     """Create the entities that do not exist, all or none, and return them.
 
     Raises:
-        Conflict: another request creates one of the entities at the same time.
         What `operations.perform` raises.
     """
     results = performer.earlier_results()
     if results is None:
-        results = performer.perform(_entity_acts(performer, body), "created in the graph")
+        results = _create_missing(performer, body)
     store, view = performer.store, performer.principal.view
     # Only entities have names.
     ids = [result.fact_id for result in results if result.aliases]
     entities = [fact for fact_id in ids if (fact := store.fact(fact_id, view))]
     return views.graph_of(store, performer.principal, entities)
+
+
+def _create_missing(performer: Performer, body: GraphEntitiesIn) -> tuple[ActResult, ...]:
+    """Create the missing entities; plan again when another request has created one of them."""
+    acts = _entity_acts(performer, body)
+    while True:
+        try:
+            return performer.perform(acts, "created in the graph")
+        except Conflict:
+            remaining = _entity_acts(performer, body)
+            if len(remaining) >= len(acts):
+                raise
+            acts = remaining
 
 
 def _entity_acts(performer: Performer, body: GraphEntitiesIn) -> list[RememberAct]:
@@ -70,7 +84,12 @@ def delete_entities(performer: Performer, body: GraphNamesIn) -> GraphNames:
         acts = [RetractAct(fact=fact.id) for fact in retracted]
         results = performer.perform(acts, observations.DELETED)
     facts = (store.fact(result.fact_id, principal.view) for result in results)
-    names = {fact.content for fact in facts if fact and fact.kind == lookup.ENTITY}
+    deleted = [fact for fact in facts if fact and fact.kind == lookup.ENTITY]
+    names = {fact.content for fact in deleted}
+    ids = {fact.id for fact in deleted}
+    # A renamed entity has its earlier names as well.
+    aliases = store.facts_named(lookup.NAMESPACE, body.names, principal.view)
+    names |= {name for name, fact in aliases if fact.id in ids}
     return GraphNames(names=tuple(name for name in dict.fromkeys(body.names) if name in names))
 
 

@@ -14,7 +14,7 @@ CODE = errors.ErrorCode
 
 
 async def named(
-    connect: Connect, caller: str, value: str, scope: str, namespace: str = "ko"
+    connect: Connect, caller: str, value: str, scope: str, namespace: str = "file"
 ) -> str:
     alias = AliasIn(namespace=namespace, value=value)
     fact = FactIn(content=f"{value} in {scope}", scope=scope, aliases=(alias,))
@@ -22,7 +22,7 @@ async def named(
 
 
 async def values(connect: Connect, caller: str, **filters: str) -> list[tuple[str, str]]:
-    page = await connect(caller).list_aliases("ko", **filters)  # type: ignore[arg-type]
+    page = await connect(caller).list_aliases("file", **filters)  # type: ignore[arg-type]
     return [(each.value, each.scope) for each in page.aliases]
 
 
@@ -30,7 +30,7 @@ async def test_aliases_come_in_order_with_fact_and_scope(connect: Connect) -> No
     for value in ("KO-b", "KO-a", "other", "\U0010ffff", "KO-\0"):
         await named(connect, "ada", value, TEAM)
     fact_id = await named(connect, "lead", "KO-a", LEAD)
-    await named(connect, "ada", "KO-c", TEAM, namespace="file")
+    await named(connect, "ada", "KO-c", TEAM, namespace="ko")
     assert await values(connect, "lead") == [
         ("KO-\0", TEAM), ("KO-a", TEAM), ("KO-a", LEAD), ("KO-b", TEAM), ("other", TEAM),
         ("\U0010ffff", TEAM),
@@ -40,8 +40,8 @@ async def test_aliases_come_in_order_with_fact_and_scope(connect: Connect) -> No
     assert await values(connect, "lead", prefix="KO-a", scope=LEAD) == [("KO-a", LEAD)]
     assert await values(connect, "lead", prefix="\U0010ffff") == [("\U0010ffff", TEAM)]
     assert await values(connect, "lead", prefix="missing") == []
-    page = await connect("lead").list_aliases("ko", scope=LEAD)
-    assert [(each.namespace, each.fact_id) for each in page.aliases] == [("ko", fact_id)]
+    page = await connect("lead").list_aliases("file", scope=LEAD)
+    assert [(each.namespace, each.fact_id) for each in page.aliases] == [("file", fact_id)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -51,7 +51,7 @@ async def test_pages_of_aliases_follow_each_other(connect: Connect, limit: int) 
         await named(connect, "lead", value, LEAD)
     pages, cursor = [], None
     while True:
-        page = await connect("lead").list_aliases("ko", cursor=cursor, limit=limit)
+        page = await connect("lead").list_aliases("file", cursor=cursor, limit=limit)
         pages += [(each.value, each.scope) for each in page.aliases]
         assert len(page.aliases) <= limit
         cursor = page.cursor
@@ -70,7 +70,7 @@ async def test_the_alias_of_a_retracted_fact_is_free(connect: Connect) -> None:
     fact_id = await named(connect, "ada", "KO-1", TEAM)
     await ada.retract(fact_id, ReasonIn(reason="wrong"))
     assert await values(connect, "ada") == []
-    again = FactIn(content="right", scope=TEAM, aliases=(AliasIn(namespace="ko", value="KO-1"),))
+    again = FactIn(content="right", scope=TEAM, aliases=(AliasIn(namespace="file", value="KO-1"),))
     await ada.remember(again)
     assert await values(connect, "ada") == [("KO-1", TEAM)]
 
@@ -79,7 +79,7 @@ async def test_a_scope_out_of_reach_and_a_foreign_cursor_are_refused(
     connect: Connect, http: httpx.AsyncClient
 ) -> None:
     lead = connect("lead")
-    await refused(lead.list_aliases("ko", scope="realm:other"), CODE.SCOPE_FORBIDDEN)
+    await refused(lead.list_aliases("file", scope="realm:other"), CODE.SCOPE_FORBIDDEN)
     for cursor in ("x", "MTpbMV0=", "MTpbMSwyXQ=="):
         response = await http.get(
             "/v1/aliases",

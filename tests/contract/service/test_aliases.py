@@ -80,14 +80,14 @@ class TestNames:
         assert refusal == f"alias:entity:x is a name of fact {new}; take another"
 
     async def test_nearest_scope_decides_which_fact_a_name_means(self, connect: Connect) -> None:
-        names = (AliasIn(namespace="entity", value="x"),)
+        names = (AliasIn(namespace="file", value="x"),)
         own_result = await connect("lead").remember(FactIn(content="mine", aliases=names))
         team = await connect("ada").remember(FactIn(content="ours", scope=TEAM, aliases=names))
-        assert (await connect("lead").get_fact("alias:entity:x")).id == own_result.fact_id
-        assert (await connect("peer").get_fact("alias:entity:x")).id == team.fact_id
-        reported_detail = await refused(connect("ada").get_fact("alias:entity:x"), CODE.CONFLICT)
+        assert (await connect("lead").get_fact("alias:file:x")).id == own_result.fact_id
+        assert (await connect("peer").get_fact("alias:file:x")).id == team.fact_id
+        reported_detail = await refused(connect("ada").get_fact("alias:file:x"), CODE.CONFLICT)
         assert reported_detail == (
-            f"alias:entity:x is the name of a fact in each of {TEAM}, {LEAD};"
+            f"alias:file:x is the name of a fact in each of {TEAM}, {LEAD};"
             " give the id of the one you mean"
         )
 
@@ -106,7 +106,7 @@ class TestNames:
 
     async def test_numbers_are_taken_in_order_and_never_again(self, connect: Connect) -> None:
         ada = connect("ada")
-        names = (AliasIn(namespace="ko", prefix="KO-shop-", digits=3),)
+        names = (AliasIn(namespace="file", prefix="KO-shop-", digits=3),)
         values = []
         for n in range(3):
             fact = FactIn(content=f"lesson {n}", scope=TEAM, aliases=names)
@@ -117,7 +117,7 @@ class TestNames:
                 "a confirmed fact keeps its number"
             )
         assert values == ["KO-shop-001", "KO-shop-002", "KO-shop-003"]
-        await ada.correct("alias:ko:KO-shop-003", CorrectIn(reason="wrong"))
+        await ada.correct("alias:file:KO-shop-003", CorrectIn(reason="wrong"))
         fourth = await ada.remember(FactIn(content="lesson 4", scope=TEAM, aliases=names))
         assert fourth.aliases[0].value == "KO-shop-004"
         elsewhere = await connect("lead").remember(FactIn(content="own", aliases=names))

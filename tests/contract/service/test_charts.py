@@ -424,14 +424,17 @@ async def test_a_renamed_step_is_completed_by_the_chart_below_it(connect: Connec
     ]  # fmt: skip
 
 
-async def test_a_name_that_two_steps_were_renamed_to_is_refused(connect: Connect) -> None:
+async def test_two_steps_cannot_be_renamed_to_the_same_name(connect: Connect) -> None:
     lead = connect("lead")
     chart = await created(lead, "Buy a guitar", "Find a teacher")
-    for step in chart.action_steps:
-        await rename(lead, step.name, "a step")
-    message = await refused(lead.complete_step(StepIn(step="a step")), CODE.NOT_FOUND)
-    assert message == "entity 'a step' does not exist or is not visible to you"
-    assert (await lead.get_chart(chart.id)).progress == 0
+    first, second = (step.name for step in chart.action_steps)
+    await rename(lead, first, "a step")
+    message = await refused(rename(lead, second, "a step"), CODE.CONFLICT)
+    assert "alias:entity:a step is a name of fact" in message
+    after = await lead.complete_step(StepIn(step="a step"))
+    assert [(step.name, step.completed) for step in after.action_steps] == [
+        ("a step", True), (second, False),
+    ]  # fmt: skip
 
 
 async def test_a_person_deletes_what_an_agent_revises(connect: Connect) -> None:

@@ -61,6 +61,14 @@ _IS_LINK_LIVE = "SELECT 1 FROM link WHERE id = ? AND closed_at IS NULL"
 _ROOT = "SELECT coalesce(root, id) FROM fact WHERE id = ?"
 _NAMED = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
   WHERE a.scope_no = ? AND a.namespace = ? AND a.value = ?"""
+_IN_REALM = """s.retired_at IS NULL
+  AND (s.path = ?3 OR substr(s.path, 1, length(?3) + 1) = ?3 || '/')"""
+_NAMED_IN_REALM = f"""SELECT f.id FROM alias a INDEXED BY alias_name
+  CROSS JOIN scope s USING(scope_no) CROSS JOIN fact f USING(fact_no)
+  WHERE a.namespace = ?1 AND a.value = ?2 AND f.lifecycle <> 'retracted' AND {_IN_REALM}
+  ORDER BY f.id"""
+_LAST_NUMBER_IN_REALM = f"""SELECT max(n.last) FROM scope s CROSS JOIN sequence n USING(scope_no)
+  WHERE n.namespace = ?1 AND n.prefix = ?2 AND {_IN_REALM}"""
 _LAST_NUMBER = "SELECT last FROM sequence WHERE scope_no = ? AND namespace = ? AND prefix = ?"
 _PROMOTIONS = """SELECT p.id, a.id, b.id FROM promotion p
   JOIN fact a ON a.fact_no = p.origin_no JOIN fact b ON b.fact_no = p.copy_no
@@ -234,6 +242,17 @@ class SqliteUnitOfWork:
         number = base.find_scope(self._tx, scope)
         row = self._tx.fetch_first(_NAMED, (number, alias.namespace, alias.value))
         return self.fact(row[0]) if row else None
+
+    def alias_holders_in_realm(self, realm: str, alias: Alias) -> Sequence[Fact]:
+        """Return the facts of a realm with an alias."""
+        rows = self._tx.fetch_all(_NAMED_IN_REALM, (alias.namespace, alias.value, realm))
+        holders = (self.fact(fact_id) for (fact_id,) in rows)
+        return [holder for holder in holders if holder]
+
+    def last_number_in_realm(self, realm: str, namespace: str, prefix: str) -> int:
+        """Return the last number of a sequence in a realm."""
+        row = self._tx.fetch_first(_LAST_NUMBER_IN_REALM, (namespace, prefix, realm))
+        return int((row and row[0]) or 0)
 
     def last_number(self, scope: str, namespace: str, prefix: str) -> int:
         """Return the last number of a sequence."""
