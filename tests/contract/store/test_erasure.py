@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowledge_client.models import AliasIn, ApproveIn, Fact
+from knowledge_client.models import Alias, AliasIn, ApproveIn, Fact
 from knowledge_service.domain.aliases import Name
 from knowledge_service.errors import Conflict, PreviouslyRetracted
 from knowledge_service.ports import ActionContext, IdempotencyKey, Listing
-from knowledge_service.ports.operations import StoreFact
+from knowledge_service.ports.operations import RemoveAlias, SetAlias, StoreFact
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.db.transaction import Transaction
@@ -395,3 +395,29 @@ def test_uses_of_a_famous_fact_go_in_commits_of_their_own_and_those_of_others_st
         assert reading.execute("SELECT count(*) FROM served").fetchall() == [(35,)]
         assert reading.execute("SELECT total(count) FROM usage").fetchall() == [(35.0,)]
     store.close()
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+@pytest.mark.parametrize("scope", [TEAM, "realm:demo"])
+def test_alias_that_was_moved_and_freed_goes_with_its_last_holder(
+    tmp_path: Path, scope: str, is_rebuilt: bool
+) -> None:
+    """In a namespace that is unique in a realm, it may have moved between scopes."""
+    path = tmp_path / "knowledge.db"
+    store = SqliteStore(path)
+    facts = [new_fact("it rains"), new_fact("it pours", scope=scope)]
+    first, second = (each.fact_id for each in store.remember(facts, actor=PERSON))
+    alias = AliasIn(namespace="ko-issue", value="xylophone")
+    store.perform([SetAlias(first, alias)], WHY)
+    store.perform([SetAlias(second, alias, move=True)], WHY)
+    store.perform([RemoveAlias(second, Alias(namespace="ko-issue", value="xylophone"))], WHY)
+    if is_rebuilt:
+        store.close()
+        assert offline_rebuild.rebuild(path).changed == ()
+        store = SqliteStore(path)
+    store.erase(second, WHY)
+    store.erase(first, WHY)
+    assert b"xylophone" not in export_of(path)
+    assert b"xylophone" not in bytes_of(path)
+    store.close()
+    assert offline_rebuild.rebuild(path).changed == ()
