@@ -294,8 +294,12 @@ def test_an_automatic_use_moves_after_its_mission_and_stops_at_a_break(
     )
     finish(cluster, "one")
     wait_status(cluster, "bpi", "one", revisionInUse=2, outcome="Succeeded")
-    cell = (cluster.get("cells", "one-lead-0") or {})["spec"]
-    assert cell["container"]["image"] == "greeter:2"
+    wait_for(
+        lambda: (
+            (cluster.get("cells", "one-lead-0") or {})["spec"]["container"]["image"] == "greeter:2"
+        ),
+        subject="the cell follows its team",
+    )
     assert len(cluster.items("jobs")) == 1, "an update starts no mission"
     stricter = [*PARAMETERS[:1], {**PARAMETERS[1], "default": 2}, PARAMETERS[2]]
     cluster.apply(blueprint(image="greeter:3", parameters=stricter))
