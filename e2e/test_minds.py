@@ -261,6 +261,99 @@ def test_a_cell_reviews_the_work_and_its_rejection_opens_the_next_attempt(
     assert critic["totalTokens"] == 640
 
 
+GUARDED = """
+apiVersion: kais.io/v1
+kind: Formation
+metadata: {name: guarded}
+spec:
+  topology: {type: full_mesh}
+  budget: {maxCostPerHour: 0.05}
+  cells:
+    - name: fixer
+      spec:
+        mind: {provider: openai, model: scripted, baseUrl: "http://guarded-models:8080/v1",
+               credentialsRef: {name: guarded, key: apiKey}, maxTokens: 100,
+               systemPrompt: You repair.}
+        tools: [{name: write_file, approval: {required: true}}]
+---
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: guarded}
+spec:
+  formationRef: guarded
+  objective: Repair the relay.
+  entrypoint: {cell: fixer}
+  completion: {timeout: 15m}
+"""
+LATER = """
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: guarded-later}
+spec:
+  formationRef: guarded
+  objective: Repair the relay again.
+  entrypoint: {cell: fixer}
+"""
+REPAIRS = """
+    rules:
+      - name: writes
+        when: {turn: 1}
+        reply:
+          tool_calls: [{name: write_file, arguments: {path: shared/relay.conf, content: "on"}}]
+          usage: {input: 500, output: 20}
+      - name: costs more than was reserved
+        when: {turn: 2}
+        reply: {text: The relay is repaired., usage: {input: 60000, output: 20}}
+"""
+
+
+def test_a_call_waits_for_a_person_and_a_team_over_its_hour_is_paused(
+    cluster: Installed, namespace: str
+) -> None:
+    script_server(cluster, namespace, "guarded-models", REPAIRS)
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "guarded", key, "-n", namespace)
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=GUARDED)
+    asking = wait_until(
+        lambda: cluster.get("mission", "guarded", namespace),
+        lambda body: bool((body or {}).get("status", {}).get("approvals")),
+        description="a call that waits for an approval",
+        timeout_s=400,
+    )
+    assert conditions(asking)["Succeeded"]["reason"] == "ApprovalRequired"
+    listed = cluster.kais("approvals", "list", "-n", namespace, "-o", "json")
+    (call,) = json.loads(listed.stdout)["items"]
+    assert (call["mission"], call["tool"]) == ("guarded", "write_file")
+    assert call["arguments"] == '{"content": "on", "path": "shared/relay.conf"}'
+    assert len(journal_of(cluster, namespace, "guarded-models")) == 1, "the agent waits"
+
+    options = ("-n", namespace, "--reason", "as agreed")
+    approved = cluster.kais("approvals", "approve", call["call"], *options)
+    assert approved.returncode == 0, approved.stderr
+    settled = cluster.finished_mission("guarded", namespace, timeout_s=400)["status"]
+
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 1), settled
+    assert [file["path"] for file in settled["artifacts"]] == ["/workspace/shared/relay.conf"]
+    (decided,) = settled["approvals"]
+    whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+    assert (decided["outcome"], decided["by"]) == ("approved", cluster.kubectl(*whoami))
+    assert (decided["reason"], decided["sha256"]) == ("as agreed", call["sha256"])
+
+    paused = wait_until(
+        lambda: (cluster.get("formation", "guarded", namespace) or {}).get("status", {}),
+        lambda status: status.get("phase") == "Paused",
+        description="the team over its hour",
+    )
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=LATER)
+    started = wait_until(
+        lambda: conditions(cluster.get("mission", "guarded-later", namespace)).get("Started", {}),
+        lambda condition: condition.get("reason") == "Paused",
+        description="a mission that waits for the end of the pause",
+    )
+    assert paused["pausedUntil"] in started["message"]
+    assert len(journal_of(cluster, namespace, "guarded-models")) == 2
+
+
 def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(
     cluster: Installed, namespace: str, model: str
 ) -> None:
