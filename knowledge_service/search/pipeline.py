@@ -13,7 +13,7 @@ two kinds of reads and covers visible scopes alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -84,12 +84,13 @@ def retrieve(
     first = gather(snapshot, query, config)
     ranked = rank(first, query, config)
     gathered = gather_second_hop(snapshot, query, config, first, ranked)
-    first_results: Collection[int] = frozenset()
+    evidence, first_results = gathered.evidence, frozenset[int]()
     if gathered is not first:
         first_results = frozenset(result.number for result in ranked[: second_hop.KEPT])
         ranked = second_hop.merge(ranked, rank(gathered, query, config))
-    rows = {**first.evidence.rows, **gathered.evidence.rows}
-    ranked = _rank_by_usefulness(snapshot, ranked, replace(gathered.evidence, rows=rows))
+        evidence = replace(evidence, rows={**first.evidence.rows, **evidence.rows})
+    rows = evidence.rows
+    ranked = _rank_by_usefulness(snapshot, ranked, evidence)
     deduplicator = Deduplicator(snapshot.paths, use_conversations=config.use_conversations)
     best = [rows[result.number] for result in ranked[: 2 * query.limit]]
     deduplicator.register_keys(_read_same_key(snapshot, best, query.filters))
@@ -128,7 +129,7 @@ def gather_second_hop(
     if not (config.use_conversations and config.use_second_hop and second_hop.applies(best)):
         return first
     parsed_query = first.query
-    counts = second_hop.new_terms(best, parsed_query.terms)
+    counts = second_hop.new_terms(best, parsed_query.terms.keys())
     terms = second_hop.rare_terms(counts, snapshot.scores(dict.fromkeys(counts, 1.0)))
     if not terms:
         return first

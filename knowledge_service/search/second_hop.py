@@ -10,7 +10,7 @@ so the hop only decides what follows them. It is for conversations: facts elsewh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from knowledge_service.search.ranking.bm25 import Scores
@@ -37,7 +37,7 @@ def applies(best: Sequence[Candidate]) -> bool:
     return bool(best) and all(speakers.has_speaker(row) for row in best)
 
 
-def new_terms(best: Sequence[Candidate], query_terms: Collection[str]) -> Counter[str]:
+def new_terms(best: Sequence[Candidate], query_terms: Set[str]) -> Counter[str]:
     """Return in how many of the best turns each term is.
 
     Terms of the query and the name of a turn's own speaker do not count.
@@ -45,7 +45,7 @@ def new_terms(best: Sequence[Candidate], query_terms: Collection[str]) -> Counte
     counts: Counter[str] = Counter()
     for row in best:
         name = analyser.terms(speakers.speaker_name(row) or "")
-        counts.update(analyser.terms(row.content).keys() - name.keys() - set(query_terms))
+        counts.update(analyser.terms(row.content).keys() - name.keys() - query_terms)
     return counts
 
 
@@ -70,13 +70,13 @@ def merge(first: Sequence[Ranked], second: Sequence[Ranked]) -> list[Ranked]:
     best = list(first[:KEPT])
     bound = best[-1].score
     best_numbers = {result.number for result in best}
-    merged = best
-    for place, result in enumerate(
-        (result for result in second if result.number not in best_numbers), 1
-    ):
-        limit = bound * (1 - place * _STEP)
-        if result.score > limit:
-            factor = limit / result.score
-            result = replace(result, score=limit, parts=result.parts | {"x_hop": factor})  # noqa: PLW2901
-        merged.append(result)
-    return merged
+    others = [result for result in second if result.number not in best_numbers]
+    limits = (bound * (1 - place * _STEP) for place in range(1, len(others) + 1))
+    return best + [_limited(result, limit) for result, limit in zip(others, limits, strict=True)]
+
+
+def _limited(result: Ranked, limit: float) -> Ranked:
+    if result.score <= limit:
+        return result
+    factor = limit / result.score
+    return replace(result, score=limit, parts=result.parts | {"x_hop": factor})
