@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kais import labels
 from kais_operator import errors
@@ -37,7 +38,7 @@ _FINAL = (
 A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
 """
 _MESSAGE_LIMIT = 2048
-_REACHING = (
+_Reaching: TypeAlias = (
     plans.RunInContainer
     | plans.EndCommands
     | plans.SendMessage
@@ -100,7 +101,7 @@ class _Execution:
             logger.debug("skipped %s: the knowledge service did not take an earlier action", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
-        elif isinstance(action, _REACHING):
+        elif isinstance(action, _Reaching):
             await self._reach_pod(action)
         elif isinstance(action, plans.RefreshStatistics) and self.knowledge_problem is None:
             self._refresh(action)
@@ -111,14 +112,7 @@ class _Execution:
         if action.extracted is not None:
             sync_state.mark_extraction_counted(action.namespace, action.extracted)
 
-    async def _reach_pod(
-        self,
-        action: plans.RunInContainer
-        | plans.EndCommands
-        | plans.SendMessage
-        | plans.CancelTask
-        | plans.DecideToolCall,
-    ) -> None:
+    async def _reach_pod(self, action: _Reaching) -> None:
         """Start what goes on in a pod in the background, or end it."""
         if isinstance(action, plans.SendMessage):
             self.world.agents.send(action)
