@@ -1,4 +1,4 @@
-"""The review team with minds on real pods: peers, facts, and fewer turns in the second run."""
+"""The review team with minds on real pods: peers, a critic, facts, and a shorter second run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ FIRST = [
     "tests reviews",
     "lead remembers",
     "lead answers",
+    "critic misses a fix",
+    "lead adds the fix",
+    "critic approves",
 ]
 SECOND = [
     "lead knows the risk and asks for tests",
     "tests reviews",
     "lead knows the risk and answers",
+    "critic approves",
 ]
 
 
@@ -72,6 +76,14 @@ def test_the_second_review_takes_fewer_turns_unless_it_gets_no_knowledge(
     outcomes = [status["outcome"] for status in (first, second, control)]
     assert outcomes == ["Succeeded"] * 3, (first, second, control)
     assert first["result"].endswith("Verdict: changes requested")
+    assert [status["attempt"] for status in (first, second, control)] == [2, 1, 2]
+    reason = "rejected in review by critic-0: The finding about eval has no fix."
+    assert [status["history"][0]["result"] for status in (first, control)] == [reason] * 2
+    approved = {
+        "status": "Approved", "by": "critic-0",
+        "feedback": "Each finding has its line and its fix.",
+    }  # fmt: skip
+    assert [status["review"] for status in (first, second, control)] == [approved] * 3
     assert journal[:after_first] == FIRST
     assert journal[after_first:after_second] == SECOND
     assert journal[after_second:] == FIRST

@@ -1,4 +1,4 @@
-"""The review team with minds: three real runtimes, a real knowledge service, a scripted model.
+"""The review team with minds: four real runtimes, a real knowledge service, a scripted model.
 
 The script is the same for each run. It proves the path from a fact to fewer turns, and not that a
 real model takes it.
@@ -15,9 +15,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from a2a.types import GetTaskRequest, TaskState
+from a2a.client import Client
+from a2a.types import GetTaskRequest, Message, Task, TaskState
 
-from kais import a2a
+from kais import a2a, verdicts
 from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import FactIn
 from knowledge_service.asgi_app import create_app
@@ -41,7 +42,8 @@ from tests.model_server.app import ModelServer
 
 EXAMPLE = Path(__file__).parents[3] / "examples/code-review-team"
 ROUTES = {
-    "lead-0": ["safety-0", "tests-0"],
+    "lead-0": ["critic-0", "safety-0", "tests-0"],
+    "critic-0": ["lead-0"],
     "safety-0": ["lead-0"],
     "tests-0": ["lead-0"],
 }
@@ -67,6 +69,13 @@ def specs() -> dict[str, dict[str, Any]]:
         f"{cell['name']}-0": {**cell["spec"], "mind": cell["spec"]["mind"] | values}
         for cell in cells
     }
+
+
+def criteria() -> str:
+    """What the critic judges by."""
+    completion = manifests("minds.yaml")[0]["spec"]["mission"]["completion"]
+    assert completion["review"]["reviewer"] == "critic"
+    return str(completion["review"]["criteria"])
 
 
 class Team(httpx.AsyncBaseTransport):
@@ -102,10 +111,19 @@ class Run:
     """What a run of the team took, over all its cells."""
 
     answer: str
+    verdict: verdicts.AgentVerdict
     rules: list[str]
     turns: int
     tokens: int
     first_message: str = field(compare=False)
+
+
+async def completed(client: Client, sent: Message) -> Task:
+    """Send a message and wait for the end of its task."""
+    events = await collect(client.send_message(request(sent)))
+    task = await client.get_task(GetTaskRequest(id=events[0].task.id))
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    return task
 
 
 async def review(folder: Path, knowledge: Team, run_id: str, *, arm: str = "on") -> Run:
@@ -116,6 +134,8 @@ async def review(folder: Path, knowledge: Team, run_id: str, *, arm: str = "on")
     routes.write_text(json.dumps(ROUTES))
     await knowledge.operator.put_run(run_id, run_in(arm=arm))
     models = ModelServer(script.parse(rules()))
+    clients: dict[str, Client] = {}
+    turns = 0
     network = Network()
     environment = {
         "KAIS_FORMATION": "team",
@@ -132,22 +152,32 @@ async def review(folder: Path, knowledge: Team, run_id: str, *, arm: str = "on")
             world.models = models
             running = await stack.enter_async_context(world.running())
             network.servers[f"team-{name}"] = httpx.URL(running.url)
-            if name == "lead-0":
-                lead = running
-        claims = {"callee": "lead-0", "run_id": run_id, "arm": arm}
-        client = await stack.enter_async_context(lead.client(ticket(**claims)))
-        work = a2a.message_id(run_id, 1, "work")
-        events = await collect(
-            client.send_message(request(message(OBJECTIVE, id=work, context=run_id)))
-        )
-        task = await client.get_task(GetTaskRequest(id=events[0].task.id))
-    assert task.status.state == TaskState.TASK_STATE_COMPLETED
-    assert metadata(task)[a2a.USAGE_KEY]["turns"] == sum(
-        str(call.rule).startswith("lead") for call in models.journal.entries
-    )
+            clients[name] = await stack.enter_async_context(
+                running.client(ticket(callee=name, run_id=run_id, arm=arm))
+            )
+        feedback: str | None = None
+        for attempt in (1, 2):
+            work = {"feedback": feedback} if feedback else {}
+            sent = message(
+                OBJECTIVE, id=a2a.message_id(run_id, attempt, "work"), context=run_id,
+                **{a2a.WORK_KEY: work},
+            )  # fmt: skip
+            task = await completed(clients["lead-0"], sent)
+            turns += int(metadata(task)[a2a.USAGE_KEY]["turns"])
+            parts = {"objective": OBJECTIVE, "criteria": criteria(), "answer": answer(task)}
+            sent = message(
+                "Review.", id=a2a.message_id(run_id, attempt, "review"), context=run_id,
+                **{a2a.WORK_KEY: {"review": parts}},
+            )  # fmt: skip
+            verdict = verdicts.parse(answer(await completed(clients["critic-0"], sent)))
+            if verdict.is_approval:
+                break
+            feedback = verdict.reasons
     calls = models.journal.entries
+    assert turns == sum(str(call.rule).startswith("lead") for call in calls)
     return Run(
         answer(task),
+        verdict,
         [str(call.rule) for call in calls],
         len(calls),
         sum((call.input_tokens or 0) + (call.output_tokens or 0) for call in calls),
@@ -162,6 +192,9 @@ FIRST = [
     "tests reviews",
     "lead remembers",
     "lead answers",
+    "critic misses a fix",
+    "lead adds the fix",
+    "critic approves",
 ]
 
 
@@ -178,9 +211,12 @@ async def test_second_run_gets_the_fact_of_the_first_and_takes_fewer_turns_and_t
         "lead knows the risk and asks for tests",
         "tests reviews",
         "lead knows the risk and answers",
+        "critic approves",
     ]
-    assert (first.turns, second.turns) == (6, 3)
-    assert (first.tokens, second.tokens) == (4050, 2080)
+    assert first.verdict.is_approval
+    assert first.verdict.reasons == "Each finding has its line and its fix."
+    assert (first.turns, second.turns) == (9, 4)
+    assert (first.tokens, second.tokens) == (5880, 2530)
 
 
 @pytest.mark.parametrize("arm", ["off", "holdout"])
