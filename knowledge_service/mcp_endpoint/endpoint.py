@@ -230,33 +230,42 @@ async def _follow(
     try:
         guard = CallerGuard(services, call.token, principal, Principal.as_agent)
         feed = EventFeed(services, reader, guard, subscription, _MAX_LISTEN_S)
-        has_graph = any(reference.kind != "fact" for reference in references)
-        yield _changes(call, feed, has_graph=has_graph)
+        graph = frozenset(reference for reference in references if reference.kind != "fact")
+        yield _changes(call, feed, graph)
     finally:
         subscription.release()
 
 
-async def _changes(call: _Call, feed: EventFeed, *, has_graph: bool) -> AsyncIterator[Changes]:
-    """Yield the changes of each batch of events, those of the graph only if someone follows it."""
+async def _changes(
+    call: _Call, feed: EventFeed, graph: frozenset[Reference]
+) -> AsyncIterator[Changes]:
+    """Yield the changes of each batch of events; `graph` is what is followed of the graph."""
     async for events in feed.batches():
         if not events:
             continue
         facts = {fact_id for event in events for fact_id in event.facts}
         references = {Reference("fact", fact_id) for fact_id in facts}
-        if has_graph:
-            references |= await _graph_references(call.offload, facts)
+        if graph:
+            references |= await _graph_references(call.offload, facts, graph)
         has_list_changed = any(map(_is_list_change, events))
         yield Changes(frozenset(references), has_list_changed)
 
 
-async def _graph_references(offload: Offload, facts: Iterable[str]) -> set[Reference]:
+async def _graph_references(
+    offload: Offload, facts: Iterable[str], followed: Iterable[Reference]
+) -> set[Reference]:
+    names = frozenset(reference.id for reference in followed if reference.kind == "entity")
     find = functools.partial(
-        resource_changes.find_graph_changes, offload.services.store, offload.principal, facts
+        resource_changes.find_graph_changes,
+        offload.services.store,
+        offload.principal,
+        facts,
+        names,
     )
-    graph = await offload.run(find, "lookups")
+    changes = await offload.run(find, "lookups")
     return {
-        *(Reference("entity", name) for name in graph.entities),
-        *(Reference("chart", chart_id) for chart_id in graph.charts),
+        *(Reference("entity", name) for name in changes.entities),
+        *(Reference("chart", chart_id) for chart_id in changes.charts),
     }
 
 

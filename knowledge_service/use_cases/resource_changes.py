@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,29 +18,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphChanges:
-    """The names of changed entities, and the ids of changed charts."""
+    """Names of changed entities, and the ids of changed charts."""
 
     entities: frozenset[str]
     charts: frozenset[str]
 
 
-def find_graph_changes(store: Store, principal: Principal, fact_ids: Iterable[str]) -> GraphChanges:
+def find_graph_changes(
+    store: Store, principal: Principal, fact_ids: Iterable[str], names: Collection[str] = ()
+) -> GraphChanges:
     """Return what the changed facts belong to, as far as the caller may see it.
 
-    An entity that was renamed has changed under both names.
+    An entity has changed under the name that it has now, and under each of `names` that is an
+    alias of it, such as the name that it had before.
     """
-    changed = [
-        entity
+    changed = {
+        entity.id: entity
         for fact_id in dict.fromkeys(fact_ids)
         for entity in _entities_of(store, principal, fact_id)
-    ]
+    }
     chart_ids = (
         charts.parse_text(entity.data.get("chartId"))
-        for entity in changed
+        for entity in changed.values()
         if isinstance(entity.data, dict)
     )
+    aliases = (
+        store.facts_named(lookup.NAMESPACE, tuple(names), principal.view)
+        if changed and names
+        else ()
+    )
     return GraphChanges(
-        frozenset(entity.content for entity in changed),
+        frozenset(entity.content for entity in changed.values())
+        | {name for name, entity in aliases if entity.id in changed},
         frozenset(chart_id for chart_id in chart_ids if chart_id),
     )
 

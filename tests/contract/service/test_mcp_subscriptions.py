@@ -33,8 +33,10 @@ from knowledge_client.models import (
     FactIn,
     GraphEntitiesIn,
     GraphEntityIn,
+    GraphNamesIn,
     GraphObservationsIn,
     ReasonIn,
+    ReviseIn,
     StepIn,
 )
 from knowledge_service.asgi_app import create_app
@@ -126,6 +128,24 @@ async def test_changes_of_facts_entities_and_charts_reach_their_subscribers(stor
                 await lead.remember(FactIn(content=f"nobody follows this: {uri}"))
                 await change()
                 assert await next_event(subscription) == ResourceUpdated(uri)
+
+
+async def test_a_subscription_to_the_old_name_of_a_renamed_entity_goes_on(store: Store) -> None:
+    async with serving(store) as service, service.mcp("lead") as client:
+        lead = service.rest("lead")
+        entity = GraphEntityIn(name="Ann", entity_type="person")
+        (ann,) = (await lead.create_entities(GraphEntitiesIn(entities=(entity,)))).entities
+        uri = "kais://entities/Ann"
+        async with client.listen(resource_subscriptions=[uri]) as subscription:
+            await lead.revise(ann.id, ReviseIn(reason="married", content="Ann King"))
+            assert await next_event(subscription) == ResourceUpdated(uri)
+            observation = {"entity": "Ann King", "contents": ["likes tea"]}
+            await lead.add_observations(
+                GraphObservationsIn.model_validate({"observations": [observation]})
+            )
+            assert await next_event(subscription) == ResourceUpdated(uri)
+            await lead.delete_entities(GraphNamesIn(names=("Ann King",)))
+            assert await next_event(subscription) == ResourceUpdated(uri)
 
 
 async def test_added_and_closed_facts_change_the_list(store: Store) -> None:
