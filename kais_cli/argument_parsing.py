@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kais_cli import errors
+from kais_cli.facts import alias_notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SHORT_ID = re.compile(r"[0-9a-f]{6}[0-9a-f-]{0,29}", re.IGNORECASE)
-_ALIAS = "alias:"
 PAGE_SIZE = 100
 """The maximum number of facts that the service returns at once."""
 FURTHER_LISTS = "further-lists"
@@ -27,7 +27,7 @@ _MAX_STDIN_CHARACTERS = 1_000_000  # characters read from a pipe
 
 
 def fact_id(argument: str) -> str:
-    """Validate the id or alias of a fact, or the beginning of an id.
+    """Return the id or alias of a fact as the service takes it, or the beginning of an id.
 
     Raises:
         UsageError: The argument is neither; the service could not explain more.
@@ -35,9 +35,9 @@ def fact_id(argument: str) -> str:
     text = argument.strip()
     if _UUID.fullmatch(text) or is_short_id(text):
         return text.lower()
-    namespace, colon, value = text.removeprefix(_ALIAS).partition(":")
-    if text.startswith(_ALIAS) and namespace and colon and value:
-        return text
+    alias = alias_notation.parse(text)
+    if alias is not None:
+        return alias_notation.to_reference(alias)
     raise errors.UsageError(
         f"{argument!r} is not a fact ID: it has 36 characters, such as"
         " 01a20271-baae-74f2-a8ca-83ecb715fd90, or the first 6 or more of them, and"

@@ -317,7 +317,9 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
     of_source = argument_parsing.parse_choice(source, SOURCES, option="--source")
     valid_time = time_parsing.parse(valid_at, option="--valid-at", now=now)
     known_time = time_parsing.parse(known_at, option="--known-at", now=now)
+    subject_argument = None if about is None else argument_parsing.fact_id(about)
     with scope_context.client(session) as client:
+        about_id = short_ids.resolve(client, subject_argument) if subject_argument else None
 
         def fetch(path: str | None, cursor: str | None, limit: int) -> FactPage:
             return client.list_facts(
@@ -326,7 +328,7 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
                 tag=tag,
                 lifecycle=of_lifecycle,
                 source=of_source,
-                about=about,
+                about=about_id,
                 contains=contains,
                 schema=schema,
                 facets=facets or (),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,25 +11,15 @@ from kais_cli.commands import knowledge
 from kais_cli.commands.knowledge_facts import FactId, Reason, require_reason, write_result
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
-from kais_cli.facts import short_ids
+from kais_cli.facts import alias_notation, short_ids
+from kais_cli.facts.alias_notation import WrittenAlias
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command, group
 from kais_cli.views.output import Format
 
-if TYPE_CHECKING:
-    from knowledge_client.models import Alias
-
 app = group("alias", "Add, move and free aliases of facts.")
 knowledge.app.add_typer(app)
-_FORM = re.compile(r"alias:([a-z][a-z0-9-]{0,62}):(.{1,1024})", re.DOTALL)
-_MAX_VALUE = 512
-
-AliasArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="ALIAS", help="alias:<namespace>:<value>; ~1 stands for a slash, ~0 for a tilde."
-    ),
-]
+AliasArgument = Annotated[str, typer.Argument(metavar="ALIAS", help=alias_notation.HELP)]
 
 
 @command(app, "add")
@@ -97,19 +86,16 @@ def _set(
     return write_result(session, named, form, page=f"{named.fact_id}: has {alias}\n")
 
 
-def _parse(argument: str) -> Alias:
+def _parse(argument: str) -> WrittenAlias:
     """Parse an alias as it is written in place of an id.
 
     Raises:
         UsageError: It has another form.
     """
-    from knowledge_client import models  # noqa: PLC0415 (loads httpx)
-
-    match = _FORM.fullmatch(argument)
-    value = match[2].replace("~1", "/").replace("~0", "~") if match else ""
-    if match is None or len(value) > _MAX_VALUE:
+    alias = alias_notation.parse(argument)
+    if alias is None:
         raise errors.UsageError(
             f"{argument!r} is no alias; write alias:<namespace>:<value>, for example"
             " alias:ko:KO-shop-001"
         )
-    return models.Alias(namespace=match[1], value=value)
+    return alias

@@ -15,8 +15,9 @@ from kais_cli import errors
 from kais_cli.commands.knowledge import AllPages, Limit, Scope, app
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
+from kais_cli.facts import alias_notation, tables
 from kais_cli.facts import export as facts_export
-from kais_cli.facts import tables
+from kais_cli.facts.alias_notation import WrittenAlias
 from kais_cli.facts.detail_view import pluralise
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
@@ -101,7 +102,8 @@ def list_aliases(  # noqa: PLR0913 (one argument per option)
         rows = [(each.value, each.fact_id, each.scope) for each in shown]
         session.write(table_layout.format_table(("ALIAS", "FACT", "SCOPE"), rows) if rows else "")
     elif output_ is Format.NAME:
-        session.write("".join(f"alias:{each.namespace}:{each.value}\n" for each in shown))
+        lines = (alias_notation.format_alias(WrittenAlias(a.namespace, a.value)) for a in shown)
+        session.write("".join(f"{line}\n" for line in lines))
     else:
         session.write(output.dump(shown, output_))
     if is_cut:

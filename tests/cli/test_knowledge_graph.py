@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from knowledge_client.client import KnowledgeClient
+from knowledge_client.models import AliasSetIn
+
 
 @pytest.fixture
 def graph(shell):
@@ -119,6 +122,29 @@ def test_aliases_are_listed_by_their_namespace_and_prefix(shell, ship):
     assert "more aliases" not in shell.terminal.err
     shell("aliases", "unknown")
     assert "no aliases in namespace unknown match" in shell.terminal.err
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a/b ~1",
+        "two\nlines\r",
+        " edges ",
+        "\0\x1b[31m\x7f\x85",
+        "~{a}",
+        "\u2028é\U0010ffff",
+        "-a:b",
+    ],
+)
+def test_a_listed_alias_can_be_typed_back_whatever_characters_it_has(shell, service, value):
+    fact_id = shell("add", "The port is 80.", "-o", "name").strip()
+    with KnowledgeClient(url=service) as client:
+        client.set_alias(fact_id, AliasSetIn(namespace="file", value=value, reason="its name"))
+    (line,) = shell("aliases", "file", "-o", "name").splitlines()
+    assert line.isprintable()
+    assert shell("show", line, "-o", "name").strip() == fact_id
+    shell("alias", "free", fact_id, line, "--reason", "wrong")
+    assert shell("aliases", "file", "-o", "name") == ""
 
 
 def test_an_alias_is_added_moved_and_freed(shell):
