@@ -31,7 +31,7 @@ class Installed:
     audit_log: Path | None
 
     @property
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return os.environ | {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.cache),
@@ -44,7 +44,7 @@ class Installed:
             input=stdin,
             text=True,
             capture_output=True,
-            env=self._environment,
+            env=self.environment,
             timeout=180,
             check=False,
         )
@@ -57,7 +57,7 @@ class Installed:
             [str(Path(sys.executable).with_name("kais")), *arguments],
             text=True,
             capture_output=True,
-            env=self._environment,
+            env=self.environment,
             timeout=timeout_s,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -129,7 +129,7 @@ class Installed:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=self._environment,
+            env=self.environment,
         )
         try:
             assert forward.stdout is not None
