@@ -6,9 +6,10 @@ all others the API server requires the true user name of the creator, and refuse
 limit. That includes the deletion of Cells that others created, because a Cell with other limits
 could replace each. It also includes what makes the garbage collector delete a Cell, or holds up its
 deletion: its ownerReferences and its finalizers.
-A verdict on a Mission names the user who gives it, whatever their rights: the API server compares
-the annotation with the request. A Mission that is created with a verdict, as by a restore, is not
-checked, because no verdict on earlier work applies to a new run.
+A verdict on a Mission, and the approval of a Cell, name the user who gives it, whatever their
+rights: the API server compares the annotation with the request. An object that is created with
+them, as by a restore, is not checked: no verdict on earlier work applies to a new run, and only
+approvers create Cells that are approved.
 The expressions are CEL of ValidatingAdmissionPolicy, Kubernetes 1.30.
 
 `python -m kais.admission [--check]` writes the files of the chart, or compares them only.
@@ -43,6 +44,7 @@ def files() -> dict[str, str]:
     specs = {
         "cells": policy(),
         "cell-deletions": deletion_policy(),
+        "cell-approvals": cell_approval_policy(),
         "mission-reviews": review_policy(),
         "mission-approvals": approval_policy(),
     }
@@ -136,28 +138,31 @@ def deletion_policy() -> dict[str, Any]:
     }
 
 
+def cell_approval_policy() -> dict[str, Any]:
+    """Return the spec of the policy for approvals of Cells: each names its author."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _constraints("UPDATE"),
+        **_author_required(
+            "approved",
+            labels.APPROVED,
+            labels.APPROVED_BY,
+            advice="`kais cell approve` writes both",
+        ),
+    }
+
+
 def review_policy() -> dict[str, Any]:
     """Return the spec of the policy for verdicts on Missions: each names its author."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _constraints("UPDATE", resource="missions"),
-        "variables": [
-            _variable("review", "annotations", labels.REVIEW),
-            _variable("reviewedBy", "annotations", labels.REVIEWED_BY),
-            _variable("oldReview", "annotations", labels.REVIEW, side="oldObject"),
-            _variable("oldReviewedBy", "annotations", labels.REVIEWED_BY, side="oldObject"),
-        ],
-        "validations": [
-            {
-                "expression": "variables.review == ''"
-                " || (variables.review == variables.oldReview"
-                " && variables.reviewedBy == variables.oldReviewedBy)"
-                " || variables.reviewedBy == request.userInfo.username",
-                "messageExpression": f"'{labels.REVIEW} needs the annotation"
-                f" {labels.REVIEWED_BY}: ' + request.userInfo.username"
-                " + '; `kais mission approve` and `kais mission reject` write both'",
-            },
-        ],
+        **_author_required(
+            "review",
+            labels.REVIEW,
+            labels.REVIEWED_BY,
+            advice="`kais mission approve` and `kais mission reject` write both",
+        ),
     }
 
 
@@ -185,6 +190,30 @@ def approval_policy() -> dict[str, Any]:
                 "messageExpression": f"'{labels.APPROVAL} requires {labels.APPROVAL_BY}: '"
                 " + request.userInfo.username + ', and comes from a person, not from a"
                 " ServiceAccount'",
+            },
+        ],
+    }
+
+
+def _author_required(name: str, annotation: str, author: str, *, advice: str) -> dict[str, Any]:
+    """Require the user name of the request beside an annotation that an update sets or changes."""
+    by, old, old_by = "author", f"old{name.title()}", "oldAuthor"
+    return {
+        "variables": [
+            _variable(name, "annotations", annotation),
+            _variable(by, "annotations", author),
+            _variable(old, "annotations", annotation, side="oldObject"),
+            _variable(old_by, "annotations", author, side="oldObject"),
+        ],
+        "validations": [
+            {
+                "expression": f"variables.{name} == ''"
+                f" || (variables.{name} == variables.{old}"
+                f" && variables.{by} == variables.{old_by})"
+                f" || variables.{by} == request.userInfo.username",
+                "messageExpression": f"'{annotation} needs the annotation"
+                f" {author}: ' + request.userInfo.username"
+                f" + '; {advice}'",
             },
         ],
     }

@@ -50,6 +50,10 @@ APPROVED: Final = "kais.io/approved"
 "true".
 """
 APPROVED_YES: Final = "true"
+APPROVED_BY: Final = "kais.io/approved-by"
+"""With APPROVED: the user name of who approved. The admission policy of the chart requires it, and
+compares it with the request.
+"""
 CREATED_BY: Final = "kais.io/created-by"
 """On a Cell whose creator may not approve cells: the user name of the creator. The admission
 policy of the chart requires it, compares it with the request, and rejects every change of it.

@@ -1,4 +1,4 @@
-"""`kais cell`: the cells of a namespace and the logs of their pods."""
+"""`kais cell`: the cells of a namespace, the logs of their pods, and approval by a person."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from typing import Annotated
 
 import typer
 
+from kais import labels
+from kais.conditions import ConditionType
+from kais.reasons import Reason
 from kais.resources.cell import Cell
-from kais_cli.cluster import resource_access
+from kais_cli import errors
+from kais_cli.cluster import annotation_verbs, resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
+    DryRun,
     Follow,
     Listed,
     Output,
@@ -24,7 +29,7 @@ from kais_cli.session import Session, command, group
 from kais_cli.views import conditions, formation, output
 from kais_cli.views.output import Format, Listing
 
-app = group("cell", "Inspect cells and read their logs.")
+app = group("cell", "Inspect and approve cells, and read their logs.")
 
 Name = Annotated[str, typer.Argument(help="Name of the Cell.", callback=object_name("Cell"))]
 
@@ -68,3 +73,25 @@ def logs(session: Session, name: Name, tail: Tail = 1000, follow: Follow = False
     resource_access.get(session, "Cell", name)
     runs_logs.write_cell(session, name, tail=tail, follow=follow)
     return ExitStatus.SUCCEEDED
+
+
+@command(app, "approve")
+def approve(
+    session: Session, name: Name, dry_run: DryRun = False, output_: Output = Format.TABLE
+) -> ExitStatus:
+    """Approve a cell that another cell created and that waits for it.
+
+    Your name, as the API server knows it, is on record beside the approval.
+    """
+    cell = Cell.from_dict(resource_access.get(session, "Cell", name))
+    applied = cell.condition(ConditionType.APPLIED)
+    if applied is None or applied.reason != Reason.SPAWN_REFUSED:
+        raise errors.Refused(f"{cell.ref} waits for no approval; see `kais cell show {name}`")
+    if labels.APPROVED_CELLS in applied.message:
+        raise errors.Refused(f"{cell.ref}: {applied.message}")
+    user = session.cluster.user_name()
+    approval = {labels.APPROVED: labels.APPROVED_YES, labels.APPROVED_BY: user}
+    annotated = annotation_verbs.annotate(session, "Cell", name, approval, dry_run=dry_run)
+    return annotation_verbs.write_acknowledgement(
+        session, annotated, f"{cell.ref}: approved by {user}", output_
+    )

@@ -49,6 +49,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "cell": ("list", "show review-team-lead-0", "logs review-team-lead-0"),
     "cell list": ("", "-l kais.io/formation=review-team", "-A -w"),
     "cell show": ("review-team-lead-0", "review-team-lead-0 -o yaml"),
+    "cell approve": ("helper-x2k4f", "helper-x2k4f --dry-run"),
     "cell logs": ("review-team-lead-0", "review-team-lead-0 --tail 50 -f"),
     "mission": ("list", "show nightly", "logs nightly"),
     "mission list": ("", "-A", "-l kais.io/blueprint=namespace-doctor -w"),

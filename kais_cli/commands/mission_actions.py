@@ -6,14 +6,14 @@ Each verb is acknowledged in the Mission's status; `kubectl annotate` does the s
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kais import labels
 from kais.resources.mission import Mission
 from kais_cli import errors
-from kais_cli.cluster import resource_access
+from kais_cli.cluster import annotation_verbs, resource_access
 from kais_cli.commands.mission import Name, app
 from kais_cli.commands.options import DryRun, Follow, Output, RunNumber, Tail, Timeout
 from kais_cli.exit_status import ExitStatus
@@ -49,7 +49,9 @@ def retry(
     owner = next((o.name for o in mission.metadata.owner_references if o.kind == _OWNER), None)
     kind, target = (_OWNER, owner) if owner else ("Mission", name)
     nonce = session.environment.suffix()
-    annotated = _annotate(session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run)
+    annotated = annotation_verbs.annotate(
+        session, kind, target, {labels.RERUN: nonce}, dry_run=dry_run
+    )
     session.note(f"{kind}/{session.namespace}/{target} runs again: {labels.RERUN}={nonce}")
     if dry_run or not wait:
         session.write(
@@ -82,8 +84,10 @@ def abort(
         raise errors.Refused(f"{mission.ref} has ended already: {mission.status.outcome}")
     if not reason.strip():
         raise errors.UsageError("--reason is empty; say why, or leave it out")
-    annotated = _annotate(session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run)
-    return _write_acknowledgement(
+    annotated = annotation_verbs.annotate(
+        session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run
+    )
+    return annotation_verbs.write_acknowledgement(
         session, annotated, f"{mission.ref} is being ended: {reason}", output_
     )
 
@@ -157,26 +161,8 @@ def _review(
     annotation = {"attempt": attempt, "verdict": verdict, "feedback": feedback}
     annotation |= {"run": mission.status.run_id} if mission.status.run_id else {}
     text = json.dumps(annotation, ensure_ascii=False)
-    annotations = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
-    annotated = _annotate(session, "Mission", name, annotations, dry_run=dry_run)
-    return _write_acknowledgement(
+    by_name = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
+    annotated = annotation_verbs.annotate(session, "Mission", name, by_name, dry_run=dry_run)
+    return annotation_verbs.write_acknowledgement(
         session, annotated, f"{mission.ref}: attempt {attempt}: {verdict}", form
     )
-
-
-def _annotate(
-    session: Session, kind: str, name: str, annotations: dict[str, str], *, dry_run: bool
-) -> dict[str, Any]:
-    patch = {"metadata": {"annotations": annotations}}
-    return session.cluster.patch(kind, session.namespace, name, patch, dry_run=dry_run)
-
-
-def _write_acknowledgement(
-    session: Session, annotated: dict[str, Any], message: str, form: Format
-) -> ExitStatus:
-    if form is Format.TABLE:
-        session.note(message)
-        session.write(output.format_names([annotated], kind=annotated["kind"]))
-    else:
-        session.write(output.dump_object(annotated, form))
-    return ExitStatus.SUCCEEDED

@@ -118,6 +118,45 @@ def test_logs_of_a_cell_are_those_of_its_pods(terminal):
     assert terminal.out == "looked at pods\n"
 
 
+def refused_cell(message: str):
+    refusal = objects.condition("Applied", "False", "SpawnRefused", message)
+    return objects.made(
+        "Cell", "helper", {"mode": "Task", "container": {"image": "helper:1"}}, conditions=[refusal]
+    )
+
+
+def test_approval_of_a_cell_names_who_approves(terminal, cluster):
+    cluster.put(refused_cell("cells that Cell/demo/lead creates need approval"))
+    assert terminal.run("cell", "approve", "cell/helper") == 0
+    written = cluster.get("Cell", "demo", "helper")["metadata"]["annotations"]
+    assert written == {labels.APPROVED: "true", labels.APPROVED_BY: cluster.user_name()}
+    assert f"Cell/demo/helper: approved by {cluster.user_name()}" in terminal.err
+    assert terminal.out == "cell.kais.io/helper\n"
+
+
+def test_approval_on_trial_changes_nothing(terminal, cluster):
+    cluster.put(refused_cell("cells that Cell/demo/lead creates need approval"))
+    assert terminal.run("cell", "approve", "helper", "--dry-run") == 0
+    assert labels.APPROVED not in (
+        cluster.get("Cell", "demo", "helper")["metadata"].get("annotations") or {}
+    )
+
+
+def test_a_cell_that_waits_for_no_approval_is_refused(terminal):
+    assert terminal.run("cell", "approve", "doctor-x2k4f-doctor-0") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Cell/demo/doctor-x2k4f-doctor-0 waits for no approval; see"
+        " `kais cell show doctor-x2k4f-doctor-0`\n"
+    )
+
+
+def test_approval_where_no_policy_is_in_force_says_what_to_do_instead(terminal, cluster):
+    message = "need approval; add helper to kais.io/approved-cells of ServiceAccount/demo/lead"
+    cluster.put(refused_cell(message))
+    assert terminal.run("cell", "approve", "helper") == ExitStatus.FAILED
+    assert message in terminal.err
+
+
 @pytest.mark.parametrize(
     "arguments", [("instance", "logs", "doctor-x2k4f"), ("cell", "logs", "doctor-x2k4f-doctor-0")]
 )

@@ -33,7 +33,7 @@ def cell(name: str, *, annotations: Body | None = None, **extra_fields: Any) -> 
 @pytest.fixture(scope="module")
 def policy(control_plane: ControlPlane, helm: Path):
     bodies = [b for b in rendered(helm, namespace="default") if b["kind"] in POLICIES]
-    assert len(bodies) == 8
+    assert len(bodies) == 10
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
     yield
     for body in bodies:
@@ -264,9 +264,32 @@ def test_who_may_approve_is_asked_for_nothing(
     assert approver(cell("mine", labels={"kais.io/blueprint": "reviews"})) == ""
     record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
     assert spawner(cell("made", annotations=record)) == ""
-    assert approver(cell("made", annotations={**record, "kais.io/approved": "true"})) == ""
-    stored_record = {**record, "kais.io/approved": "true", "note": "x"}
+    approval = approval_by(f"system:serviceaccount:{namespace}:approver")
+    assert approver(cell("made", annotations={**record, **approval})) == ""
+    stored_record = {**record, **approval, "note": "x"}
     assert spawner(cell("made", annotations=stored_record)) == "", "an approval of another stays"
+
+
+def approval_by(user: str) -> dict[str, str]:
+    return {"kais.io/approved": "true", "kais.io/approved-by": user}
+
+
+def test_an_approval_of_a_cell_has_the_name_of_the_request(
+    spawner: Write, control_plane: ControlPlane, namespace: str, tmp_path: Path
+):
+    record = {"kais.io/created-by": f"system:serviceaccount:{namespace}:spawner"}
+    user = f"system:serviceaccount:{namespace}:approver"
+    approver = writer(control_plane, namespace, "approver", tmp_path, [*VERBS, "approve"])
+    assert spawner(cell("helper", annotations=record)) == ""
+    needed = f"kais.io/approved needs the annotation kais.io/approved-by: {user}"
+    for written in ({"kais.io/approved": "true"}, approval_by("ana"), approval_by("")):
+        answer = approver(cell("helper", annotations={**record, **written}))
+        assert needed in answer
+        assert "`kais cell approve` writes both" in answer
+    assert approver(cell("helper", annotations={**record, **approval_by(user)})) == ""
+    assert needed in approver(cell("helper", annotations={**record, **approval_by("ana")}))
+    assert needed in approver(cell("helper", annotations={**record, "kais.io/approved": "true"}))
+    assert approver(cell("helper", annotations=record)) == "", "an approval can be taken back"
 
 
 def test_an_installation_for_some_namespaces_has_no_policy_and_its_operator_is_told(helm: Path):

@@ -19,6 +19,8 @@ BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 MAX_NUMBER = 10**9 - 1
 """Largest number in an annotation: of attempts, revisions, facts."""
 _MAX_DIGITS = 9
+_USER_NAME_LIMIT = 1024
+"""Characters of a user name that a status repeats."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FIRST_YEAR, _LAST_YEAR = 1971, 9000
 """Far enough from the limits of datetime to add a time zone or a timeout."""
@@ -54,6 +56,11 @@ def optional_number(value: Any, *, minimum: int = 0) -> int | None:
         ValueError: It is not.
     """
     return None if value is None else number(value, minimum=minimum)
+
+
+def parse_user_name(value: Any) -> str:
+    """Return the user name of an annotation, cut to what a status repeats; empty for None."""
+    return parse_text(value)[:_USER_NAME_LIMIT]
 
 
 def parse_text(value: Any) -> str:

@@ -132,7 +132,7 @@ def decide_cell(observed: CellObserved, now: datetime) -> Plan:
         desired = _standby_conditions(observed, account)
         decided = _CellDecision(desired, actions, requeue_delays=(account.requeue_after,))
     decided = replace(decided, actions=(*spawn_record, *decided.actions))
-    decided = _with_ignored_changes(observed, decided)
+    decided = _with_approval(observed, _with_ignored_changes(observed, decided))
     if status_and_events.is_suspended(cell):  # after the cases that stop a cell that must not run
         desired = status_and_events.with_suspension(
             decided.conditions, write_condition=ConditionType.APPLIED
@@ -191,6 +191,16 @@ def _with_ignored_changes(observed: CellObserved, decided: _CellDecision) -> _Ce
         conditions=desired,
         requeue_delays=(*decided.requeue_delays, service_account.NOT_ALLOWED_RETRY_INTERVAL),
     )
+
+
+def _with_approval(observed: CellObserved, decided: _CellDecision) -> _CellDecision:
+    """Add who approved the cell to Applied, if its creator requires approval."""
+    approval = spawn_limits.approval_note(observed.cell, observed.kin)
+    if approval is None:
+        return decided
+    applied, *others = decided.conditions
+    applied = replace(applied, message=f"{applied.message} {approval}")
+    return replace(decided, conditions=[applied, *others])
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:

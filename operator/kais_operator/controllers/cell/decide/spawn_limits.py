@@ -33,6 +33,7 @@ from kais.resources.formation import Formation
 from kais_operator.controllers.cell.decide import cell_identity, spawn_limit_records
 from kais_operator.controllers.cell.decide.spawn_limit_records import NO_RECORDS, Records
 from kais_operator.controllers.formation.decide import formation as formations
+from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import Action
 
 
@@ -86,6 +87,22 @@ def find_violation(cell: Cell, kin: Kin) -> str | None:
     return None
 
 
+def approval_note(cell: Cell, kin: Kin) -> str | None:
+    """Return who approved a cell whose creator requires it; None if no approval is needed."""
+    if not (kin.has_policy and _is_approved(cell)):
+        return None
+    family = _Family(cell, kin)
+    needs_approval = any(
+        generation == 1
+        and _limits(family.by_name[name]).spawn_policy is SpawnPolicy.APPROVAL_REQUIRED
+        for name, generation in family.above(cell).cells.items()
+    )
+    if not needs_approval:
+        return None
+    author = annotation_values.parse_user_name(cell.metadata.annotations.get(labels.APPROVED_BY))
+    return f"(approved by {author})" if author else "(approved; by whom is not on record)"
+
+
 def record_actions(cell: Cell, kin: Kin) -> tuple[Action, ...]:
     """Record what a Cell that may have pods must not be able to change later."""
     if cell.metadata.name in kin.of_formations or not kin.cells:
@@ -128,8 +145,8 @@ def _policy_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
 def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
     need = f"cells that {parent.ref} creates need approval (spawnPolicy: approval_required)"
     if kin.has_policy:
-        is_approved = cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
-        advice = f'annotate this one {labels.APPROVED}: "{labels.APPROVED_YES}"'
+        is_approved = _is_approved(cell)
+        advice = f"approve this one with `kais cell approve {cell.metadata.name}`"
     else:
         account = cell_identity.account_name(parent)
         is_approved = cell.metadata.name in kin.approvals.get(account, frozenset())
@@ -138,6 +155,10 @@ def _approval_problem(cell: Cell, parent: Cell, kin: Kin) -> str | None:
             f"/{cell.metadata.namespace}/{account}"
         )
     return None if is_approved else f"{need}; {advice}"
+
+
+def _is_approved(cell: Cell) -> bool:
+    return cell.metadata.annotations.get(labels.APPROVED) == labels.APPROVED_YES
 
 
 class _Family:

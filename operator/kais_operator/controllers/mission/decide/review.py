@@ -20,7 +20,6 @@ from kais.resources.mission import Mission
 from kais_operator.planning import annotation_values
 
 FEEDBACK_LIMIT = 4096
-USER_NAME_LIMIT = 1024
 _RUN_SHOWN = 128
 """Characters of a run-id that a message repeats; those of kais have 36."""
 _VERDICTS = {
@@ -74,8 +73,8 @@ def reviewer(mission: Mission, *, is_recorded: bool) -> str | None:
     """Return the user who wrote the verdict; None unless the API server confirms such names."""
     if not is_recorded:
         return None
-    text = mission.metadata.annotations.get(labels.REVIEWED_BY, "")
-    return annotation_values.parse_text(text)[:USER_NAME_LIMIT] or None
+    text = mission.metadata.annotations.get(labels.REVIEWED_BY)
+    return annotation_values.parse_user_name(text) or None
 
 
 def read(mission: Mission) -> Verdict | str | None:

@@ -38,7 +38,7 @@ class Case:
 
 NEEDS_APPROVAL = (
     "cells that Cell/demo/root creates need approval (spawnPolicy: approval_required); "
-    'annotate this one kais.io/approved: "true"'
+    "approve this one with `kais cell approve a`"
 )
 MESSAGE = "Cell/demo/root allows 1 cells below it, and as many are older than this one"
 CASES: dict[str, Case] = {

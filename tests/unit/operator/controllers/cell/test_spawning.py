@@ -84,7 +84,7 @@ POLICIES: dict[str, tuple[Body, str | None]] = {
         {},
         (
             "cells that Cell/demo/root creates need approval (spawnPolicy: approval_required); "
-            'annotate this one kais.io/approved: "true"'
+            "approve this one with `kais cell approve a`"
         ),
     ),
 }
@@ -108,6 +108,35 @@ ALLOWED: dict[str, Body] = {
 async def test_what_a_policy_asks_for_is_enough(policy: str) -> None:
     spawned_cell = child("a", subject="root", **ALLOWED[policy])
     assert said(await looked(parent(spawnPolicy=policy), spawned_cell), "a")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "note"),
+    [
+        ({"kais.io/approved-by": "ana"}, " (approved by ana)"),
+        ({"kais.io/approved-by": "a" * 5000}, f" (approved by {'a' * 1024})"),
+        ({}, " (approved; by whom is not on record)"),
+    ],
+    ids=["by ana", "by a long name", "before names were on record"],
+)
+async def test_an_approved_cell_names_who_approved_it(annotations: Body, note: str) -> None:
+    approved = {"annotations": {"kais.io/approved": "true", **annotations}}
+    fake = await looked(
+        parent(spawnPolicy="approval_required"), child("a", subject="root", **approved)
+    )
+    assert said(fake, "a")[2].endswith(note)
+
+
+@pytest.mark.parametrize(
+    ("policy", "has_spawn_policy"), [("open", True), ("approval_required", False)]
+)
+async def test_a_name_that_nobody_compared_or_asked_for_is_not_shown(
+    policy: str, has_spawn_policy: bool
+) -> None:
+    annotations = {"kais.io/approved": "true", "kais.io/approved-by": "ana"}
+    spawned_cell = child("a", subject="root", annotations=annotations)
+    fake = await looked(parent(spawnPolicy=policy), spawned_cell, has_spawn_policy=has_spawn_policy)
+    assert "approved by" not in said(fake, "a")[2]
 
 
 async def test_a_circle_of_parents_hangs_nobody() -> None:
