@@ -61,6 +61,7 @@ class RunContext:
     run_id: str | None = None
     attempt: int | None = None
     mission_id: str | None = None
+    ticket: str | None = None
 
 
 def open_meter(
@@ -141,6 +142,7 @@ def knowledge_tools(
         run_id=run.run_id,
         attempt=run.attempt,
         refs=mission_refs({"run": run.run_id, "mission": run.mission_id}),
+        ticket=run.ticket,
     ).tools()
 
 

@@ -55,6 +55,9 @@ class RecallAnswer(KnowledgeAnswer):
 
     receipt: str | None
     facts: tuple[RankedFactView, ...]
+    reasons: tuple[str, ...] = Field(
+        default=(), description="Why the run gets no facts, such as a holdout."
+    )
 
 
 async def recall(knowledge: Knowledge, arguments: RecallArguments) -> RecallAnswer:
@@ -66,11 +69,13 @@ async def recall(knowledge: Knowledge, arguments: RecallArguments) -> RecallAnsw
         )
         for fact in recalled.facts
     )
-    return RecallAnswer(receipt=recalled.receipt, facts=facts)
+    return RecallAnswer(receipt=recalled.receipt, facts=facts, reasons=recalled.reasons)
 
 
 def render_recall(answer: RecallAnswer) -> str:
     """Return recalled facts as delimited text."""
+    if answer.reasons:
+        return f"No facts: {'; '.join(answer.reasons)}."
     if not answer.facts:
         return "No facts match."
     return fact_views.render(answer.facts, receipt=answer.receipt)

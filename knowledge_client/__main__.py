@@ -107,6 +107,8 @@ def _recall(client: KnowledgeClient, options: argparse.Namespace, environment: S
     result = client.recall(question)
     if options.output == "json":
         return result.model_dump_json(indent=2, by_alias=True) + "\n"
+    if result.reasons:
+        return f"no facts: {'; '.join(result.reasons)}\n"
     if not result.facts:
         return "no facts match\n"
     return "".join(_line(fact) for fact in result.facts)

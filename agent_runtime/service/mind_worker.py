@@ -190,7 +190,8 @@ class MindWorker:
         meter.check_price(self.config.model)
         assembly.require_key(self.config, self.key)
         framing = PydanticFraming()
-        run = RunContext(run_id=assignment.caller.run_id, attempt=assignment.caller.attempt)
+        caller = assignment.caller
+        run = RunContext(run_id=caller.run_id, attempt=caller.attempt, ticket=caller.ticket or None)
         available = workspace.tools()
         sink: EventSink = assembly.ignore_event
         if self.knowledge is not None:
@@ -246,6 +247,7 @@ class MindWorker:
             min_confidence=limits.min_confidence,
             run=caller.run_id,
             attempt=caller.attempt,
+            ticket=caller.ticket or None,
         )
         try:
             async with asyncio.timeout(RECALL_S):

@@ -28,6 +28,7 @@ class KnowledgeTools:
     Attributes:
         home: scope of the cell.
         refs: what remembered facts come from, such as the run.
+        ticket: the ticket under which the cell was called.
     """
 
     client: AsyncKnowledgeClient
@@ -36,6 +37,7 @@ class KnowledgeTools:
     run_id: str | None
     attempt: int | None
     refs: tuple[models.Ref, ...] = ()
+    ticket: str | None = None
 
     def tools(self) -> dict[AgentTool, Callable[..., Any]]:
         """Return the tools by their names."""
@@ -59,8 +61,11 @@ class KnowledgeTools:
             scopes=tuple(str(path) for path in _scopes(self.home, scope)),
             run=self.run_id,
             attempt=self.attempt,
+            ticket=self.ticket,
         )
         recalled = await self._call(self.client.recall(question))
+        if recalled.reasons:
+            return f"no facts: {'; '.join(recalled.reasons)}"
         if not recalled.facts:
             return "no facts match"
         facts = tuple(recalled_fact(fact) for fact in recalled.facts)

@@ -30,6 +30,8 @@ def _sections(receipt: Receipt, facts: Mapping[str, Fact], width: int | None) ->
     if receipt.asked is not None:
         yield "  query\n"
         yield text_layout.wrap_text(receipt.asked.query, width=width, indent="    ")
+    if receipt.reasons:
+        yield f"  none    {'; '.join(receipt.reasons)}\n"
     if not receipt.facts:
         yield "\nThe recall returned no facts.\n"
         return

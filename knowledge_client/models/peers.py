@@ -20,7 +20,8 @@ class TicketIn(WireModel):
     `to` is the short name of a cell of the caller's formation (`worker-0`), or the username of a
     ServiceAccount (`system:serviceaccount:demo:team-lead-0`). A cell names the `ticket` under which
     it was called itself; without one, the `run_id` of its formation that it works for.
-    `arm` is the operator's to name; otherwise the arm is that of the run in the ledger.
+    The arm is that of the run in the ledger; for a run that the ledger lacks, the operator names
+    the `arm`.
     """
 
     to: str = Field(min_length=1, max_length=512)

@@ -43,6 +43,11 @@ class RecallIn(WireModel):
     run: str | None = None
     attempt: SafeInt | None = Field(default=None, ge=1)
     act_as: ActAs | None = None
+    ticket: str | None = Field(
+        default=None,
+        max_length=8192,
+        description="the ticket under which a cell was called; the arm of the recall is its arm",
+    )
     include_closed: bool = Field(
         default=False, description="include superseded, retracted and archived facts"
     )
@@ -83,6 +88,11 @@ class Recalled(WireModel):
     known_at: UtcDatetime
     ranker: str
     why_not: tuple[FactExplanation, ...] = ()
+    reasons: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=operator.not_,
+        description="why the run gets no facts, such as a holdout",
+    )
 
 
 class RecordedQuery(WireModel):
@@ -108,7 +118,8 @@ class Receipt(WireModel):
     """What one recall returned, to whom and when; never the text of a fact.
 
     `versions` are those of the facts, in their order; the history of a fact has their texts. It is
-    empty in older receipts. `acted_by` is the caller that impersonated `principal`.
+    empty in older receipts. `acted_by` is the caller that impersonated `principal`. `reasons`
+    says why the run gets no facts.
     """
 
     id: str
@@ -125,6 +136,7 @@ class Receipt(WireModel):
     scores: tuple[float, ...]
     asked: RecordedQuery | None = None
     acted_by: str | None = None
+    reasons: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
 
 
 class RankChange(WireModel):

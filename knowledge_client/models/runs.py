@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 from pydantic import Field
@@ -66,7 +67,7 @@ class EpisodePage(WireModel):
 class RunIn(WireModel):
     """One use of a Blueprint from start to end.
 
-    Opening twice merges; another outcome at closing is 409.
+    Opening twice merges; another outcome at closing is 409. The arm is that of the first report.
     """
 
     kind: Literal["mission", "session", "import"] = "mission"
@@ -76,6 +77,12 @@ class RunIn(WireModel):
     revision: SafeInt | None = Field(default=None, ge=1)
     instance: str | None = Field(default=None, max_length=253)
     mission: str | None = Field(default=None, max_length=253)
+    formation: str | None = Field(
+        default=None,
+        max_length=253,
+        exclude_if=operator.not_,
+        description="name of the formation whose cells work for the run",
+    )
     objective: str | None = Field(default=None, max_length=8192)
     parameters: dict[str, Any] | None = None
     parameters_hash: str | None = Field(default=None, max_length=128)

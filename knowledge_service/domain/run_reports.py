@@ -41,6 +41,7 @@ class RunMismatch(Exception):
 def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
     """Return the run with the new values; values that `new` lacks do not change.
 
+    The arm never changes, so that no run is moved between the sides of a comparison.
     A closed run accepts missing values, as when its opening arrives late, but never another
     outcome.
 
@@ -54,7 +55,7 @@ def merge_run(run_id: str, old: Run | None, new: RunIn, now: datetime) -> Run:
         merged = new.model_dump() | {"run_id": run_id, "opened_at": now, "closed_at": None}
     else:
         _require_same_run(old, new)
-        merged = old.model_dump() | _allowed(old, changes)
+        merged = old.model_dump() | _allowed(old, changes) | {"arm": old.arm}
         merged["counters"] = old.counters | new.counters
         # A run stored with more counters still accepts a report that adds none.
         _require_few_counters(run_id, len(merged["counters"]), allowed=len(old.counters))

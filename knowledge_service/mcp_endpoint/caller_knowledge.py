@@ -103,7 +103,7 @@ class CallerKnowledge:
     async def get_fact(self, fact_id: str, /) -> Fact:
         """Return a fact by its id or an alias."""
         call = functools.partial(
-            fact_queries.get_visible_fact,
+            fact_queries.get_readable_fact,
             self.offload.services.store,
             self.offload.principal,
             fact_id,

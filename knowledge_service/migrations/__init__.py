@@ -29,6 +29,7 @@ from knowledge_service.migrations import (
     m019_substrings,
     m020_extraction_models,
     m021_schema_equality,
+    m022_withheld_runs,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -53,5 +54,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (19, "m019_substrings", m019_substrings.SQLITE),
     (20, "m020_extraction_models", m020_extraction_models.SQLITE),
     (21, "m021_schema_equality", m021_schema_equality.SQLITE),
+    (22, "m022_withheld_runs", m022_withheld_runs.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

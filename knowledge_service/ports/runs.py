@@ -66,6 +66,10 @@ class RunStore(Protocol):
         """Return the visible runs with an id, at most one in each realm, ordered by scope."""
         ...
 
+    def withheld_runs(self, realm: str) -> tuple[Run, ...]:
+        """Return the open missions of a realm that get no knowledge, by run-id."""
+        ...
+
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         """Return a page of visible runs; the run opened last comes first."""
         ...

@@ -115,7 +115,7 @@ def get_fact(
     fact_id: str, services: ServicesDep, principal: CallerDep, known_at: UtcDatetime | None = None
 ) -> Fact:
     """Read one visible fact, as it is now or, with `known_at`, as it was known then."""
-    return fact_queries.get_visible_fact(services.store, principal, fact_id, known_at=known_at)
+    return fact_queries.get_readable_fact(services.store, principal, fact_id, known_at=known_at)
 
 
 @router.post("/facts/{fact_id}:correct")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import AliasPage, NamedFact
 from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import AliasListing
-from knowledge_service.use_cases import authorization, pagination
+from knowledge_service.use_cases import arms, authorization, pagination
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -31,6 +31,8 @@ def list_aliases(  # noqa: PLR0913 (one argument per filter)
         ScopeForbidden: the named scope is out of reach.
     """
     scopes = authorization.authorize_read([scope], principal) if scope else None
+    if arms.is_without_facts(store, principal):
+        return AliasPage(aliases=())
     after = _position_of(pagination.decode(cursor))
     listing = AliasListing(principal.view, namespace, limit + 1, prefix, scopes, after)
     aliases, next_cursor = pagination.split_page(store.list_aliases(listing), limit, _key)

@@ -26,7 +26,7 @@ from knowledge_service.domain.charts import Origin, StoredChart
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, NotFound
 from knowledge_service.ports import Listing
-from knowledge_service.use_cases import authorization, chart_reading, pagination
+from knowledge_service.use_cases import arms, authorization, chart_reading, pagination
 from knowledge_service.use_cases.graph import lookup, observations
 from knowledge_service.use_cases.operations import Performer
 
@@ -60,6 +60,7 @@ def get_chart(store: Store, principal: Principal, chart_id: str) -> Chart:
     Raises:
         NotFound: it does not exist, is not visible, or lacks one of its entities.
     """
+    arms.require_facts(store, principal)
     return _show(store, principal, chart_id, ())
 
 
@@ -82,10 +83,13 @@ def list_charts(  # noqa: PLR0913 (one argument per filter)
         InvalidBody: the cursor or the scope is malformed.
         ScopeForbidden: the named scope is out of reach.
     """
+    scopes = authorization.authorize_read([scope], principal) if scope else None
+    if arms.is_without_facts(store, principal):
+        return ChartPage(charts=())
     listing = Listing(
         view=principal.view,
         limit=limit + 1,
-        scopes=authorization.authorize_read([scope], principal) if scope else None,
+        scopes=scopes,
         kind=lookup.ENTITY,
         lifecycle="live",
         schema=lookup.SCHEMA,

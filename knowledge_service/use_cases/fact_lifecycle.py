@@ -264,7 +264,7 @@ def visible_copies(
 
 def get_history(store: Store, principal: Principal, fact_id: str) -> History:
     """Return the history of a visible fact."""
-    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    fact = fact_queries.get_readable_fact(store, principal, fact_id)
     versions = store.history(fact.id, principal.view)
     if versions is None:
         raise fact_queries.fact_not_found(fact_id)

@@ -21,7 +21,7 @@ from knowledge_service.domain.facets import Facet
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Conflict, InvalidBody, NotFound
 from knowledge_service.ports import Listing
-from knowledge_service.use_cases import authorization, pagination
+from knowledge_service.use_cases import arms, authorization, pagination
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -80,6 +80,8 @@ def list_facts(store: Store, principal: Principal, filters: FactFilters) -> Fact
         ScopeForbidden: the named scope is out of reach.
     """
     scopes = authorization.authorize_read([filters.scope], principal) if filters.scope else None
+    if arms.is_without_facts(store, principal):
+        return FactPage(facts=())
     about = resolve_alias(store, principal, filters.about) if filters.about else None
     last = pagination.decode(filters.cursor)
     listing = Listing(
@@ -167,6 +169,18 @@ def get_visible_fact(
     if fact is None:
         raise fact_not_found(reference)
     return fact
+
+
+def get_readable_fact(
+    store: Store, principal: Principal, reference: str, *, known_at: datetime | None = None
+) -> Fact:
+    """Return a fact as `get_visible_fact`, but none to a run without knowledge.
+
+    Raises:
+        NotFound: also for a caller that works for a run without knowledge.
+    """
+    arms.require_facts(store, principal)
+    return get_visible_fact(store, principal, reference, known_at=known_at)
 
 
 def get_changeable_fact(

@@ -147,7 +147,7 @@ def list_links(
         InvalidBody: the cursor is malformed.
     """
     position = pagination.decode(cursor)
-    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    fact = fact_queries.get_readable_fact(store, principal, fact_id)
     page = store.links(fact.id, principal.view, types=types, before_id=position, limit=limit)
     next_cursor = pagination.encode(page.cursor) if page.cursor else None
     return page.model_copy(update={"cursor": next_cursor})
@@ -163,7 +163,7 @@ def find_neighbors(
     limit: int,
 ) -> Neighborhood:
     """Return the live facts up to `depth` links away from a visible one, the nearest first."""
-    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    fact = fact_queries.get_readable_fact(store, principal, fact_id)
     return store.neighbors(NeighbourQuery(fact.id, depth, limit, tuple(types)), principal.view)
 
 

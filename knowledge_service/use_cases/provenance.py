@@ -21,7 +21,7 @@ def get_provenance(store: Store, principal: Principal, fact_id: str) -> FactProv
     Raises:
         NotFound: the fact does not exist or is not visible.
     """
-    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    fact = fact_queries.get_readable_fact(store, principal, fact_id)
     provenance = store.why(fact.id, reader_of(principal))
     if provenance is None:
         raise fact_queries.fact_not_found(fact_id)
@@ -35,7 +35,7 @@ def get_impact(store: Store, principal: Principal, fact_id: str, *, limit: int) 
     Raises:
         NotFound: the fact does not exist or is not visible.
     """
-    fact = fact_queries.get_visible_fact(store, principal, fact_id)
+    fact = fact_queries.get_readable_fact(store, principal, fact_id)
     impact_report = store.impact(fact.id, reader_of(principal), limit=limit)
     if impact_report is None:
         raise fact_queries.fact_not_found(fact_id)

@@ -41,7 +41,7 @@ from knowledge_service.errors import Forbidden, NotFound, StoreUnavailable
 from knowledge_service.ports import Hit, IdempotencyKey, NewReceipt, Search, SearchResult
 from knowledge_service.search.query import expansion
 from knowledge_service.search.text import analyser
-from knowledge_service.use_cases import authorization, fact_queries
+from knowledge_service.use_cases import arms, authorization, fact_queries
 
 if TYPE_CHECKING:
     from knowledge_service.ports import Store
@@ -52,11 +52,15 @@ _USERNAME = "system:serviceaccount:{}:{}"
 
 @dataclass(frozen=True)
 class RecallPlan:
-    """The search of a recall, after the settings of the scope are applied."""
+    """The search of a recall, after the settings of the scope are applied.
+
+    `reasons` says why the run of the recall gets no facts.
+    """
 
     search: Search
     max_tokens: int | None
     is_enabled: bool
+    reasons: tuple[str, ...] = ()
 
 
 def recall(
@@ -75,8 +79,10 @@ def recall(
     of the objective matches. The receipt of a run is durable before the answer; without a writable
     disk, the answer has no receipt.
 
+    A run in the arms off and holdout gets no facts, and the receipt says so.
+
     Raises:
-        Forbidden: the caller may not use `act_as` for this reader.
+        Forbidden: the caller may not use `act_as` for this reader, or its ticket.
         ScopeForbidden: a named scope is out of reach.
         NotFound: the run does not exist or is not accessible.
         InvalidBody: a facet is malformed, or there is none of its schema.
@@ -86,7 +92,13 @@ def recall(
     run = _authorized_run(store, principal, reader, body.run)
     known_at = body.known_at or now
     plan = _plan_recall(store, reader, body, run)
-    plan = replace(plan, search=replace(plan.search, now=known_at, explain=body.explain))
+    reasons = arms.reasons_for_recall(store, principal, run, body.ticket, now=now)
+    plan = replace(
+        plan,
+        search=replace(plan.search, now=known_at, explain=body.explain),
+        is_enabled=plan.is_enabled and not reasons,
+        reasons=reasons,
+    )
     why_not_ids = tuple(
         fact_queries.resolve_alias(store, reader, reference) for reference in body.why_not
     )
@@ -109,6 +121,7 @@ def recall(
             "scores": tuple([fact.score for fact in facts]),
             "asked": _recorded_query(plan, filled_up=run is not None),
             "acted_by": principal.name if body.act_as else None,
+            "reasons": reasons,
         },
     )
     answer = _to_answer(receipt, facts)
@@ -148,6 +161,7 @@ def _to_answer(receipt: Receipt, facts: tuple[RecalledFact, ...]) -> Recalled:
             "known_at": receipt.known_at,
             "ranker": receipt.ranker,
             "why_not": (),
+            "reasons": receipt.reasons,
         },
     )
 
@@ -202,7 +216,7 @@ def explain_fact(
     store: Store, view: View, receipt: Receipt, query: RecordedQuery, fact_id: str
 ) -> FactExplanation:
     """Repeat the query of a receipt as of then, and explain the result for one fact."""
-    plan = _plan_rerun(view, receipt, query, receipt.known_at)
+    plan = replace(_plan_rerun(view, receipt, query, receipt.known_at), reasons=receipt.reasons)
     result = _search(store, plan, fill_up=query.filled_up, why_not=(fact_id,))
     served = [hit.fact.id for hit in _fit_token_budget(result.hits, plan.max_tokens)]
     return _explain_facts(store, plan, result, served, (fact_id,))[0]
@@ -223,7 +237,8 @@ def _explain_facts(
         if explanation is None:
             stage, reason = "invisible", "it does not exist, or is in no searched scope"
         elif not plan.is_enabled:
-            stage, reason = "off", "the settings of the scope disable injection"
+            why = "; ".join(plan.reasons) or "the settings of the scope disable injection"
+            stage, reason = "off", why
         elif fact_id in served:
             stage, reason = "returned", f"it is at position {served.index(fact_id) + 1}"
         elif fact_id in hits:
@@ -385,7 +400,8 @@ def _store_receipt(
     store: Store, new_receipt: NewReceipt, answer: Recalled, idempotency_key: IdempotencyKey | None
 ) -> Recalled:
     try:
-        if new_receipt.receipt.run or idempotency_key:
+        receipt = new_receipt.receipt
+        if receipt.run or receipt.reasons or idempotency_key:
             return store.record_recall(new_receipt, answer, idempotency_key)
         store.record_recall_later(new_receipt)
     except StoreUnavailable:

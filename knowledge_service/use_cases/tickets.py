@@ -29,9 +29,10 @@ from knowledge_client.models import (
     TicketIn,
     VerifiedTicket,
 )
-from knowledge_service.domain.access_control import PLATFORM, realm_of
+from knowledge_service.domain.access_control import EVERYTHING, PLATFORM, realm_of
 from knowledge_service.domain.cursor_encryption import CursorCipher, InvalidCursor
 from knowledge_service.domain.principals import Principal
+from knowledge_service.domain.run_reports import RunKey
 from knowledge_service.errors import (
     CallLoop,
     Forbidden,
@@ -115,6 +116,28 @@ def verify(store: Store, principal: Principal, ticket: str, *, now: datetime) ->
     return VerifiedTicket.model_validate(content.model_dump(exclude={"callee", "callee_uid"}))
 
 
+def arm_of(
+    store: Store, principal: Principal, ticket: str, *, now: datetime
+) -> tuple[str | None, Arm]:
+    """Return the run and the arm for which a cell was called.
+
+    Raises:
+        TicketInvalid: this service did not issue the ticket.
+        Forbidden: it is for another cell, or its run is over.
+        TicketExpired: it expired a day ago, and no run bounds the work.
+    """
+    content = _open(store, ticket)
+    _require_callee(content, principal)
+    run = _run(store, principal, TicketIn(to=principal.name), content, now)
+    return content.run_id, _arm(content.arm, run)
+
+
+def _arm(stated: Arm | None, run: Run | None) -> Arm:
+    """Return the arm without knowledge if the run or its ticket has one."""
+    recorded = run.arm if run is not None else "on"
+    return recorded if recorded != "on" else stated or "on"
+
+
 def _operator_content(
     store: Store, principal: Principal, call: TicketIn, now: datetime
 ) -> _Content:
@@ -128,7 +151,7 @@ def _operator_content(
         callee_uid=callee.subject.uid,
         run_id=call.run_id,
         attempt=call.attempt,
-        arm=call.arm or "on",
+        arm=_arm(call.arm, _recorded_run(store, call.run_id, callee.home)),
         budget_left=call.budget_left,
         expires_at=now + LIFETIME,
     )
@@ -181,15 +204,21 @@ def _cell_content(store: Store, principal: Principal, call: TicketIn, now: datet
         callee_uid=callee.subject.uid,
         run_id=parent.run_id if parent else call.run_id,
         attempt=parent.attempt if parent else call.attempt,
-        arm=parent.arm if parent else (run.arm if run else "on"),
+        arm=_arm(parent.arm if parent else None, run),
         hops=hops,
         budget_left=_least(call.budget_left, parent.budget_left if parent else None),
         expires_at=now + LIFETIME,
     )
 
 
+def _recorded_run(store: Store, run_id: str | None, home: str) -> Run | None:
+    if run_id is None or realm_of(home) == PLATFORM:
+        return None
+    return store.run(RunKey(realm_of(home), run_id), EVERYTHING)
+
+
 def _address_of(store: Store, principal: Principal) -> CellAddress:
-    registration = store.principal(_username(principal))
+    registration = store.principal(username_of(principal))
     if registration is None or registration.address is None:
         raise Forbidden(
             f"{principal.name} is the account of no single cell of a formation, so no topology"
@@ -317,7 +346,7 @@ def _require_callee(content: _Content, principal: Principal) -> None:
         raise Forbidden(f"the ticket is for another cell than {principal.name}")
 
 
-def _username(principal: Principal) -> str:
+def username_of(principal: Principal) -> str:
     """Return the name under which an account is registered; its subject may add its UID."""
     return principal.subject.partition(" ")[0] or principal.name
 

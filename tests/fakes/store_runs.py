@@ -125,6 +125,18 @@ class Runs(Facts):
         runs.sort(key=lambda run: run.scope)
         return tuple(run for run in runs if view.can_read(run.scope))
 
+    def withheld_runs(self, realm: str) -> tuple[Run, ...]:
+        self._check()
+        runs = [
+            run
+            for run in self._current_runs()
+            if run_reports.key_of(run).realm == realm
+            and run.kind == "mission"
+            and run.outcome is None
+            and run.arm != "on"
+        ]
+        return tuple(sorted(runs, key=lambda run: run.run_id))
+
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         self._check()
         initial_entry = self._entry(listing.before_run) if listing.before_run else None

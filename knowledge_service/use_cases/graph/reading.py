@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from knowledge_client.models import Fact, Graph, GraphNamesIn
 from knowledge_service.domain.principals import Principal
 from knowledge_service.ports import Listing
-from knowledge_service.use_cases import authorization, pagination
+from knowledge_service.use_cases import arms, authorization, pagination
 from knowledge_service.use_cases.graph import lookup, views
 from knowledge_service.use_cases.graph.observations import OBSERVATION
 
@@ -41,6 +41,8 @@ def read_graph(  # noqa: PLR0913 (one argument per filter)
         ScopeForbidden: the named scope is out of reach.
     """
     scopes = authorization.authorize_read([scope], principal) if scope else None
+    if arms.is_without_facts(store, principal):
+        return Graph(entities=(), relations=())
     if contains:
         found, has_more = _search(store, principal, contains, scopes, limit)
         graph = views.graph_of(store, principal, found, outgoing=outgoing)
@@ -64,6 +66,8 @@ def read_graph(  # noqa: PLR0913 (one argument per filter)
 
 def open_entities(store: Store, principal: Principal, body: GraphNamesIn) -> Graph:
     """Return entities by their names, and the relations among them; missing ones are left out."""
+    if arms.is_without_facts(store, principal):
+        return Graph(entities=(), relations=())
     return views.graph_of(store, principal, lookup.find_all(store, principal, body.names))
 
 

@@ -88,13 +88,13 @@ async def ask(call: Call, name: str, **fields: object) -> Ticket:
 
 async def test_operator_speaks_to_a_cell_which_learns_for_which_run(call: Call) -> None:
     ticket = await ask(
-        call, "operator", to=account("lead-0"), run_id="run-1", attempt=2, arm="off",
+        call, "operator", to=account("lead-0"), run_id="run-2", attempt=2, arm="off",
         budget_left="1.50",
     )  # fmt: skip
     assert ticket.expires_at == START + timedelta(seconds=60)
     verified = await call("lead-0").verify_ticket(ticket.ticket)
     assert verified.model_dump(exclude={"expires_at"}) == {
-        "caller": "operator", "role": "operator", "cell": None, "run_id": "run-1", "attempt": 2,
+        "caller": "operator", "role": "operator", "cell": None, "run_id": "run-2", "attempt": 2,
         "arm": "off", "hops": (), "budget_left": "1.50",
     }  # fmt: skip
 

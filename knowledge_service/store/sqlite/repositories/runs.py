@@ -30,6 +30,10 @@ _VISIBLE = """EXISTS (SELECT 1 FROM scope q
   WHERE q.scope_no = run.realm_no AND q.retired_at IS NULL)"""
 _RUN = "SELECT body FROM run WHERE realm_no = ? AND run_id = ?"
 _RUNS_BY_ID = f"SELECT body FROM run WHERE run_id = ? AND {_VISIBLE} ORDER BY scope"
+# The condition is that of the index.
+_WITHHELD = """SELECT body FROM run INDEXED BY run_withheld WHERE realm_no = ?
+  AND outcome IS NULL AND json_extract(body, '$.arm') <> 'on'
+  AND json_extract(body, '$.kind') = 'mission' ORDER BY run_id"""
 # The page is selected in an index; only its own runs are read.
 _LIST_FILTER = f"""{_VISIBLE} AND (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR blueprint = ?2)
   AND (?4 IS NULL OR (opened_at, run_id, scope) <
@@ -71,6 +75,13 @@ class Runs(base.SqliteRepository):
         """Return the visible runs with an id, in every realm."""
         with self._readers.snapshot() as connection:
             return visible_runs(connection, run_id, view)
+
+    def withheld_runs(self, realm: str) -> tuple[Run, ...]:
+        """Return the open missions of a realm that get no knowledge."""
+        with self._readers.snapshot() as connection:
+            realm_no = base.find_scope(connection, realm)
+            rows = connection.execute(_WITHHELD, (realm_no,)) if realm_no is not None else ()
+            return tuple(Run.model_validate_json(body) for (body,) in rows)
 
     def list_runs(self, listing: RunListing) -> tuple[Run, ...]:
         """Return a page of runs."""

@@ -153,6 +153,7 @@ def run_in(observed: MissionObserved, run_outcome: RunOutcome | None) -> models.
         "namespace": metadata.namespace,
         "scope": str(run_scope.of_run(observed)),
         "mission": metadata.name,
+        "formation": _formation_of(observed),
         "objective": mission.spec.objective[:_CONTENT_LIMIT],
         "arm": knowledge_injection.arm_of(mission),
         **_instance_fields(observed),
@@ -167,6 +168,13 @@ def run_in(observed: MissionObserved, run_outcome: RunOutcome | None) -> models.
             **_costs(run_outcome.usage),
         }
     return models.RunIn.model_validate({k: v for k, v in fields.items() if v is not None})
+
+
+def _formation_of(observed: MissionObserved) -> str | None:
+    """Return the Formation whose cells work for the run; None for a cell without one."""
+    if observed.team.formation is not None:
+        return observed.team.formation.metadata.name
+    return observed.mission.spec.formation_ref
 
 
 def _counters(run_outcome: RunOutcome) -> dict[str, int]:
