@@ -119,6 +119,21 @@ def test_an_image_that_knows_nothing_of_kais_is_a_cell(cluster: Installed, names
     assert 'the objective "Count the words of $(THIS) sentence" has 6 words' in second["given"]
 
 
+def test_an_agent_of_another_project_does_the_work_of_a_mission(
+    cluster: Installed, namespace: str
+) -> None:
+    manifest = EXAMPLES / "bring-your-own-agent/team.yaml"
+    cluster.kubectl("apply", "-n", namespace, "-f", str(manifest))
+    settled = cluster.finished_mission("count", namespace)["status"]
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 1), settled
+    assert settled["result"] == "The objective has 6 words."
+    assert settled["checks"] == [{"name": "number", "status": "Passed"}]
+    assert "cost" not in settled, "an agent of somebody else reports no cost"
+    ready = conditions(cluster.get("cell", "counter-agent-0", namespace))["Ready"]
+    assert (ready["status"], ready["reason"]) == ("True", "TopologyNotEnforced")
+    assert "checks no tickets" in ready["message"]
+
+
 def test_every_shape_of_manifest_applies_and_says_what_its_cells_wait_for(
     cluster: Installed, namespace: str
 ) -> None:

@@ -42,6 +42,7 @@ IMAGES = (
     Image("namespace-doctor", "examples/namespace-doctor/Dockerfile"),
     Image("code-review-team", "examples/code-review-team/Dockerfile"),
     Image("bring-your-own-image", "examples/bring-your-own-image/Dockerfile"),
+    Image("bring-your-own-agent", "examples/bring-your-own-agent/Dockerfile"),
 )
 
 

@@ -37,6 +37,7 @@ from google.protobuf import json_format
 from kais import a2a, trace_context
 from kais.approvals import ApprovalDecision
 from kais_operator.agents import task_reader
+from kais_operator.agents.transport import ZonedTimes
 from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask
 from kais_operator.planning.plan import AgentCall, SendMessage
 from kais_operator.ports import Clock, Knowledge
@@ -114,7 +115,9 @@ class A2aAgents:
         is_leader: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        self._http = httpx.AsyncClient(transport=transport, follow_redirects=False, timeout=_ASK_S)
+        self._http = httpx.AsyncClient(
+            transport=ZonedTimes(transport), follow_redirects=False, timeout=_ASK_S
+        )
         self._knowledge = knowledge
         self._is_leader = is_leader
         self._clock = clock

@@ -6,6 +6,7 @@ is read up to a bound, and compressed ones are refused, because they may be a th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -16,6 +17,9 @@ from kais_operator import errors
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of an answer: an arbitrary bound, far above the longest answer of the agent runtime."""
 _DROPPED = frozenset({"host", "content-length", "connection", "accept-encoding", "authorization"})
+
+
+_TIME_WITHOUT_ZONE = re.compile(rb'("timestamp": ?"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)"')
 
 
 class ApiProxy(Protocol):
@@ -87,6 +91,26 @@ class ProxiedTransport(httpx.AsyncBaseTransport):
         except errors.ClusterError as exc:
             raise httpx.ConnectError(str(exc), request=request) from exc
         return httpx.Response(status, headers=_content_type(headers), content=content)
+
+
+class ZonedTimes(httpx.AsyncBaseTransport):
+    """Takes times without a zone for UTC: other servers write them, and the SDK refuses them."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request, and return its answer with whole times."""
+        response = await self._inner.handle_async_request(request)
+        content = _TIME_WITHOUT_ZONE.sub(rb'\1Z"', await response.aread())
+        await response.aclose()
+        return httpx.Response(
+            response.status_code, headers=_content_type(response.headers), content=content
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
 
 
 def _content_type(headers: Mapping[str, str]) -> dict[str, str]:

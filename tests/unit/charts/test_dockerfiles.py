@@ -8,8 +8,8 @@ from kais_cluster import image_catalog
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILES = [image.dockerfile for image in image_catalog.IMAGES]
-OWN_DOCKERFILES = [path for path in DOCKERFILES if "bring-your-own-image" not in path]
-"""All but an example of an image that knows nothing of kais."""
+OWN_DOCKERFILES = [path for path in DOCKERFILES if "bring-your-own-" not in path]
+"""All but the examples of images that know nothing of kais."""
 PACKAGED_DOCKERFILES = [path for path in OWN_DOCKERFILES if "model_server" not in path]
 """Those with our package in them; the scripted model server is none of its modules."""
 

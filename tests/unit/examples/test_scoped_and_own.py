@@ -1,7 +1,9 @@
 """The smaller examples: valid for our kinds, of this version, and with their programs tried."""
 
+import ast
 import json
 import runpy
+import sys
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,6 +21,7 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 FILES = [
     *sorted(EXAMPLES.glob("scoped-knowledge/*.yaml")),
     *sorted(EXAMPLES.glob("bring-your-own-image/*.yaml")),
+    *sorted(EXAMPLES.glob("bring-your-own-agent/*.yaml")),
     *sorted(EXAMPLES.glob("shapes/*.yaml")),
 ]
 
@@ -33,10 +36,27 @@ def test_every_manifest_is_valid(path):
         assert kinds.read(body).metadata.name == body["metadata"]["name"]
 
 
-def test_own_image_is_that_of_this_version():
-    formation, _ = bodies(EXAMPLES / "bring-your-own-image/team.yaml")
+@pytest.mark.parametrize("name", ["bring-your-own-image", "bring-your-own-agent"])
+def test_own_image_is_that_of_this_version(name):
+    formation, _ = bodies(EXAMPLES / name / "team.yaml")
     image = formation["spec"]["cells"][0]["spec"]["container"]["image"]
-    assert image == f"localhost/kais/bring-your-own-image:{VERSION}"
+    assert image == f"localhost/kais/{name}:{VERSION}"
+
+
+def test_own_agent_contains_nothing_of_kais():
+    tree = ast.parse((EXAMPLES / "bring-your-own-agent/agent.py").read_text())
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - sys.stdlib_module_names == {"fasta2a", "uvicorn"}
 
 
 def test_notebook_keeps_texts_of_users_out_of_its_commands():
