@@ -27,6 +27,7 @@ from agent_runtime.money import prices
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Clock, CostLimits, Meter
 from agent_runtime.prompt import Framing
+from agent_runtime.server_tools import ServerReports, ServerTools
 from agent_runtime.settings import Settings
 from agent_runtime.telemetry import TracedTransport, Traces
 from agent_runtime.tools.knowledge import KnowledgeTools
@@ -49,6 +50,7 @@ class Connections:
     model: httpx2.AsyncBaseTransport | None = None
     knowledge: httpx.AsyncBaseTransport | None = None
     peers: httpx.AsyncBaseTransport | None = None
+    servers: Callable[[], httpx2.AsyncBaseTransport] | None = None
     clock: Clock = field(default_factory=SystemClock)
     policy: CallPolicy = field(default_factory=CallPolicy)
     traces: Traces | None = None
@@ -152,6 +154,33 @@ def select_tools(config: MindConfig, available: Mapping[AgentTool, Callable[...,
     if missing:
         _log.warning("without a knowledge service there is no %s", ", ".join(missing))
     return {tool: available[tool] for tool in config.tools if tool in available}
+
+
+def open_servers(
+    settings: Settings,
+    config: MindConfig,
+    key: ModelKey,
+    framing: Framing,
+    *,
+    connections: Connections,
+    reports: ServerReports,
+) -> ServerTools | None:
+    """Return the MCP servers of a mind for one task; they are connected when it begins."""
+    if not config.servers:
+        return None
+    from agent_runtime.tools import mcp_servers  # noqa: PLC0415 - most cells need no MCP
+
+    access = mcp_servers.ServerAccess(
+        folder=settings.mcp_headers,
+        register=key.register,
+        mask=key.mask,
+        transport=connections.servers or _server_connection,
+    )
+    return mcp_servers.McpServers(config.servers, access, reports, framing)
+
+
+def _server_connection() -> httpx2.AsyncBaseTransport:
+    return httpx2.AsyncHTTPTransport(trust_env=False)
 
 
 def open_recorder(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -11,9 +11,10 @@ import pydantic
 
 from agent_runtime.errors import AgentError
 from agent_runtime.settings import Settings
-from kais import agent_tools, durations
+from kais import agent_tools, durations, mcp_servers
 from kais.agent_results import FailureClass
 from kais.agent_tools import AgentTool
+from kais.mcp_servers import McpServer
 from kais.resources.cell import CellSpec
 from kais.resources.cell_template import (
     ApprovalTimeout,
@@ -21,10 +22,12 @@ from kais.resources.cell_template import (
     CellResources,
     Mind,
     Provider,
+    Tool,
     WorkingMemory,
 )
 
 _PROMPT_BYTES = 1_048_576
+_NAMES = frozenset(AgentTool)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class MindConfig:
         is_injected: whether recalled facts come with each message.
         max_messages: messages of a conversation that are sent at most; above `summarize_after`
             messages the older ones are replaced by a summary.
-        approvals: the tools whose calls wait for a person.
+        servers: the MCP servers whose tools the mind gets too.
+        approvals: the tools whose calls wait for a person; None for one that does not although its
+            server's do.
         max_total_cost: US dollars that the cell may cost in all; `max_cost_per_hour` in an hour.
     """
 
@@ -60,13 +65,14 @@ class MindConfig:
     temperature: float | None = None
     max_tokens: int | None = None
     tools: tuple[AgentTool, ...] = ()
+    servers: tuple[McpServer, ...] = ()
     max_tokens_per_turn: int | None = None
     max_total_cost: Decimal | None = None
     max_cost_per_hour: Decimal | None = None
     max_messages: int = 50
     summarize_after: int = 40
     is_injected: bool = True
-    approvals: Mapping[str, ApprovalRule] = field(default_factory=dict)
+    approvals: Mapping[str, ApprovalRule | None] = field(default_factory=dict)
 
 
 def load(settings: Settings) -> MindConfig:
@@ -89,6 +95,9 @@ def load(settings: Settings) -> MindConfig:
     problem = agent_tools.mode_problem((tool.name for tool in spec.tools), spec.effective_mode)
     if problem is not None:
         raise _invalid(problem)
+    problem = agent_tools.server_problem(spec.tools)
+    if problem is not None:
+        raise _invalid(problem)
     problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
     if problem is not None:
         raise _invalid(problem)
@@ -103,21 +112,40 @@ def load(settings: Settings) -> MindConfig:
         secret=settings.secret,
         temperature=spec.mind.temperature,
         max_tokens=spec.mind.max_tokens,
-        tools=tuple(dict.fromkeys(AgentTool(tool.name) for tool in spec.tools)),
+        tools=tuple(dict.fromkeys(AgentTool(n) for n in map(_name_of, spec.tools) if n in _NAMES)),
+        servers=mcp_servers.parse(spec.tools),
         max_tokens_per_turn=limits.max_tokens_per_turn,
         max_total_cost=_money(limits.max_total_cost),
         max_cost_per_hour=_money(limits.max_cost_per_hour),
         max_messages=memory.max_messages,
         summarize_after=memory.summarize_after,
         is_injected=spec.knowledge is None or spec.knowledge.inject is not False,
-        approvals={
-            tool.name: ApprovalRule(
-                durations.parse(tool.approval.timeout).total_seconds(),
-                tool.approval.on_timeout is ApprovalTimeout.FAIL,
-            )
-            for tool in spec.tools
-            if tool.approval is not None and tool.approval.required
-        },
+        approvals=_approvals(spec.tools),
+    )
+
+
+def _name_of(tool: Tool) -> str:
+    return tool.name
+
+
+def _approvals(tools: Sequence[Tool]) -> dict[str, ApprovalRule | None]:
+    """Return the rules by the name of a tool, or by the prefix of all tools of a server."""
+    rules: dict[str, ApprovalRule | None] = {}
+    servers = iter(mcp_servers.parse(tools))
+    for tool in tools:
+        name = next(servers).prefix if tool.name == mcp_servers.MCP else tool.name
+        rule = _approval(tool)
+        if rule is not None or mcp_servers.is_server_tool(name):
+            rules[name] = rule
+    return rules
+
+
+def _approval(tool: Tool) -> ApprovalRule | None:
+    if tool.approval is None or not tool.approval.required:
+        return None
+    return ApprovalRule(
+        durations.parse(tool.approval.timeout).total_seconds(),
+        tool.approval.on_timeout is ApprovalTimeout.FAIL,
     )
 
 

@@ -64,9 +64,15 @@ class ModelKey:
             self._read.add(key)
         return key
 
+    def register(self, secret: str) -> None:
+        """Mask another secret as well, such as a header for an MCP server, and its last word."""
+        for part in (secret, secret.rpartition(" ")[2]):
+            if len(part) >= _MIN_MASKED:
+                self._read.add(part)
+
     def mask(self, text: str) -> str:
         """Replace every key that was read, because an endpoint may repeat it."""
-        for key in self._read:
+        for key in sorted(self._read, key=len, reverse=True):
             text = text.replace(key, _MASK)
         return text
 

@@ -28,6 +28,7 @@ class Settings:
         model_url: endpoint of the model if the spec names none.
         key_file: file with the key of the endpoint; it may appear or change later.
         secret: the Secret behind that file as `secret/key`, for messages.
+        mcp_headers: folder with the headers for MCP servers; they may appear or change later.
         prices: prices of models as JSON, not yet parsed.
         max_cost: what budgets beyond the cell's own leave to this pod, in US dollars.
         spent: cost of earlier pods of the cell, in US dollars; `spent_hour` within the last hour.
@@ -49,6 +50,7 @@ class Settings:
     scope: str | None = None
     knowledge_file: Path | None = None
     instructions_file: Path | None = None
+    mcp_headers: Path | None = None
     model_url: str | None = None
     key_file: Path | None = None
     secret: str | None = None
@@ -93,6 +95,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         scope=values.get(labels.ENV_KNOWLEDGE_SCOPE) or None,
         knowledge_file=_path(values, labels.ENV_KNOWLEDGE_FILE),
         instructions_file=_path(values, labels.ENV_INSTRUCTIONS_FILE),
+        mcp_headers=_path(values, labels.ENV_MCP_HEADERS),
         model_url=values.get(labels.ENV_MODEL_URL) or None,
         key_file=_path(values, labels.ENV_MODEL_KEY_FILE),
         secret=values.get(labels.ENV_MODEL_SECRET) or None,

@@ -21,6 +21,7 @@ from agent_runtime.mind import MindConfig
 from agent_runtime.model_http import ModelKey
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
+from agent_runtime.server_tools import ServerReports
 from agent_runtime.settings import Settings
 from agent_runtime.tools.workspace import Workspace
 from kais.agent_results import AgentFailure, AgentResult, Artifact
@@ -42,6 +43,7 @@ class Attempt:
         self._connections = connections
         self._progress = Progress()
         self._framing = PydanticFraming()
+        self._servers = ServerReports()
         self._workspace = Workspace(
             shared=settings.workspace / "shared",
             private=self._private_folder(),
@@ -89,6 +91,7 @@ class Attempt:
             usage=usage,
             failure=failure,
             artifacts=tuple(Artifact(path, size) for path, size in self._workspace.written.items()),
+            servers=self._servers.reports,
         )
 
     async def _work(self, stack: AsyncExitStack) -> Answer:
@@ -110,6 +113,16 @@ class Attempt:
             knowledge=prompt.read_knowledge(settings.knowledge_file),
         )
         tools, sink = await self._connect_knowledge(config, framing, stack)
+        servers = assembly.open_servers(
+            settings,
+            config,
+            self._key,
+            framing,
+            connections=self._connections,
+            reports=self._servers,
+        )
+        if servers is not None:
+            stack.push_async_callback(servers.close)
         supervision = Supervision(
             mind=config,
             meter=self._meter,
@@ -118,6 +131,7 @@ class Attempt:
             mask=self._key.mask,
             policy=self._connections.policy,
             traces=self._connections.traces,
+            servers=servers,
         )
         _log.info(
             "attempt %s with model %s, %d facts, %d tools",

@@ -47,6 +47,8 @@ RECEIPTS_KEY: Final = "https://kais.io/a2a/receipts/v1"
 TRUNCATED_KEY: Final = "https://kais.io/a2a/truncated/v1"
 """Metadata of a task: true if its answer is cut; a complete answer has no such key."""
 
+MCP_SERVERS_KEY: Final = "https://kais.io/a2a/mcp-servers/v1"
+"""Metadata of a task: what its cell reports about its MCP servers, by their names."""
 APPROVALS_KEY: Final = "https://kais.io/a2a/approvals/v1"
 """Metadata of a task: its tool calls that wait for a person, or how they were decided."""
 APPROVALS_PATH: Final = "/approvals"

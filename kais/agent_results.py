@@ -13,6 +13,9 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
+from kais import mcp_servers
+from kais.mcp_servers import Reports, ServerState
+
 VERSION_KEY = "kais.io/agent"
 VERSION = 1
 EXIT_ANSWERED = 0
@@ -29,6 +32,7 @@ MAX_COUNT = 10**15
 _MESSAGE_BYTES = 1024
 _QUOTES = 2
 _ARTIFACTS_KEY = len(',"artifacts":')
+_SERVERS_KEY = len(',"servers":')
 MIN_BYTES = 240
 """The smallest limit of a result: the share of a container in a pod with 50 checks."""
 
@@ -130,25 +134,30 @@ class AgentResult:
     usage: AgentUsage = field(default_factory=AgentUsage)
     failure: AgentFailure | None = None
     artifacts: tuple[Artifact, ...] = ()
+    servers: Reports = field(default_factory=dict)
 
 
 def serialize(result: AgentResult, *, limit_bytes: int) -> str:
     """Write a result as JSON of at most `limit_bytes`; the answer is cut as far as necessary.
 
-    Artifacts come first, as far as they fit into a quarter of the limit, and the message of a
-    failure takes half of it at most: the pod of many checks leaves few bytes to each container.
+    Artifacts come first, as far as they fit into a quarter of the limit, then reports about servers
+    under the same bound. The message of a failure takes half of the limit at most: the pod of many
+    checks leaves few bytes to each container.
 
     The kubelet cuts a longer message anywhere, so the limit holds exactly.
 
     Raises:
         ValueError: Not even the result without its answer fits.
     """
-    files, result = result.artifacts, replace(result, artifacts=())
+    files, servers = result.artifacts, result.servers
+    result = replace(result, artifacts=(), servers={})
     if result.failure is not None:
         short = _failure_message(result, result.failure, limit_bytes)
         result = replace(result, failure=replace(result.failure, message=short))
     rest = limit_bytes - len(_dump(_shortened(result, 0)).encode()) - _ARTIFACTS_KEY
     result = replace(result, artifacts=_bounded(files, min(limit_bytes // 4, rest)))
+    rest = limit_bytes - len(_dump(_shortened(result, 0)).encode()) - _SERVERS_KEY
+    result = replace(result, servers=_bounded_reports(servers, min(limit_bytes // 4, rest)))
     complete = _dump(result)
     if len(complete.encode()) <= limit_bytes:
         return complete
@@ -180,6 +189,7 @@ def parse(message: str) -> AgentResult | None:
                 Artifact(str(entry["path"]), _count(entry, "bytes"))
                 for entry in value.get("artifacts", ())
             ),
+            servers=mcp_servers.parse_reports(value.get("servers")),
         )
     except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, RecursionError):
         return None
@@ -190,6 +200,19 @@ def _bounded(artifacts: tuple[Artifact, ...], limit_bytes: int) -> tuple[Artifac
     while bounded and len(json.dumps(_dump_artifacts(bounded)).encode()) > limit_bytes:
         bounded = bounded[:-1]
     return bounded
+
+
+def _bounded_reports(servers: Reports, limit_bytes: int) -> Reports:
+    """Leave reports out until they fit; those of servers that can be used go first."""
+    bounded = dict(servers)
+    useful = sorted(servers, key=lambda name: servers[name].state is ServerState.CONNECTED)
+    while bounded and _size(mcp_servers.dump_reports(bounded)) > limit_bytes:
+        del bounded[useful.pop()]
+    return bounded
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _dump_artifacts(artifacts: tuple[Artifact, ...]) -> list[dict[str, Any]]:
@@ -238,6 +261,8 @@ def _dump(result: AgentResult) -> str:
         value["truncated"] = True
     if result.artifacts:
         value["artifacts"] = _dump_artifacts(result.artifacts)
+    if result.servers:
+        value["servers"] = mcp_servers.dump_reports(result.servers)
     if result.failure is not None:
         value["failure"] = {
             "class": result.failure.reason.value,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from kais import mcp_servers
 from kais.resources.cell_template import CellMode, Tool
 
 
@@ -20,7 +21,7 @@ class AgentTool(StrEnum):
     ASK_PEER = "ask_peer"
 
 
-NOT_YET_SUPPORTED = frozenset({"blackboard", "mcp", "shell", "spawn_cell"})
+NOT_YET_SUPPORTED = frozenset({"blackboard", "shell", "spawn_cell"})
 """Names of tools that are planned; a cell that has one does not start."""
 KNOWLEDGE_TOOLS = frozenset({AgentTool.RECALL, AgentTool.REMEMBER, AgentTool.CORRECT})
 """Tools that need a knowledge service."""
@@ -28,16 +29,32 @@ REPEATABLE_TOOLS = frozenset(
     {*KNOWLEDGE_TOOLS, AgentTool.READ_FILE, AgentTool.LIST_FILES, AgentTool.ASK_PEER}
 )
 """Tools that may run again when nobody knows whether they did: they read, or have a call id."""
+RECONNECT = "reconnect_"
+"""Prefix of the tool that connects an MCP server again; the name of the server follows."""
+
+
+def is_known(name: str) -> bool:
+    """Whether this version knows the name of a tool in `spec.tools`."""
+    is_of_server = name == mcp_servers.MCP or mcp_servers.is_server_tool(name)
+    return is_of_server or name in _NAMES or name in NOT_YET_SUPPORTED
+
+
+def is_repeatable(name: str) -> bool:
+    """Whether a call of a tool may run again when nobody knows whether it did.
+
+    Calls of MCP servers may not, whatever a server says about them.
+    """
+    return name in REPEATABLE_TOOLS or name.startswith(RECONNECT)
 
 
 def problem(names: Iterable[str]) -> str | None:
     """Say why a mind cannot have these tools; None if it can."""
     names = list(dict.fromkeys(names))
     unsupported = [name for name in names if name in NOT_YET_SUPPORTED]
-    unknown = [name for name in names if name not in NOT_YET_SUPPORTED and name not in _NAMES]
+    unknown = [name for name in names if not is_known(name)]
     problems = []
     if unknown:
-        supported = ", ".join(_NAMES)
+        supported = ", ".join((*_NAMES, mcp_servers.MCP))
         problems.append(f"spec.tools: unknown: {', '.join(unknown)}; known are {supported}")
     if unsupported:
         problems.append(f"spec.tools: not yet supported: {', '.join(unsupported)}; remove them")
@@ -48,6 +65,15 @@ def mode_problem(names: Iterable[str], mode: CellMode) -> str | None:
     """Say why a mind cannot have these tools in a mode; None if it can."""
     if mode is CellMode.TASK and AgentTool.ASK_PEER in names:
         return "spec.tools: ask_peer needs mode: Service; remove it, or change spec.mode"
+    return None
+
+
+def server_problem(tools: Iterable[Tool]) -> str | None:
+    """Say why a mind cannot have the MCP servers among these tools; None if it can."""
+    try:
+        mcp_servers.parse(tools)
+    except mcp_servers.InvalidServers as exc:
+        return str(exc)
     return None
 
 

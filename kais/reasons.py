@@ -152,6 +152,20 @@ class Reason(StrEnum):
         "NoModelEndpoint",
         "neither the mind nor the installation has an endpoint for the provider",
     )
+    CONNECTED = "Connected", "the MCP server answered the latest run that used it"
+    NOT_CONNECTED = "NotConnected", "no run has used the MCP server under this address yet"
+    SERVER_UNAVAILABLE = (
+        "ServerUnavailable",
+        "the MCP server did not answer in time; runs continue without its tools",
+    )
+    SERVER_REFUSED = (
+        "ServerRefused",
+        "the MCP server refused the request, or a header for it is missing; the message says which",
+    )
+    SERVER_INVALID = (
+        "ServerInvalid",
+        "the MCP server answered with something that the agent runtime cannot use",
+    )
     SPAWN_REFUSED = "SpawnRefused", "a cell above this one does not allow it; the message says why"
     REGISTERED = "Registered", "the cell and its scope are registered with the knowledge service"
     NOT_REGISTERED = "NotRegistered", "the cell is not registered with the knowledge service yet"
@@ -257,6 +271,9 @@ WARNING_REASONS = frozenset(
         Reason.REVIEW_REJECTED,
         Reason.REVIEWER_NOT_ALLOWED,
         Reason.REVISION_NOT_FOUND,
+        Reason.SERVER_INVALID,
+        Reason.SERVER_REFUSED,
+        Reason.SERVER_UNAVAILABLE,
         Reason.SPAWN_REFUSED,
         Reason.STORE_UNAVAILABLE,
         Reason.TASK_FAILED,

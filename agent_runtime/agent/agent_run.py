@@ -27,6 +27,7 @@ from agent_runtime.agent.conversation_log import (
     JournaledTools,
 )
 from agent_runtime.agent.metered_model import MeteredModel, Supervision
+from agent_runtime.agent.server_toolset import ServerToolset
 from agent_runtime.agent_progress import Progress
 from agent_runtime.errors import AgentError, ToolError, find_cause
 from agent_runtime.journal import Journal
@@ -85,9 +86,13 @@ async def run(
         MeteredModel(model, supervision, progress, log),
         output_type=str,
         instructions=prompt.instructions(
-            mind.prompt, mind.tools, peers=supervision.peers, is_review=supervision.is_review
+            mind.prompt,
+            mind.tools,
+            peers=supervision.peers,
+            servers=[server.name for server in mind.servers],
+            is_review=supervision.is_review,
         ),
-        toolsets=[_toolset(tools, journal, supervision.gate)],
+        toolsets=_toolsets(tools, journal, supervision),
         model_settings=settings,
         name=None if traces is None else traces.cell,
         capabilities=[] if traces is None else [_instrumentation(traces)],
@@ -128,10 +133,19 @@ def _answer(text: str, response: ModelResponse) -> Answer:
     return Answer(text, response.finish_reason == "length")
 
 
-def _toolset(
-    tools: Sequence[Callable[..., Any]], journal: Journal | None, gate: CallGate | None
-) -> AbstractToolset[object]:
-    toolset = FunctionToolset[object](
+def _toolsets(
+    tools: Sequence[Callable[..., Any]],
+    journal: Journal | None,
+    supervision: Supervision,
+) -> list[AbstractToolset[object]]:
+    toolsets: list[AbstractToolset[object]] = [_function_toolset(tools)]
+    if supervision.servers is not None:
+        toolsets.append(ServerToolset(supervision.servers))
+    return [_supervised(toolset, journal, supervision.gate) for toolset in toolsets]
+
+
+def _function_toolset(tools: Sequence[Callable[..., Any]]) -> AbstractToolset[object]:
+    return FunctionToolset[object](
         [
             pydantic_ai.Tool(
                 _guard(tool), max_retries=TOOL_RETRIES, timeout=_TIMES.get(tool.__name__, TOOL_S)
@@ -139,6 +153,11 @@ def _toolset(
             for tool in tools
         ]
     )
+
+
+def _supervised(
+    toolset: AbstractToolset[object], journal: Journal | None, gate: CallGate | None
+) -> AbstractToolset[object]:
     if journal is None:
         return toolset
     journaled = JournaledTools(toolset, journal)

@@ -98,7 +98,7 @@ class JournaledTools(WrapperToolset[object]):
         record = self._journal.tool_call(key)
         if record is not None and record.result is not None:
             return record.result
-        if record is not None and name not in agent_tools.REPEATABLE_TOOLS:
+        if record is not None and not agent_tools.is_repeatable(name):
             raise AgentError(
                 FailureClass.INTERRUPTED,
                 f"the agent runtime was stopped while {name} ran, and a repeat may do harm",

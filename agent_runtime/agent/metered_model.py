@@ -30,6 +30,7 @@ from agent_runtime.mind import MindConfig
 from agent_runtime.money.meter import Meter
 from agent_runtime.money.prices import CallUsage
 from agent_runtime.prompt import Framing
+from agent_runtime.server_tools import ServerTools
 from agent_runtime.telemetry import Traces
 from kais.agent_results import FailureClass
 
@@ -46,6 +47,7 @@ class Supervision:
 
     Attributes:
         peers: names of the cells that the mind may ask.
+        servers: the MCP servers whose tools the mind gets.
         gate: decides whether a tool call may run; only for tasks with a journal.
         is_review: whether the mind reviews the work of another cell, and gives a verdict.
         mask: masks the key in a text, because an endpoint may repeat it.
@@ -62,6 +64,7 @@ class Supervision:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     sends_end: bool = True
     peers: tuple[str, ...] = ()
+    servers: ServerTools | None = None
     is_review: bool = False
     gate: CallGate | None = None
     traces: Traces | None = None

@@ -13,7 +13,7 @@ from agent_runtime.events import AgentEvent, EventSink
 from agent_runtime.mind import ApprovalRule
 from agent_runtime.money.meter import Clock
 from agent_runtime.service.state import State
-from kais import approvals
+from kais import approvals, mcp_servers
 from kais.agent_results import FailureClass
 from kais.approvals import ApprovalDecision, CallApproval
 
@@ -102,7 +102,7 @@ class ApprovalGate:
     """
 
     task: str
-    rules: Mapping[str, ApprovalRule]
+    rules: Mapping[str, ApprovalRule | None]
     approvals: Approvals
     sink: EventSink
     changed: Callable[[], Awaitable[None]]
@@ -117,7 +117,7 @@ class ApprovalGate:
             AgentError: The arguments are not those that were approved, or nobody approved in time
                 and the spec lets the attempt fail then.
         """
-        rule = self.rules.get(tool)
+        rule = self._rule(tool)
         if rule is None:
             return None
         text = approvals.canonical(arguments)
@@ -148,6 +148,13 @@ class ApprovalGate:
             self.sink(AgentEvent("decision", sentence(known)))
             await self.changed()
         return self._outcome(rule, known)
+
+    def _rule(self, tool: str) -> ApprovalRule | None:
+        """Return the rule of a tool, otherwise that of its MCP server."""
+        server = mcp_servers.server_of(tool)
+        if tool in self.rules or server is None:
+            return self.rules.get(tool)
+        return self.rules.get(f"{server}{mcp_servers.SEPARATOR}")
 
     def _outcome(self, rule: ApprovalRule, known: CallApproval) -> str | None:
         if known.outcome == "approved":

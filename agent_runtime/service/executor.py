@@ -23,7 +23,7 @@ from agent_runtime.model_http import ModelKey
 from agent_runtime.money.meter import Clock
 from agent_runtime.service.calls import caller_of
 from agent_runtime.service.mind_worker import Assignment, MindWorker
-from kais import a2a, agent_results
+from kais import a2a, agent_results, mcp_servers
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, FailureClass
 
 ANSWER: Final = "answer"
@@ -77,6 +77,7 @@ class MindExecutor(AgentExecutor):
         task, run = context.task_id or "", context.context_id or ""
         updater = TaskUpdater(event_queue, task, run)
         metadata = self.usage_metadata(task) | self._receipts(task) | self._approvals(task)
+        metadata |= self._servers()
         await updater.update_status(TaskState.TASK_STATE_CANCELED, metadata=metadata)
 
     def usage_metadata(self, task: str) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class MindExecutor(AgentExecutor):
         now = datetime.fromtimestamp(self._clock.now_s(), UTC).isoformat(timespec="milliseconds")
         task = updater.task_id
         metadata = {a2a.HEARTBEAT_KEY: now} | self.usage_metadata(task) | self._approvals(task)
+        metadata |= self._servers()
         is_waiting = self._worker.approvals.is_waiting(task)
         state = TaskState.TASK_STATE_INPUT_REQUIRED if is_waiting else TaskState.TASK_STATE_WORKING
         await updater.update_status(state, metadata=metadata)
@@ -125,6 +127,7 @@ class MindExecutor(AgentExecutor):
     ) -> None:
         task = updater.task_id
         metadata = self._usages(task, usage) | self._receipts(task) | self._approvals(task)
+        metadata |= self._servers()
         if result.artifacts:
             metadata[a2a.ARTIFACTS_KEY] = [
                 {"path": file.path, "bytes": file.size_bytes} for file in result.artifacts
@@ -165,6 +168,10 @@ class MindExecutor(AgentExecutor):
                 cell: agent_results.dump_usage(used) for cell, used in peers.items()
             }
         return metadata
+
+    def _servers(self) -> dict[str, Any]:
+        reports = self._worker.servers.reports
+        return {a2a.MCP_SERVERS_KEY: mcp_servers.dump_reports(reports)} if reports else {}
 
     def _approvals(self, task: str) -> dict[str, Any]:
         waiting = [approval.dump() for approval in self._worker.approvals.of_task(task)]

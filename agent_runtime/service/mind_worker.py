@@ -31,6 +31,7 @@ from agent_runtime.model_http import ModelKey
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
 from agent_runtime.prompt import Knowledge, Review, Work
+from agent_runtime.server_tools import ServerReports
 from agent_runtime.service.approvals import ApprovalGate, Approvals
 from agent_runtime.service.peer_client import A2APeers
 from agent_runtime.service.state import State
@@ -89,6 +90,7 @@ class MindWorker:
     connections: Connections
     knowledge: AsyncKnowledgeClient | None = None
     approvals: Approvals = field(init=False)
+    servers: ServerReports = field(default_factory=ServerReports)
     _ledger: Ledger | None = None
     _progress: dict[str, Progress] = field(default_factory=dict)
     _receipts: dict[str, list[str]] = field(default_factory=dict)
@@ -198,6 +200,16 @@ class MindWorker:
             available |= assembly.knowledge_tools(self.settings, self.knowledge, framing, run)
             available |= self._peer_tool(assignment, meter, framing, self.knowledge)
             sink = assembly.open_recorder(self.settings, self.knowledge, self.key, run, stack)
+        servers = assembly.open_servers(
+            self.settings,
+            self.config,
+            self.key,
+            framing,
+            connections=self.connections,
+            reports=self.servers,
+        )
+        if servers is not None:
+            stack.push_async_callback(servers.close)
         supervision = Supervision(
             mind=self.config,
             meter=meter,
@@ -207,6 +219,7 @@ class MindWorker:
             policy=self.connections.policy,
             traces=self.connections.traces,
             peers=peers.read_peers(self.settings.peers_file, self.settings.cell),
+            servers=servers,
             is_review=assignment.review is not None,
             gate=ApprovalGate(
                 assignment.task, self.config.approvals, self.approvals, sink, changed

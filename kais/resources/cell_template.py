@@ -298,11 +298,19 @@ class Tool(Model):
 
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
         description=(
-            "Name of the tool: recall, remember, correct, read_file, write_file or list_files. "
-            "A cell with an unknown tool does not start."
+            "Name of the tool: recall, remember, correct, read_file, write_file, list_files, "
+            "ask_peer, or mcp for the tools of an MCP server. The name of one tool of a server, "
+            "such as cluster__restart, gives that tool an approval of its own. A cell with an "
+            "unknown tool does not start."
         )
     )
-    config: Tree | None = Field(default=None, description="Settings of the tool.")
+    config: Tree | None = Field(
+        default=None,
+        description=(
+            "Settings of the tool. For mcp: url, name, headersFrom[]{name, secret, key}, allow[] "
+            "and timeout."
+        ),
+    )
     approval: ToolApproval | None = Field(
         default=None, description="Approval of the calls by a person. Default: none is needed."
     )

@@ -11,7 +11,7 @@ from a2a.types import AgentCard, Artifact, Message, Part, Task
 from a2a.types import TaskState as WireState
 from google.protobuf import json_format
 
-from kais import a2a, agent_results, approvals
+from kais import a2a, agent_results, approvals, mcp_servers
 from kais.agent_results import AgentResult, AgentUsage
 from kais.approvals import CallApproval
 from kais_operator.controllers.mission.decide import mind_usage
@@ -75,6 +75,7 @@ def read_task(task: Task) -> AgentTask:
         receipt=_receipt(metadata.get(a2a.RECEIPTS_KEY)),
         heartbeat=_heartbeat(metadata.get(a2a.HEARTBEAT_KEY)),
         approvals=_approvals(metadata.get(a2a.APPROVALS_KEY)),
+        servers=mcp_servers.parse_reports(metadata.get(a2a.MCP_SERVERS_KEY)) or None,
     )
 
 

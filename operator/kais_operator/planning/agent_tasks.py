@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from kais.agent_results import AgentFailure, AgentUsage, Artifact
 from kais.approvals import CallApproval
+from kais.mcp_servers import Reports
 
 
 class TaskState(StrEnum):
@@ -37,6 +38,7 @@ class AgentTask:
         failure: why the agent gave no answer; None for servers that report no class.
         receipt: the receipt of the facts that the agent got with the message; None without one.
         approvals: its tool calls that wait for a person, or how they were decided.
+        servers: what its cell reports about its MCP servers; None if it reports nothing.
         heartbeat: the latest sign of life; None for servers that give none.
     """
 
@@ -50,6 +52,7 @@ class AgentTask:
     receipt: str | None = None
     heartbeat: datetime | None = None
     approvals: tuple[CallApproval, ...] = ()
+    servers: Reports | None = None
 
 
 @dataclass(frozen=True)

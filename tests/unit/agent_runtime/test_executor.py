@@ -11,6 +11,7 @@ from a2a.types import Message, Part, Role, SendMessageRequest, TaskState, TaskSt
 
 from agent_runtime.clock import SystemClock
 from agent_runtime.model_http import ModelKey
+from agent_runtime.server_tools import ServerReports
 from agent_runtime.service.calls import call_context
 from agent_runtime.service.executor import MindExecutor
 from agent_runtime.tickets import Caller
@@ -39,6 +40,7 @@ class Worker:
         self.working = self.most = 0
         self.defect = None
         self.approvals = NoApprovals()
+        self.servers = ServerReports()
 
     async def work(self, assignment, changed):
         self.working += 1

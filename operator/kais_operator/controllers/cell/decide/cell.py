@@ -23,6 +23,7 @@ from kais_operator.controllers.cell.decide import (
     cell_specs,
     environment,
     minds,
+    server_conditions,
     service_account,
     service_pod_state,
     service_workload_actions,
@@ -432,7 +433,10 @@ def _display_status(ready: Condition) -> str:
 
 def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan:
     cell = observed.cell
-    timed_conditions = status_and_events.with_transition_times(cell, decided.conditions, now)
+    *others, ready = decided.conditions
+    servers = server_conditions.server_conditions(cell)
+    desired = [*others, *servers, ready]
+    timed_conditions = status_and_events.with_transition_times(cell, desired, now)
     mind = cell.spec.mind
     usage = cell_cost_annotation.read(cell)
     status = CellStatus(
@@ -453,7 +457,9 @@ def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan
         (
             *decided.actions,
             *status_and_events.transition_events(
-                cell, timed_conditions, types=(ConditionType.READY,)
+                cell,
+                timed_conditions,
+                types=(ConditionType.READY, *(each.type for each in servers)),
             ),
         ),
         status_and_events.body_of(status),

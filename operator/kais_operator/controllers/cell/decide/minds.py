@@ -6,15 +6,17 @@ pod without it starts, and the agent runtime reports the missing key as its fail
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kais import agent_tools, labels
+from kais import agent_tools, labels, mcp_servers
 from kais.reasons import Reason
 from kais.resources.cell_template import (
     CellTemplateSpec,
     CredentialsSelector,
     Mind,
     Provider,
+    Tool,
 )
 from kais_operator.controllers.cell.decide.volumes import Volume, volume
 from kais_operator.planning.agent_settings import AgentSettings
@@ -22,6 +24,7 @@ from kais_operator.planning.plan import Body
 
 CREDENTIALS_FOLDER = "/etc/kais/credentials"
 INSTRUCTIONS_FOLDER = "/etc/kais/instructions"
+HEADERS_FOLDER = "/etc/kais/mcp-headers"
 STATE_FOLDER = "/var/lib/kais-agent"
 PROGRAM = "kais-agent"
 _STATE_LIMIT = "1Gi"
@@ -49,8 +52,11 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     tools = [tool.name for tool in spec.tools]
     problem = agent_tools.problem(tools) or agent_tools.mode_problem(tools, spec.effective_mode)
     if problem is not None:
-        is_known = all(_is_known(tool.name) for tool in spec.tools)
+        is_known = all(agent_tools.is_known(name) for name in tools)
         return Obstacle(Reason.NOT_YET_SUPPORTED if is_known else Reason.UNKNOWN_TOOL, problem)
+    problem = agent_tools.server_problem(spec.tools)
+    if problem is not None:
+        return Obstacle(Reason.INVALID, problem)
     problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
     if problem is not None:
         return Obstacle(Reason.NOT_YET_SUPPORTED, problem)
@@ -68,7 +74,7 @@ def remarks(mind: Mind) -> list[str]:
     return [name for field, name in _IGNORED.items() if getattr(mind, field) is not None]
 
 
-def variables(mind: Mind, agents: AgentSettings) -> dict[str, str]:
+def variables(mind: Mind, agents: AgentSettings, tools: Sequence[Tool]) -> dict[str, str]:
     """Return the variables of the agent runtime, besides those of every cell."""
     secret = _credentials(mind)
     named = {
@@ -84,10 +90,12 @@ def variables(mind: Mind, agents: AgentSettings) -> dict[str, str]:
     if mind.instructions_from is not None:
         file = f"{INSTRUCTIONS_FOLDER}/{mind.instructions_from.key}"
         named[labels.ENV_INSTRUCTIONS_FILE] = file
+    if _header_sources(tools):
+        named[labels.ENV_MCP_HEADERS] = HEADERS_FOLDER
     return named
 
 
-def volumes(mind: Mind) -> list[Volume]:
+def volumes(mind: Mind, tools: Sequence[Tool]) -> list[Volume]:
     """Return the volumes that only the container of the agent runtime mounts."""
     secret = _credentials(mind)
     keys: Body = {"secretName": secret.name, "optional": True, "defaultMode": _READABLE_BY_GROUP}
@@ -98,11 +106,27 @@ def volumes(mind: Mind) -> list[Volume]:
     if mind.instructions_from is not None:
         source: Body = {"configMap": {"name": mind.instructions_from.config_map, "optional": True}}
         mounted.append(volume("kais-instructions", INSTRUCTIONS_FOLDER, source, is_read_only=True))
+    headers = _header_sources(tools)
+    if headers:
+        projected: Body = {"sources": headers, "defaultMode": _READABLE_BY_GROUP}
+        source = {"projected": projected}
+        mounted.append(volume("kais-mcp-headers", HEADERS_FOLDER, source, is_read_only=True))
     return mounted
 
 
-def _is_known(name: str) -> bool:
-    return name in set(agent_tools.AgentTool) or name in agent_tools.NOT_YET_SUPPORTED
+def _header_sources(tools: Sequence[Tool]) -> list[Body]:
+    """Return the keys of Secrets that become files, each named by its server and header."""
+    return [
+        {
+            "secret": {
+                "name": header.secret,
+                "items": [{"key": header.key, "path": f"{server.name}/{header.name.lower()}"}],
+                "optional": True,
+            }
+        }
+        for server in mcp_servers.parse(tools)
+        for header in server.headers_from
+    ]
 
 
 def _url(mind: Mind, agents: AgentSettings) -> str | None:

@@ -243,8 +243,8 @@ def _pod_spec(
     extra: dict[str, str] = {}
     mind = cell.spec.mind
     if mind is not None:
-        mounted = [*mounted, *minds.volumes(mind)]
-        extra = minds.variables(mind, agents)
+        mounted = [*mounted, *minds.volumes(mind, cell.spec.tools)]
+        extra = minds.variables(mind, agents, cell.spec.tools)
     variables = environment.variables(cell, identity, knowledge_url=knowledge_url, extra=extra)
     container = base_pod_spec.container(
         shaped,

@@ -8,7 +8,7 @@ the checks and of a review.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from kais import agent_results, labels
 from kais.agent_results import AgentResult, AgentUsage, Artifact, FailureClass
 from kais.approvals import CallApproval
+from kais.mcp_servers import Reports
 from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import base_pod_spec
 from kais_operator.controllers.mission.decide import attempt_pods, mind_usage, termination_message
@@ -75,6 +76,7 @@ class Attempt:
         message_id: the message that a cell which serves A2A got; None for other attempts.
         pod_uid: the pod that was ready when the message was sent.
         approvals: its tool calls that wait for a person, or how they were decided.
+        servers: what the pod of a Task reported about its MCP servers.
         review: the message to the cell that reviews it; None before it, and for other reviewers.
     """
 
@@ -101,6 +103,7 @@ class Attempt:
     pod_uid: str | None = None
     review: ReviewMessage | None = None
     approvals: tuple[CallApproval, ...] = ()
+    servers: Reports = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -307,6 +310,7 @@ def _with_report(attempt: Attempt, report: AgentResult) -> Attempt:
         end_message=end_message,
         failure=failure.reason if failure is not None else None,
         artifacts=mind_usage.readable_artifacts(report.artifacts),
+        servers=report.servers,
     )
 
 

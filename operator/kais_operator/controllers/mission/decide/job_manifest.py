@@ -8,7 +8,7 @@ from typing import Any
 
 from kais import labels, names, trace_context
 from kais.resources.cell import Cell
-from kais.resources.cell_template import Mind
+from kais.resources.cell_template import Mind, Tool
 from kais.resources.check import Check
 from kais_operator.controllers.cell.decide import (
     base_pod_spec,
@@ -136,9 +136,9 @@ def _pod_spec(
     )
     if cell.spec.mind is not None:
         # Only the runtime gets the key: checks run commands of the mission's author.
-        mounted = [*mounted, *minds.volumes(cell.spec.mind)]
+        mounted = [*mounted, *minds.volumes(cell.spec.mind, cell.spec.tools)]
         count = 1 + len(check_containers) + len(pod_field_merge.init_containers(shaped))
-        mind_variables = _mind_variables(cell.spec.mind, inputs, count)
+        mind_variables = _mind_variables(cell.spec.mind, inputs, count, cell.spec.tools)
         variables = environment.variables(
             cell,
             identity,
@@ -162,7 +162,9 @@ def _pod_spec(
     return {"restartPolicy": "Never", **spec}
 
 
-def _mind_variables(mind: Mind, inputs: AttemptInputs, containers: int) -> dict[str, str]:
+def _mind_variables(
+    mind: Mind, inputs: AttemptInputs, containers: int, tools: Sequence[Tool]
+) -> dict[str, str]:
     """Return the variables of the agent runtime in a pod with this number of containers."""
     limit = termination_message.limit_for(containers)
     amounts = {
@@ -171,7 +173,7 @@ def _mind_variables(mind: Mind, inputs: AttemptInputs, containers: int) -> dict[
         labels.ENV_COST_SPENT_HOUR: inputs.spending.cell_hour or None,
     }
     return {
-        **minds.variables(mind, inputs.agents),
+        **minds.variables(mind, inputs.agents, tools),
         **{name: format(amount, "f") for name, amount in amounts.items() if amount is not None},
         labels.ENV_RESULT_BYTES: str(limit),
     }

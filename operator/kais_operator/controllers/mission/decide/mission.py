@@ -14,6 +14,7 @@ status was removed, runs nothing twice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kais import labels, names, trace_context
@@ -34,6 +35,7 @@ from kais_operator.controllers.mission.decide import (
     rerun,
     reviewer_cells,
     run_history_annotation,
+    server_reports,
     service_check_attempts,
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
@@ -72,6 +74,12 @@ def decide_mission(observed: MissionObserved, now: datetime) -> Plan:
 
     A run that has an outcome is never started again. Reads no clock: pass an aware `now`.
     """
+    plan = _decide_run(observed, now)
+    reports = server_reports.write_actions(observed)
+    return replace(plan, actions=(*reports, *plan.actions)) if reports else plan
+
+
+def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
     mission = observed.mission
     if mission.is_deleting and not finalizers.is_held(mission):
         return Plan()
