@@ -43,11 +43,12 @@ class McpWorld:
             self.effects.append(pod)
             return f"{pod} restarts"
 
+        self.server = MCPServer("cluster")
         self.tools = {"list_pods": list_pods, "restart": restart, **self.tools}
 
     def app(self) -> Any:
         """The application of the SDK, behind the answer of the test."""
-        server = MCPServer("cluster")
+        server = self.server
         for name, tool in self.tools.items():
             server.add_tool(tool, name=name)
         inner = server.streamable_http_app(
@@ -63,6 +64,11 @@ class McpWorld:
             await inner(scope, receive, send)
 
         return app
+
+    def replace_tool(self, name: str, tool: Callable[..., Any]) -> None:
+        """Exchange a tool while the server runs."""
+        self.server.remove_tool(name)
+        self.server.add_tool(tool, name=name)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[McpWorld]:
