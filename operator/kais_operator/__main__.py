@@ -5,9 +5,10 @@ If it cannot start, it prints one line on stderr.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
+
+import uvloop
 
 from kais.resources import kinds
 from kais_operator import composition, errors, logging_config, settings
@@ -43,7 +44,7 @@ def main() -> None:
         logging_config.configure(config.log_level, config.log_format)
         kinds.build_validators()  # not while an object waits
         exempt_modules_from_collection()
-        asyncio.run(run(config))
+        uvloop.run(run(config))
     except _STARTING as exc:
         sys.exit(f"kais-operator: {exc}")
 

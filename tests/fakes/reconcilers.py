@@ -12,14 +12,14 @@ from kais_operator.planning.plan import ObjectRef, Plan
 from tests.fakes.world import FakeWorld
 
 
-def reconciler_of(fake: FakeWorld, decide: Callable[[Any], Plan]) -> Reconciler:
-    """Return a reconciler whose only controller reads a Formation and decides by `decide`."""
+def reconciler_of(
+    fake: FakeWorld, decide: Callable[[Any], Plan], *, kind: str = "Formation"
+) -> Reconciler:
+    """Return a reconciler whose only controller reads an object and decides by `decide`."""
 
     async def observe(world: Any, ref: ObjectRef) -> Observation | None:
         body = await world.cluster.get(ref)
         return Observation(body, body) if body else None
 
-    controller = Controller("Formation", observe, lambda observed, now: decide(observed))
-    return Reconciler(
-        fake.world, {"Formation": controller}, OwnWriteFilter(), requeue=lambda _: None
-    )
+    controller = Controller(kind, observe, lambda observed, now: decide(observed))
+    return Reconciler(fake.world, {kind: controller}, OwnWriteFilter(), requeue=lambda _: None)

@@ -1,6 +1,6 @@
-"""Watches the children of our objects in the main event loop, beside kopf's watches of our kinds.
+"""Watches instances and their children in the main event loop, beside kopf's watches.
 
-Most events are about children. For each, kopf would start a task and look for handlers and causes,
+Most events are about them. For each, kopf would start a task and look for handlers and causes,
 in a thread that competes with this loop. What a broken watch missed is found by the relists; see
 `relist`.
 """

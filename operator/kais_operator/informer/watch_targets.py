@@ -16,6 +16,10 @@ KINDS = (
     "Mission",
     "KnowledgeScope",
 )
+KOPF_KINDS = ("Blueprint", "BlueprintRevision", "KnowledgeScope")
+"""Those that kopf watches: what people declare for many instances, so they have few events."""
+INSTANCE_KINDS = tuple(kind for kind in KINDS if kind not in KOPF_KINDS)
+"""Instances and the objects of our kinds that they consist of; `child_watches` watches them."""
 CHILD_KINDS = (
     "Deployment",
     "Job",
@@ -33,11 +37,13 @@ HEARTBEAT_KIND = "Lease"
 
 
 def child_watches(namespaces: tuple[str, ...], *, operator_namespace: str) -> Iterator[WatchTarget]:
-    """Yield the watches of children; kopf watches our kinds.
+    """Yield the watches of instances and their children; kopf watches the other kinds.
 
-    Children are watched by our managed-by label, except those that cells borrow.
+    Children of other kinds are watched by our managed-by label, except those that cells borrow.
     """
     for namespace in namespaces or (None,):
+        for kind in INSTANCE_KINDS:
+            yield WatchTarget(kind, namespace)
         for kind in CHILD_KINDS:
             selector = "" if kind in WATCHED_WITHOUT_LABEL else CHILD_SELECTOR
             yield WatchTarget(kind, namespace, selector)

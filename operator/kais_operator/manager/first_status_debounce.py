@@ -2,8 +2,9 @@
 
 A parent that has just created its children can only report that it waits, and would report their
 messages, or that it is ready, a moment later: two writes for each object of a burst. Its first
-status is therefore delayed once. Readiness and errors are written at once, and so is every later
-status.
+status is therefore delayed once, and for longer while no child has reported anything, because the
+controllers of Kubernetes fall behind in a burst. Readiness and errors are written at once, and so
+is every later status.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from kais_operator.planning.plan import Body, ObjectRef
 
 DEBOUNCE_S: Mapping[str, float] = {"Cell": 3.0, "Formation": 4.0}
 """By then a cell's pod has a name or is ready, and the cells of a formation have reported."""
+UNREPORTED_DEBOUNCE_S: Mapping[str, float] = {"Cell": 20.0, "Formation": 22.0}
+"""The same if they have not by then. Arbitrary: people wait that long for a first message."""
 
 
 class StatusDebounce:
@@ -26,7 +29,8 @@ class StatusDebounce:
 
     def remaining_s(self, key: ObjectRef, observed: Body, status: Body | None) -> float:
         """Return the seconds for which this status is still held back; 0 to write it now."""
-        debounce_s = DEBOUNCE_S.get(key.kind, 0.0)
+        delays = DEBOUNCE_S if _have_children_reported(status) else UNREPORTED_DEBOUNCE_S
+        debounce_s = delays.get(key.kind, 0.0)
         if not debounce_s or observed.get("status") or not _is_only_waiting(status):
             self.forget(key)
             return 0.0
@@ -39,6 +43,12 @@ class StatusDebounce:
     def forget(self, key: ObjectRef) -> None:
         """Forget an object that has a status or was deleted."""
         self._waiting_since.pop(key, None)
+
+
+def _have_children_reported(status: Body | None) -> bool:
+    """Return whether the status names the pod of a cell, or the phase of each cell of a team."""
+    cells = (status or {}).get("cells")
+    return all(cell.get("phase") for cell in cells) if cells else "podName" in (status or {})
 
 
 def _is_only_waiting(status: Body | None) -> bool:

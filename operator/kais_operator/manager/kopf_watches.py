@@ -1,6 +1,6 @@
-"""Watches our kinds with kopf; the only module that imports it.
+"""Watches Blueprints and scopes with kopf; the only module that imports it.
 
-`informer.child_watches` watches their children.
+`informer.child_watches` watches instances and their children.
 
 Handlers are low-level event handlers, so kopf stores nothing on the objects: no annotation, no
 finalizer, no diff. Nothing is registered at import; each leader session builds its own registry.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import kopf
+import uvloop
 
 from kais import labels
 from kais_operator.informer import watch_targets
@@ -26,7 +27,7 @@ from kais_operator.planning.plan import Body
 
 logger = logging.getLogger(__name__)
 
-WATCHED_KINDS = (*watch_targets.KINDS, watch_targets.HEARTBEAT_KIND)
+WATCHED_KINDS = (*watch_targets.KOPF_KINDS, watch_targets.HEARTBEAT_KIND)
 _RESTART_DELAY_S = 5.0
 """kopf stops at the first kind that it is refused; it is restarted after this delay."""
 EventCallback = Callable[[str, Body, bool], None]
@@ -155,7 +156,7 @@ def _watch_until(
     while not stop.is_set():
         registry = build_registry(scope, on_event, login)
         try:
-            asyncio.run(_run_kopf(registry, scope, stop))
+            uvloop.run(_run_kopf(registry, scope, stop))
         except Exception as exc:  # noqa: BLE001 (whatever stopped kopf, watches must go on)
             logger.warning("kopf's watches ended and are restarted: %r", exc)
         stop.wait(_RESTART_DELAY_S)

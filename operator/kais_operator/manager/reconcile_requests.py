@@ -27,6 +27,8 @@ COALESCE_S = 0.1
 """Changes of several children within this time cause one reconcile of the parent. Arbitrary."""
 STATUS_COALESCE_S = 0.5
 """The same for parents that only report the state of their children: nothing waits for them."""
+FIRST_STATUS_COALESCE_S = 2.5
+"""The same for a cell whose pod starts and whose first status is held back until about then."""
 WAITING_COALESCE_S = 1.0
 """The same for cells that are not ready, of which a formation can only report that it waits."""
 INSTANCE_COALESCE_S = 1.0
@@ -145,12 +147,18 @@ def _requests_for_child(
         yield ReconcileRequest(cell)
     owner = _controller_owner(ref, body) or _labelled_owner(ref, body, reference_index)
     if owner is not None:
-        is_starting = owner.kind == "Cell" and _is_starting(ref, body)
-        yield ReconcileRequest(
-            owner, STATUS_COALESCE_S if is_starting else _coalesce_delay_s(owner)
-        )
+        yield ReconcileRequest(owner, _child_delay_s(owner, ref, body, reference_index))
     elif ref.kind == "ConfigMap" and ref.namespace == operator_namespace:
         yield ReconcileRequest(ObjectRef(OUTBOX, ref.namespace, ref.name))
+
+
+def _child_delay_s(
+    owner: ObjectRef, ref: ObjectRef, body: Body, reference_index: ReferenceIndex
+) -> float:
+    if owner.kind == "Cell" and _is_starting(ref, body):
+        is_first = reference_index.is_unreported(owner)
+        return FIRST_STATUS_COALESCE_S if is_first else STATUS_COALESCE_S
+    return _coalesce_delay_s(owner)
 
 
 def _is_starting(ref: ObjectRef, body: Body) -> bool:

@@ -34,6 +34,7 @@ class ReferenceIndex:
         self._formation_scopes: dict[ObjectRef, FormationScope] = {}
         self._rescoped_formation: ObjectRef | None = None
         self._with_attempt: set[ObjectRef] = set()
+        self._unreported_cells: set[ObjectRef] = set()
         self._fingerprints: dict[ObjectRef, int] = {}
         self._changed_object: ObjectRef | None = None
 
@@ -52,11 +53,8 @@ class ReferenceIndex:
         label_value = names.label_value(ref.name)
         if label_value != ref.name:
             self._by_label[ObjectRef(ref.kind, ref.namespace, label_value)] = ref
-        account = (body.get("spec") or {}).get("serviceAccountName") if ref.kind == "Cell" else None
-        if account:
-            account_ref = ObjectRef("ServiceAccount", ref.namespace, str(account))
-            self._accounts[ref] = account_ref
-            self._borrowers.setdefault(account_ref, set()).add(ref)
+        if ref.kind == "Cell":
+            self._update_cell(ref, body)
         target = _target(ref, body)
         if target is not None:
             self._targets[ref] = target
@@ -86,6 +84,10 @@ class ReferenceIndex:
         """Return whether a mission has started an attempt, so that its formation is less urgent."""
         return ref in self._with_attempt
 
+    def is_unreported(self, cell: ObjectRef) -> bool:
+        """Return whether a cell has no status yet."""
+        return cell in self._unreported_cells
+
     def scopes_in(self, namespace: str) -> frozenset[ObjectRef]:
         """Return the KnowledgeScopes of a namespace: a deleted one may have shadowed another."""
         return frozenset(self._namespaces.get(namespace, ()))
@@ -94,6 +96,15 @@ class ReferenceIndex:
         """Return the object that a label value names; labels truncate long names."""
         labelled_ref = ObjectRef(kind, namespace, value)
         return self._by_label.get(labelled_ref, labelled_ref)
+
+    def _update_cell(self, ref: ObjectRef, body: Body) -> None:
+        if not body.get("status"):
+            self._unreported_cells.add(ref)
+        account = (body.get("spec") or {}).get("serviceAccountName")
+        if account:
+            account_ref = ObjectRef("ServiceAccount", ref.namespace, str(account))
+            self._accounts[ref] = account_ref
+            self._borrowers.setdefault(account_ref, set()).add(ref)
 
     def _update_formation_scope(
         self, formation: ObjectRef, formation_scope: FormationScope | None
@@ -113,6 +124,7 @@ class ReferenceIndex:
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._with_attempt.discard(ref)
+        self._unreported_cells.discard(ref)
         _remove(ref, self._targets, self._referrers)
         _remove(ref, self._accounts, self._borrowers)
 

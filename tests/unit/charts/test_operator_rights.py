@@ -24,6 +24,11 @@ from tests.fakes import blueprints, chart_rbac, uses
 from tests.fakes.chart_rbac import Rights
 from tests.fakes.world import FakeWorld, fake_world
 
+WATCHED_KINDS = (
+    *kopf_watches.WATCHED_KINDS,
+    *watch_targets.INSTANCE_KINDS,
+    *watch_targets.CHILD_KINDS,
+)
 WAYS = {"cluster": chart_rbac.OF_CLUSTER, "namespaces": chart_rbac.OF_NAMESPACES}
 ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
@@ -64,7 +69,7 @@ async def test_a_decision_that_lacks_a_right_of_the_chart_fails_its_test(way: Ri
 
 
 @ways
-@pytest.mark.parametrize("kind", [*kopf_watches.WATCHED_KINDS, *watch_targets.CHILD_KINDS])
+@pytest.mark.parametrize("kind", WATCHED_KINDS)
 def test_whatever_is_watched_may_be_listed_and_watched(way: Rights, kind: str) -> None:
     for namespace in ("demo", chart_rbac.HOME):
         for verb in ("list", "watch"):

@@ -41,13 +41,13 @@ def test_kopf_looks_for_no_kinds_and_namespaces_in_namespace_mode():
 def test_leases_are_selected_by_our_label_and_our_kinds_are_not():
     selectors = kopf_watches.build_settings(is_namespaced=False).watching.label_selectors
     assert selectors["coordination.k8s.io", "v1", "leases"] == "app.kubernetes.io/managed-by=kais"
-    assert ("kais.io", "v1", "cells") not in selectors
+    assert ("kais.io", "v1", "blueprints") not in selectors
 
 
 def test_all_of_the_cluster_is_watched_and_leases_at_home():
     scope = WatchScope((), "home")
     assert scope.watched == ()
-    assert scope.covers("Cell", "a")
+    assert scope.covers("Blueprint", "a")
     assert scope.covers("Lease", "home")
     assert not scope.covers("Lease", "a")
 
@@ -56,9 +56,9 @@ def test_the_probe_is_watched_at_home_in_namespace_mode():
     scope = WatchScope(("b", "a"), "home")
     assert scope.watched == ("a", "b", "home")
     assert scope.covers("Lease", "home")
-    assert scope.covers("Cell", "a")
-    assert not scope.covers("Cell", "home")
-    assert not scope.covers("Cell", "other")
+    assert scope.covers("Blueprint", "a")
+    assert not scope.covers("Blueprint", "home")
+    assert not scope.covers("Blueprint", "other")
 
 
 async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
@@ -74,13 +74,13 @@ async def test_an_event_is_told_with_its_kind_and_whether_the_object_is_gone():
     }
     assert set(handlers) == {kind.lower() for kind in kopf_watches.WATCHED_KINDS}
     for kind, name, namespace, type_ in (
-        ("mission", "m", "a", None),
-        ("cell", "c", "a", "DELETED"),
-        ("cell", "hidden", "home", "ADDED"),
+        ("blueprint", "m", "a", None),
+        ("knowledgescope", "c", "a", "DELETED"),
+        ("knowledgescope", "hidden", "home", "ADDED"),
     ):
         body = {"metadata": {"name": name, "namespace": namespace}}
         await handlers[kind](event={"type": type_, "object": body})
-    assert messages == [("Mission", "m", False), ("Cell", "c", True)]
+    assert messages == [("Blueprint", "m", False), ("KnowledgeScope", "c", True)]
 
 
 async def test_kopf_is_left_the_metadata_of_what_it_told():
@@ -94,7 +94,7 @@ async def test_kopf_is_left_the_metadata_of_what_it_told():
     }
     metadata = {"name": "c", "namespace": "a", "managedFields": [{"manager": "kubectl"}]}
     event = {"type": None, "object": {"metadata": metadata, "spec": {"a": 1}, "status": {}}}
-    await handlers["cell"](event=event)
+    await handlers["blueprint"](event=event)
     observed = {"name": "c", "namespace": "a"}
     assert messages == [{"metadata": observed, "spec": {"a": 1}, "status": {}}]
     assert event["object"] == {"metadata": observed}

@@ -238,6 +238,23 @@ def test_a_child_that_starts_is_reported_to_its_cell_later(
     assert (str(request.ref), request.delay_s) == ("Cell/demo/team-lead-0", delay_s)
 
 
+@pytest.mark.parametrize(("status", "delay_s"), [({}, 2.5), (NOT_READY, 0.5)])
+def test_a_pod_that_starts_is_reported_to_a_cell_without_a_status_even_later(
+    status: Body, delay_s: float
+) -> None:
+    references = ReferenceIndex()
+    cell = body("team-lead-0", labels=CELL, spec={}, status=status)
+    references.update(ObjectRef("Cell", "demo", "team-lead-0"), cell, is_deleted=False)
+    (request,) = reconcile_requests.requests_for_event(
+        "Pod",
+        body("team-lead-0-x", labels=CELL),
+        is_deleted=False,
+        reference_index=references,
+        operator_namespace="kais-system",
+    )
+    assert (str(request.ref), request.delay_s) == ("Cell/demo/team-lead-0", delay_s)
+
+
 def test_a_job_of_a_mission_is_reported_soon() -> None:
     (request,) = reconcile_requests.requests_for_event(
         "Pod",

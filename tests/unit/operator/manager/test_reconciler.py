@@ -40,6 +40,10 @@ def fakes() -> worlds.FakeWorld:
     return worlds.fake_world(formation)
 
 
+def meta(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "demo", "uid": f"uid-{name}", "resourceVersion": "1"}
+
+
 def says(phase: str = "Running") -> dict[str, Any]:
     return {"phase": phase}
 
@@ -74,7 +78,7 @@ def waits(reason: str = "WaitingForCells", *, status: str = "False") -> dict[str
 
 
 async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(fakes, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     passes = reconciler_of(fakes, lambda _: Plan(status=waits()))
     assert await passes(KEY) == pytest.approx(1.2)
     fakes.clock.advance(1.0)
@@ -85,15 +89,46 @@ async def test_a_parent_whose_children_say_nothing_yet_tells_so_a_moment_later(f
     assert fakes.cluster.writes == [("status", KEY)]
 
 
+REPORTED = {"Cell": {"podName": "a-0"}, "Formation": {"cells": [{"name": "a", "phase": "Pending"}]}}
+UNREPORTED: dict[str, dict[str, Any]] = {"Cell": {}, "Formation": {"cells": [{"name": "a"}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "delay_s", "longest_s"), [("Cell", 3.0, 20.0), ("Formation", 4.0, 22.0)]
+)
+async def test_a_first_status_waits_longer_while_no_child_has_reported(
+    fakes, kind, delay_s, longest_s
+):
+    key = ObjectRef(kind, "demo", "a")
+    status = {**waits(), **UNREPORTED[kind]}
+    fakes.cluster.put({**fakes.cluster.read(KEY), "kind": kind, "metadata": meta("a")})
+    passes = reconciler_of(fakes, lambda _: Plan(status=status), kind=kind)
+    assert await passes(key) == pytest.approx(longest_s)
+    fakes.clock.advance(delay_s)
+    assert await passes(key) == pytest.approx(longest_s - delay_s)
+    assert fakes.cluster.writes == []
+    status |= REPORTED[kind]
+    assert await passes(key) is None
+    assert fakes.cluster.writes == [("status", key)]
+
+
+async def test_a_first_status_is_written_in_the_end_though_no_child_has_reported(fakes):
+    passes = reconciler_of(fakes, lambda _: Plan(status={**waits(), **UNREPORTED["Formation"]}))
+    assert await passes(KEY) == pytest.approx(22.0)
+    fakes.clock.advance(22.0)
+    assert await passes(KEY) is None
+    assert fakes.cluster.writes == [("status", KEY)]
+
+
 @pytest.mark.parametrize("first", [waits("Ready", status="True"), waits("NameTaken")])
 async def test_good_news_and_trouble_are_told_at_once(fakes, first, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     assert await reconciler_of(fakes, lambda _: Plan(status=first))(KEY) is None
     assert fakes.cluster.writes == [("status", KEY)]
 
 
 async def test_what_follows_the_first_words_is_told_at_once(fakes, monkeypatch):
-    monkeypatch.setattr(first_status_debounce, "DEBOUNCE_S", {"Formation": 1.2})
+    monkeypatch.setattr(first_status_debounce, "UNREPORTED_DEBOUNCE_S", {"Formation": 1.2})
     fakes.cluster.put({**fakes.cluster.read(KEY), "status": waits("Ready", status="True")})
     assert await reconciler_of(fakes, lambda _: Plan(status=waits()))(KEY) is None
     assert fakes.cluster.read(KEY)["status"] == waits()
