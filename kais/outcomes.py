@@ -6,6 +6,7 @@ nothing about the Blueprint, so no rate includes them. The interval is Wilson's,
 """
 
 import math
+import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,8 +76,12 @@ def is_failure(outcome: Outcome) -> bool:
     return not is_success(outcome) and not is_excluded(outcome)
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float] | None:
-    """Return Wilson's 95 % score interval of a share; None without trials.
+def wilson(
+    successes: int, trials: int, *, error: float | None = None
+) -> tuple[float, float] | None:
+    """Return Wilson's score interval of a share; None without trials.
+
+    `error` is the two-sided probability that the interval misses the share. Default: 5 %.
 
     Raises:
         ValueError: The number of successes is not between 0 and the number of trials.
@@ -85,11 +90,10 @@ def wilson(successes: int, trials: int) -> tuple[float, float] | None:
         raise ValueError(f"{successes} successes of {trials} trials cannot be")
     if trials == 0:
         return None
-    share, z2 = successes / trials, _Z_95**2
+    z = _Z_95 if error is None else statistics.NormalDist().inv_cdf(1 - error / 2)
+    share, z2 = successes / trials, z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = (
-        _Z_95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
-    )
+    half = z / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == trials else min(1.0, centre + half)
     return low, high

@@ -527,9 +527,17 @@ class AsyncKnowledgeClient:
             requests.list_runs(namespace=namespace, blueprint=blueprint, cursor=cursor, limit=limit)
         )
 
-    async def blueprint_stats(self, namespace: str, name: str) -> models.BlueprintStats:
-        """Return the counts and rates of one Blueprint."""
-        return await self._send(requests.blueprint_stats(namespace, name))
+    async def blueprint_stats(
+        self, namespace: str, name: str, *, compare: bool = False, by_parameter: str | None = None
+    ) -> models.BlueprintStats:
+        """Return the counts and rates of one Blueprint.
+
+        With `compare`, also runs with and without knowledge; with `by_parameter`, for each value.
+        """
+        request = requests.blueprint_stats(
+            namespace, name, compare=compare, by_parameter=by_parameter
+        )
+        return await self._send(request)
 
     async def stats_batch(self, subjects: models.StatsIn) -> models.Stats:
         """Return the statistics of several Blueprints and scopes."""

@@ -459,10 +459,17 @@ def list_runs(**filters: str | int | None) -> Request[models.RunPage]:
     return _get("/v1/runs", models.RunPage, **filters)
 
 
-def blueprint_stats(namespace: str, name: str) -> Request[models.BlueprintStats]:
+def blueprint_stats(
+    namespace: str, name: str, *, compare: bool = False, by_parameter: str | None = None
+) -> Request[models.BlueprintStats]:
     """Read the statistics of one Blueprint."""
     path = f"/v1/stats/blueprints/{_segment(namespace)}/{_segment(name)}"
-    return _get(path, models.BlueprintStats)
+    return _get(
+        path,
+        models.BlueprintStats,
+        compare="true" if compare else None,
+        by_parameter=by_parameter,
+    )
 
 
 def stats_batch(subjects: models.StatsIn) -> Request[models.Stats]:

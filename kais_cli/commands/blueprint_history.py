@@ -104,9 +104,24 @@ def diff(
 
 
 @command(app, "stats")
-def stats(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show statistics of instances: in total, per revision and per parameter value."""
-    blueprint_stats = blueprints_stats.fetch_stats(session, name)
+def stats(
+    session: Session,
+    name: Name,
+    *,
+    by_parameter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARAMETER", help="Compare runs with and without knowledge by its values."
+        ),
+    ] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
+    """Show statistics of instances: in total, per revision, per parameter value, and by knowledge.
+
+    Runs with knowledge are compared with those of the holdout (`knowledge.policy: Holdout`). TURNS,
+    TOKENS and COST are medians with 95 % bootstrap intervals.
+    """
+    blueprint_stats = blueprints_stats.fetch_stats(session, name, by_parameter=by_parameter)
     if output_ in (Format.TABLE, Format.NAME):
         session.write(
             blueprints_stats.format_stats(blueprint_stats, name=name, namespace=session.namespace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import datetime
 
 from pydantic import Field
@@ -65,6 +66,55 @@ class ParameterStats(WireModel):
     values: tuple[ValueStats, ...] = ()
 
 
+class MedianStats(WireModel):
+    """The median of the runs that reported a value, with its 95 % bootstrap interval."""
+
+    runs: int
+    median: float
+    low: float
+    high: float
+
+
+class ArmStats(Counts):
+    """The runs of one arm: outcomes, and what the counted runs took."""
+
+    turns: MedianStats | None = None
+    tokens: MedianStats | None = None
+    cost: MedianStats | None = None
+
+
+class DifferenceStats(WireModel):
+    """Success rate with knowledge minus that without, and Newcombe's 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class ExcludedRun(WireModel):
+    """A run that does not count, and how it ended."""
+
+    run_id: str
+    outcome: str
+
+
+class ArmComparison(WireModel):
+    """Runs of one revision with knowledge and without, of one value of a parameter if it is set.
+
+    `without_knowledge` are the runs of the holdout. Runs with knowledge switched off are
+    `not_compared`. `excluded_runs` lists at most 20, newest first.
+    """
+
+    revision: int
+    value: str | None = Field(default=None, exclude_if=operator.not_)
+    with_knowledge: ArmStats
+    without_knowledge: ArmStats
+    difference: DifferenceStats | None = None
+    sentence: str
+    not_compared: int = 0
+    excluded_runs: tuple[ExcludedRun, ...] = ()
+
+
 class BlueprintStats(RunMetrics):
     """The statistics of one Blueprint; all zero for an unknown one."""
 
@@ -74,6 +124,11 @@ class BlueprintStats(RunMetrics):
     revisions: tuple[RevisionStats, ...] = ()
     parameters: tuple[ParameterStats, ...] = Field(
         default=(), description="by parameter value; only in the answer for one Blueprint"
+    )
+    comparisons: tuple[ArmComparison, ...] = Field(
+        default=(),
+        exclude_if=operator.not_,
+        description="with and without knowledge, newest revision first, if the request asks",
     )
 
 

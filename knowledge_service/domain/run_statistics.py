@@ -6,15 +6,20 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from kais import outcomes
+from kais import outcomes, run_comparison
 from knowledge_client.models import (
+    ArmComparison,
+    ArmStats,
     BlueprintName,
     BlueprintStats,
+    DifferenceStats,
+    ExcludedRun,
     Interval,
+    MedianStats,
     ParameterStats,
     RevisionStats,
     ValueStats,
@@ -26,6 +31,7 @@ _PRIOR_WEIGHT = 4
 VALUES: Final = 20
 """Values of a parameter that are reported separately; rarer ones are summed up. Arbitrary."""
 _VALUE_CHARACTERS = 200
+_LISTED_RUNS = 20  # excluded runs that a comparison names; arbitrary
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,87 @@ class LedgerRow:
     duration_s: float | None
     cost: float | None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSample:
+    """The fields of a run by which arms are compared, newest run first in a list."""
+
+    run_id: str
+    revision: int | None
+    arm: str
+    outcome: str | None
+    turns: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compare_arms(
+    samples: Sequence[RunSample], *, parameter: str | None = None
+) -> tuple[ArmComparison, ...]:
+    """Compare the runs with and without knowledge of each revision, the newest revision first.
+
+    With `parameter`, of each revision and value of it, and only of the most used values.
+    """
+    by_group: dict[tuple[int, str | None], list[RunSample]] = defaultdict(list)
+    for sample in samples:
+        if sample.revision is None or (parameter and parameter not in sample.parameters):
+            continue
+        value = _canonical_value(sample.parameters[parameter]) if parameter else None
+        by_group[sample.revision, value].append(sample)
+    groups = sorted(by_group.items(), key=lambda item: (-item[0][0], -len(item[1]), item[0][1]))
+    shown: dict[int, int] = defaultdict(int)
+    comparisons = []
+    for (revision, value), members in groups:
+        shown[revision] += 1
+        if shown[revision] <= VALUES:
+            comparisons.append(_compare(revision, value, members))
+    return tuple(comparisons)
+
+
+def _compare(revision: int, value: str | None, samples: Sequence[RunSample]) -> ArmComparison:
+    arms = {arm: [s for s in samples if s.arm == arm] for arm in ("on", "holdout", "off")}
+    with_knowledge, without = _arm_stats(arms["on"]), _arm_stats(arms["holdout"])
+    groups = [
+        run_comparison.Group(stats.succeeded, stats.succeeded + stats.failed)
+        for stats in (with_knowledge, without)
+    ]
+    difference = run_comparison.newcombe(*groups)
+    excluded = [
+        ExcludedRun(run_id=sample.run_id, outcome=sample.outcome)
+        for sample in (s for s in samples if s.arm != "off")
+        if sample.outcome is not None and outcomes.is_excluded(outcomes.Outcome(sample.outcome))
+    ]
+    return ArmComparison(
+        revision=revision,
+        value=value,
+        with_knowledge=with_knowledge,
+        without_knowledge=without,
+        difference=DifferenceStats(**asdict(difference)) if difference else None,
+        sentence=run_comparison.sentence(*groups),
+        not_compared=len(arms["off"]),
+        excluded_runs=tuple(excluded[:_LISTED_RUNS]),
+    )
+
+
+def _arm_stats(samples: Sequence[RunSample]) -> ArmStats:
+    counts = outcome_counts([sample.outcome for sample in samples])
+    counted = [sample for sample in samples if _counts(sample)]
+    return ArmStats(
+        **_count_fields(counts),
+        turns=_median_stats([s.turns for s in counted]),
+        tokens=_median_stats([s.tokens for s in counted]),
+        cost=_median_stats([s.cost for s in counted]),
+    )
+
+
+def _median_stats(values: Sequence[float | None]) -> MedianStats | None:
+    reported = [value for value in values if value is not None]
+    median = run_comparison.median(reported)
+    if median is None:
+        return None
+    return MedianStats(runs=len(reported), median=median.value, low=median.low, high=median.high)
 
 
 def blueprint_stats(name: BlueprintName, rows: Sequence[LedgerRow]) -> BlueprintStats:
@@ -97,25 +184,36 @@ def usefulness(succeeded: int, failed: int) -> float | None:
     return (succeeded + _PRIOR_WEIGHT * base) / (counted + _PRIOR_WEIGHT)
 
 
-def _counts(row: LedgerRow) -> bool:
+def _counts(row: LedgerRow | RunSample) -> bool:
     return row.outcome is not None and not outcomes.is_excluded(outcomes.Outcome(row.outcome))
 
 
 def _fields(rows: Sequence[LedgerRow]) -> dict[str, Any]:
-    ended = [outcomes.Outcome(row.outcome) for row in rows if row.outcome is not None]
-    counts = outcomes.Counts(
-        running=len(rows) - len(ended),
-        succeeded=sum(outcomes.is_success(outcome) for outcome in ended),
-        failed=sum(outcomes.is_failure(outcome) for outcome in ended),
-        excluded=sum(outcomes.is_excluded(outcome) for outcome in ended),
-    )
-    interval = counts.interval
+    counts = outcome_counts([row.outcome for row in rows])
     durations = [row.duration_s for row in rows if row.duration_s is not None and _counts(row)]
     costs = [row.cost for row in rows if row.cost is not None and _counts(row)]
     return {
         "last_used": max((row.last_at for row in rows), default=None),
         "median_duration_s": statistics.median(durations) if durations else None,
         "avg_cost": statistics.fmean(costs) if costs else None,
+        **_count_fields(counts),
+    }
+
+
+def outcome_counts(results: Sequence[str | None]) -> outcomes.Counts:
+    """Count runs by their outcomes; None is a run without one."""
+    ended = [outcomes.Outcome(outcome) for outcome in results if outcome is not None]
+    return outcomes.Counts(
+        running=len(results) - len(ended),
+        succeeded=sum(outcomes.is_success(outcome) for outcome in ended),
+        failed=sum(outcomes.is_failure(outcome) for outcome in ended),
+        excluded=sum(outcomes.is_excluded(outcome) for outcome in ended),
+    )
+
+
+def _count_fields(counts: outcomes.Counts) -> dict[str, Any]:
+    interval = counts.interval
+    return {
         "uses": counts.uses,
         "running": counts.running,
         "succeeded": counts.succeeded,

@@ -22,6 +22,7 @@ from knowledge_client.models import (
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.facts import NewFact
 from knowledge_service.domain.run_reports import RunKey
+from knowledge_service.domain.run_statistics import RunSample
 from knowledge_service.ports.queries import (
     Actor,
     IdempotencyKey,
@@ -100,6 +101,12 @@ class RunStore(Protocol):
         self, names: Sequence[BlueprintName], view: View
     ) -> tuple[BlueprintStats, ...]:
         """Count visible runs of each Blueprint, in the order of the names."""
+        ...
+
+    def run_samples(
+        self, name: BlueprintName, view: View, *, since: datetime | None = None
+    ) -> tuple[RunSample, ...]:
+        """Return a Blueprint's visible runs that opened at or after a time, newest first."""
         ...
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:

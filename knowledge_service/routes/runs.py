@@ -88,11 +88,22 @@ def list_runs(
 
 @router.get("/stats/blueprints/{namespace}/{name}")
 def blueprint_stats(
-    namespace: str, name: str, services: ServicesDep, principal: CallerDep
+    namespace: str,
+    name: str,
+    services: ServicesDep,
+    principal: CallerDep,
+    *,
+    compare: bool = False,
+    by_parameter: Annotated[str | None, Query(max_length=63)] = None,
 ) -> BlueprintStats:
-    """Count the visible runs of one Blueprint; zeros for an unknown one."""
+    """Count the visible runs of one Blueprint; zeros for an unknown one.
+
+    With `compare`, runs with knowledge are compared with those of the holdout.
+    """
     blueprint = BlueprintName(namespace=namespace, name=name)
-    return runs.blueprint_stats(services.store, principal, blueprint)
+    return runs.blueprint_stats(
+        services.store, principal, blueprint, compare=compare, by_parameter=by_parameter
+    )
 
 
 @router.post("/stats:batch")

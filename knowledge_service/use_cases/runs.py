@@ -20,7 +20,7 @@ from knowledge_client.models import (
     Stats,
     StatsIn,
 )
-from knowledge_service.domain import facts, redaction
+from knowledge_service.domain import facts, redaction, run_statistics
 from knowledge_service.domain.access_control import (
     EVERYTHING,
     PLATFORM,
@@ -203,11 +203,24 @@ def list_runs(
     return RunPage(runs=runs, cursor=next_cursor)
 
 
-def blueprint_stats(store: Store, principal: Principal, blueprint: BlueprintName) -> BlueprintStats:
-    """Count the visible runs of one Blueprint, in total and by parameter value."""
+def blueprint_stats(
+    store: Store,
+    principal: Principal,
+    blueprint: BlueprintName,
+    *,
+    compare: bool = False,
+    by_parameter: str | None = None,
+) -> BlueprintStats:
+    """Count the visible runs of one Blueprint, in total and by parameter value.
+
+    With `compare`, also with and without knowledge, and with `by_parameter` for each value of it.
+    """
     stats = store.blueprint_stats([blueprint], principal.view)[0]
-    parameters = store.parameter_stats(blueprint, principal.view)
-    return stats.model_copy(update={"parameters": parameters})
+    updates: dict[str, object] = {"parameters": store.parameter_stats(blueprint, principal.view)}
+    if compare or by_parameter:
+        samples = store.run_samples(blueprint, principal.view)
+        updates["comparisons"] = run_statistics.compare_arms(samples, parameter=by_parameter)
+    return stats.model_copy(update=updates)
 
 
 def batch_stats(store: Store, principal: Principal, body: StatsIn) -> Stats:

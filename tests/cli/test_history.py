@@ -282,6 +282,48 @@ def test_stats_show_the_whole_and_each_revision(terminal, cluster, knowledge):
     ]
 
 
+def test_stats_compare_runs_with_and_without_knowledge(terminal, cluster, knowledge):
+    cluster.put(objects.knowledge_pod())
+    cluster.put(objects.account())
+    arm = {"uses": 20, "succeeded": 18, "failed": 2, "success_rate": 0.9}
+    arm |= {"interval": {"low": 0.699, "high": 0.972}}
+    arm["turns"] = {"runs": 20, "median": 3, "low": 3, "high": 4}
+    arm["cost"] = {"runs": 20, "median": 0.0125, "low": 0.01, "high": 0.02}
+    knowledge.answers["GET /v1/stats/blueprints/demo/doctor"] = {
+        "namespace": "demo",
+        "name": "doctor",
+        "uses": 43,
+        "comparisons": [
+            {
+                "revision": 2,
+                "value": '"small"',
+                "with_knowledge": arm,
+                "without_knowledge": {"uses": 2, "succeeded": 1, "failed": 1},
+                "sentence": "Too few runs to tell.",
+                "not_compared": 1,
+                "excluded_runs": [{"run_id": "r-7", "outcome": "Cancelled"}],
+            }
+        ],
+    }
+    assert terminal.run("blueprint", "stats", "doctor", "--by-parameter", "tier") == 0
+    assert terminal.out.splitlines()[7:] == [
+        "",
+        'Knowledge, revision 2, "small": Too few runs to tell.',
+        ("KNOWLEDGE  RUNS  SUCCEEDED  SUCCESS  CI95    TURNS       TOKENS  COST"),
+        (
+            "with       20    18         90%      70-97%  3 (3 to 4)  -"
+            "       0.0125 (0.0100 to 0.0200)"
+        ),
+        "without    2     1          -        -       -           -       -",
+        "not compared: 1 with knowledge switched off",
+        "excluded: r-7 (Cancelled)",
+    ]
+    assert terminal.run("blueprint", "stats", "doctor", "-o", "json") == 0
+    (comparison,) = json.loads(terminal.out)["comparisons"]
+    assert comparison["withKnowledge"]["successRate"] == 0.9
+    assert comparison["excludedRuns"] == [{"runId": "r-7", "outcome": "Cancelled"}]
+
+
 def test_validate_tells_path_line_and_column(terminal, tmp_path):
     file = changed(tmp_path, mission={"objective": "one\ntwo {{ whom }}"})
     assert terminal.run("blueprint", "validate", "-f", file) == ExitStatus.USAGE

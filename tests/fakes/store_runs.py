@@ -200,6 +200,32 @@ class Runs(Facts):
         entry = self._entry(key)
         return tuple(e for e in (entry.episodes if entry else []) if e.seq > after_sequence)[:limit]
 
+    def run_samples(
+        self, name: BlueprintName, view: View, *, since: datetime | None = None
+    ) -> tuple[run_statistics.RunSample, ...]:
+        self._check()
+        runs = [
+            run
+            for run in self._current_runs()
+            if (run.namespace, run.blueprint) == (name.namespace, name.name)
+            and view.can_read(run.scope)
+            and (since is None or run.opened_at >= since)
+        ]
+        runs.sort(key=lambda run: (run.opened_at, run.run_id), reverse=True)
+        return tuple(
+            run_statistics.RunSample(
+                run_id=run.run_id,
+                revision=run.revision,
+                arm=run.arm,
+                outcome=run.outcome,
+                turns=run.counters.get("turns"),
+                tokens=run.tokens,
+                cost=run.cost,
+                parameters=run.parameters or {},
+            )
+            for run in runs
+        )
+
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         self._check()
         rows = [

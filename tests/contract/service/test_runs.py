@@ -50,6 +50,50 @@ class TestRuns:
         assert (await operator.blueprint_stats("demo", "review")).last_revision == 2
         assert [run.run_id for run in (await operator.list_runs(namespace="demo")).runs] == ["r"]
 
+    async def test_runs_with_knowledge_are_compared_with_those_of_the_holdout(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+
+        async def ended(name: str, arm: str, outcome: str, turns: int, revision: int = 2) -> None:
+            fields = {"arm": arm, "outcome": outcome, "revision": revision, "tokens": turns * 100}
+            counters = {"counters": {"turns": turns}, "parameters": {"tier": name[0]}}
+            await operator.put_run(name, run_in(**fields, **counters))
+
+        for n in range(20):
+            await ended(f"a{n}", "on", "Succeeded" if n < 18 else "Failed", turns=3)
+            await ended(f"b{n}", "holdout", "Succeeded" if n < 11 else "TimedOut", turns=6 + n % 2)
+        await ended("c1", "on", "Cancelled", turns=50)
+        await ended("c2", "off", "Failed", turns=50)
+        await ended("c3", "on", "Succeeded", turns=9, revision=1)
+        stats = await operator.blueprint_stats("demo", "review", compare=True)
+        newest, oldest = stats.comparisons
+        assert (newest.revision, newest.sentence) == (
+            2,
+            "With knowledge 18 of 20, without 11 of 20: 35 points more, between 7 and 57.",
+        )
+        assert newest.difference is not None
+        assert round(newest.difference.low, 3) == 0.072
+        turns, other = newest.with_knowledge.turns, newest.without_knowledge.turns
+        assert turns is not None
+        assert other is not None
+        assert (turns.runs, turns.median, turns.low, turns.high) == (20, 3, 3, 3)
+        assert (other.median, other.low, other.high) == (6.5, 6, 7)
+        assert newest.with_knowledge.tokens is not None
+        assert newest.with_knowledge.tokens.median == 300
+        assert newest.with_knowledge.cost is None
+        assert newest.not_compared == 1
+        assert [(run.run_id, run.outcome) for run in newest.excluded_runs] == [("c1", "Cancelled")]
+        assert (oldest.revision, oldest.sentence) == (1, "Too few runs to tell.")
+        stats = await operator.blueprint_stats("demo", "review", by_parameter="tier")
+        assert [(c.revision, c.value, c.with_knowledge.succeeded) for c in stats.comparisons] == [
+            (2, '"a"', 18),
+            (2, '"b"', 0),
+            (2, '"c"', 0),
+            (1, '"c"', 1),
+        ]
+        assert (await operator.blueprint_stats("demo", "review")).comparisons == ()
+
     async def test_one_blueprints_statistics_tell_its_parameter_values(
         self, connect: Connect
     ) -> None:

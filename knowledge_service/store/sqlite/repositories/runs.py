@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import apsw
@@ -53,6 +54,10 @@ _VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
   json_extract(body, '$.parameters') FROM run
   WHERE namespace = ?1 AND blueprint = ?2 AND json_type(body, '$.parameters') = 'object'
   AND {_VISIBLE}"""
+_SAMPLES = f"""SELECT scope, run_id, revision, outcome, cost, json_extract(body, '$.arm'),
+  json_extract(body, '$.counters.turns'), json_extract(body, '$.tokens'),
+  coalesce(json_extract(body, '$.parameters'), '{{}}'), opened_at FROM run
+  WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
 _FROM_RUN = "FROM run\n  WHERE namespace"
 _FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
   ON scope = n.value WHERE namespace"""
@@ -111,6 +116,32 @@ class Runs(base.SqliteRepository):
                 run_statistics.blueprint_stats(name, _ledger(connection, name, view))
                 for name in names
             )
+
+    def run_samples(
+        self, name: BlueprintName, view: View, *, since: datetime | None = None
+    ) -> tuple[run_statistics.RunSample, ...]:
+        """Return what the ledger has of each run, newest first."""
+        earliest = 0 if since is None else times.to_us(since)
+        with self._readers.bulk_connection() as connection:
+            rows = [
+                row
+                for row in _of_blueprint(connection, _SAMPLES, name, view)
+                if row[-1] >= earliest
+            ]
+        rows.sort(key=lambda row: (row[-1], row[1]), reverse=True)
+        return tuple(
+            run_statistics.RunSample(
+                run_id=run_id,
+                revision=revision,
+                arm=arm or "on",
+                outcome=outcome,
+                turns=turns,
+                tokens=tokens,
+                cost=cost,
+                parameters=json.loads(parameters),
+            )
+            for _, run_id, revision, outcome, cost, arm, turns, tokens, parameters, _ in rows
+        )
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:
         """Count from the ledger, by the values that the runs were opened with."""
