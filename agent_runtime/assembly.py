@@ -30,6 +30,7 @@ from agent_runtime.prompt import Framing
 from agent_runtime.server_tools import ServerReports, ServerTools
 from agent_runtime.settings import Settings
 from agent_runtime.telemetry import TracedTransport, Traces
+from agent_runtime.tools.blackboard import Blackboard
 from agent_runtime.tools.knowledge import KnowledgeTools
 from kais.agent_results import FailureClass
 from kais.agent_tools import AgentTool
@@ -154,6 +155,21 @@ def select_tools(config: MindConfig, available: Mapping[AgentTool, Callable[...,
     if missing:
         _log.warning("without a knowledge service there is no %s", ", ".join(missing))
     return {tool: available[tool] for tool in config.tools if tool in available}
+
+
+def blackboard(
+    settings: Settings, framing: Framing, connections: Connections, *, run: str, arm: str
+) -> Tools:
+    """Return the tool that reaches the blackboard of the team."""
+    return Blackboard(
+        shared=settings.workspace / "shared",
+        peers_file=settings.peers_file,
+        cell=settings.cell,
+        run=run,
+        sees_other_runs=arm == "on",
+        framing=framing,
+        clock=connections.clock,
+    ).tools()
 
 
 def open_servers(

@@ -36,6 +36,7 @@ class Settings:
         peers_file: `routes.json` of the formation, which changes when the team is scaled.
         result_bytes: maximum size of the termination message.
         traceparent: the trace of the run, in mode Task.
+        arm: whether the run gets knowledge, in mode Task; without it as in a run without.
         has_traces: whether the OTEL_* variables ask for traces.
         has_trace_content: whether traces contain texts of prompts, answers and tools.
     """
@@ -67,6 +68,7 @@ class Settings:
     log_level: str = "INFO"
     port: int = a2a.PORT
     traceparent: str | None = None
+    arm: str = "off"
     has_traces: bool = False
     has_trace_content: bool = False
 
@@ -111,6 +113,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         peers_file=_path(values, labels.ENV_PEERS_FILE),
         port=_port(values.get(labels.ENV_A2A_PORT) or str(a2a.PORT)),
         traceparent=trace_context.parse(values.get(trace_context.ENV_TRACEPARENT)),
+        arm=values.get(labels.ENV_ARM) or "off",
         has_traces=trace_context.is_exported(values),
         has_trace_content=_is_true(values, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
         log_level=_level(values.get("KAIS_LOG_LEVEL") or "INFO"),

@@ -158,7 +158,9 @@ class Attempt:
     ) -> tuple[list[Callable[..., Any]], EventSink]:
         """Return the tools of the mind, and where its events go."""
         settings, run = self._settings, self._run
-        available = self._workspace.tools()
+        available = self._workspace.tools() | assembly.blackboard(
+            settings, framing, self._connections, run=run.run_id or "", arm=settings.arm
+        )
         sink: EventSink = assembly.ignore_event
         if settings.knowledge_url is not None:
             client = assembly.knowledge_client(

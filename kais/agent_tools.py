@@ -19,14 +19,18 @@ class AgentTool(StrEnum):
     WRITE_FILE = "write_file"
     LIST_FILES = "list_files"
     ASK_PEER = "ask_peer"
+    BLACKBOARD = "blackboard"
 
 
-NOT_YET_SUPPORTED = frozenset({"blackboard", "shell", "spawn_cell"})
+NOT_YET_SUPPORTED = frozenset({"shell", "spawn_cell"})
 """Names of tools that are planned; a cell that has one does not start."""
 KNOWLEDGE_TOOLS = frozenset({AgentTool.RECALL, AgentTool.REMEMBER, AgentTool.CORRECT})
 """Tools that need a knowledge service."""
 REPEATABLE_TOOLS = frozenset(
-    {*KNOWLEDGE_TOOLS, AgentTool.READ_FILE, AgentTool.LIST_FILES, AgentTool.ASK_PEER}
+    {
+        *(*KNOWLEDGE_TOOLS, AgentTool.READ_FILE, AgentTool.LIST_FILES),
+        *(AgentTool.ASK_PEER, AgentTool.BLACKBOARD),
+    }
 )
 """Tools that may run again when nobody knows whether they did: they read, or have a call id."""
 RECONNECT = "reconnect_"

@@ -15,8 +15,12 @@ VERSION = 1
 """Version of `topology.json`; a reader that does not know the version allows no connection."""
 
 
-def rule_text(routing: Routing) -> str:
-    """Return the content of `topology.json`."""
+BLACKBOARD_FOLDER = ".blackboard"
+"""Folder in the workspace of the team with a file for each mark."""
+
+
+def rule_text(routing: Routing, *, decay_minutes: float | None = None) -> str:
+    """Return the content of `topology.json`; `decay_minutes` is None without a blackboard."""
     document: dict[str, Any] = {
         "version": VERSION,
         "rule": str(routing.rule),
@@ -24,7 +28,18 @@ def rule_text(routing: Routing) -> str:
     }
     if routing.rule is RouteRule.ROUTES:
         document["routes"] = {source: list(to) for source, to in routing.routes.items()}
+    if decay_minutes is not None:
+        document["blackboard"] = {"decayMinutes": decay_minutes}
     return json.dumps(document)
+
+
+def parse_decay(document: Any) -> float | None:
+    """Read after how many minutes marks expire; None without a blackboard."""
+    try:
+        minutes = float(document["blackboard"]["decayMinutes"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return minutes if 0 <= minutes < float("inf") else None
 
 
 def parse_rule(document: Any) -> Routing | None:

@@ -194,7 +194,14 @@ class MindWorker:
         framing = PydanticFraming()
         caller = assignment.caller
         run = RunContext(run_id=caller.run_id, attempt=caller.attempt, ticket=caller.ticket or None)
-        available = workspace.tools()
+        caller = assignment.caller
+        available = workspace.tools() | assembly.blackboard(
+            self.settings,
+            framing,
+            self.connections,
+            run=caller.run_id or assignment.context,
+            arm=caller.arm,
+        )
         sink: EventSink = assembly.ignore_event
         if self.knowledge is not None:
             available |= assembly.knowledge_tools(self.settings, self.knowledge, framing, run)

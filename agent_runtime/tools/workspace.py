@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from agent_runtime.errors import ToolError
 from agent_runtime.prompt import FILE_TAG, FILES_TAG, Framing
+from kais import topology_files
 from kais.agent_tools import AgentTool
 
 READ_BYTES: Final = 64 * 1024
@@ -135,6 +136,8 @@ def _parts(path: str) -> list[str]:
     is_valid = all(part not in ("", ".", "..") and "\0" not in part for part in parts)
     if not is_valid or parts[0] not in ("shared", "private"):
         raise ToolError(f"{path!r} is not a path of the workspace; {_HINT}, without . and ..")
+    if parts[:2] == ["shared", topology_files.BLACKBOARD_FOLDER]:
+        raise ToolError(f"{path} belongs to the tool blackboard")
     return parts
 
 

@@ -299,9 +299,9 @@ class Tool(Model):
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
         description=(
             "Name of the tool: recall, remember, correct, read_file, write_file, list_files, "
-            "ask_peer, or mcp for the tools of an MCP server. The name of one tool of a server, "
-            "such as cluster__restart, gives that tool an approval of its own. A cell with an "
-            "unknown tool does not start."
+            "ask_peer, blackboard, or mcp for the tools of an MCP server. The name of one tool of "
+            "a server, such as cluster__restart, gives that tool an approval of its own. A cell "
+            "with an unknown tool does not start."
         )
     )
     config: Tree | None = Field(

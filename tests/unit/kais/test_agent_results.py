@@ -131,7 +131,7 @@ def test_the_exit_status_says_whether_another_attempt_makes_sense(reason, status
             ["telepathy"],
             (
                 "spec.tools: unknown: telepathy; known are recall, remember, correct, read_file, "
-                "write_file, list_files, ask_peer, mcp"
+                "write_file, list_files, ask_peer, blackboard, mcp"
             ),
         ),
         (["shell", "recall"], "spec.tools: not yet supported: shell; remove them"),

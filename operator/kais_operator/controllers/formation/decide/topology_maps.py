@@ -20,7 +20,7 @@ MAP_BYTES = 1_048_576
 def map_body(formation: Formation, parent: Parent) -> Body:
     """Build the ConfigMap; a topology with problems allows no connection."""
     routing = _routing(formation)
-    rule = topology_files.rule_text(routing)
+    rule = topology_files.rule_text(routing, decay_minutes=_decay_minutes(formation))
     lists = topology_files.lists_text(routing, limit=MAP_BYTES - len(rule))
     data = {labels.TOPOLOGY_KEY: rule}
     if lists is not None:
@@ -32,6 +32,12 @@ def map_body(formation: Formation, parent: Parent) -> Body:
         name=names.topology_map_name(formation.metadata.name),
         content={"data": data},
     )
+
+
+def _decay_minutes(formation: Formation) -> float | None:
+    """Return when marks of the blackboard expire; None if the cells have no common board."""
+    board = formation.spec.topology.blackboard
+    return board.decay_minutes if board is not None and formation.spec.workspace else None
 
 
 def what_is_left_out(body: Body) -> str:

@@ -13,6 +13,7 @@ from kais_operator.controllers.mission.decide import (
     attempt_record,
     budgets,
     job_manifest,
+    knowledge_injection,
     outcome,
     reviewer_cells,
     service_check_attempts,
@@ -146,6 +147,7 @@ def _job(
         agents=observed.agents,
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
         traceparent=trace_context.of_run(mission.metadata.annotations, run_id),
+        arm=knowledge_injection.arm_of(mission),
         spending=budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now),
     )
     return job_manifest.attempt_job(

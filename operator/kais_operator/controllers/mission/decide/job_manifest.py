@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kais import labels, names, trace_context
+from kais.agent_tools import AgentTool
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Mind, Tool
 from kais.resources.check import Check
@@ -42,6 +43,7 @@ class AttemptInputs:
         spending: what is spent, and what budgets leave to this attempt.
         pod_defaults: pod fields of the installation that the cell does not set itself.
         traceparent: the trace of the run; empty for none.
+        arm: whether the run gets knowledge.
     """
 
     mission: str
@@ -57,6 +59,7 @@ class AttemptInputs:
     spending: Spending = field(default_factory=Spending)
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
     traceparent: str = ""
+    arm: str = "on"
 
 
 def attempt_job(
@@ -172,7 +175,9 @@ def _mind_variables(
         labels.ENV_COST_SPENT: inputs.spending.cell or None,
         labels.ENV_COST_SPENT_HOUR: inputs.spending.cell_hour or None,
     }
+    has_board = any(tool.name == AgentTool.BLACKBOARD for tool in tools)
     return {
+        **({labels.ENV_ARM: inputs.arm} if has_board else {}),
         **minds.variables(mind, inputs.agents, tools),
         **{name: format(amount, "f") for name, amount in amounts.items() if amount is not None},
         labels.ENV_RESULT_BYTES: str(limit),
