@@ -16,6 +16,7 @@ from knowledge_service.search.postings.segment_codec import SHARD_SIZE
 
 _HEAD = struct.Struct("<III")
 _TERM = struct.Struct("<q")
+_NO_HEAD = 0, 0, 0
 Numbers = NDArray[np.uint32]
 
 
@@ -62,7 +63,7 @@ class ScopePostings:
     postings: Sequence[TermPostings]
 
 
-_NO_POSTINGS = Columns(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint16))
+NO_POSTINGS = Columns(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint16))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -75,32 +76,33 @@ def find_postings(
 ) -> Columns:
     """Find a term's postings in the rows of its bucket."""
     firsts, sizes, ordinals, frequencies = [], [], [], []
-    needle = _TERM.pack(term)
-    for first, data in rows:
-        _, terms, postings = segment_codec.head(data)
-        counts = _HEAD.size + 8 * terms
-        offset = data.find(needle, _HEAD.size, counts)
-        while (
-            offset >= 0 and (offset - _HEAD.size) % 8
-        ):  # the end of one term and the start of the next
+    needle, head_size = _TERM.pack(term), _HEAD.size
+    for first, data in rows:  # thousands in a recall: what a call would do stands here
+        documents, terms, postings = _HEAD.unpack_from(data) if len(data) >= head_size else _NO_HEAD
+        counts = head_size + 8 * terms
+        start = counts + 2 * terms
+        if documents or len(data) != start + 3 * postings:
+            segment_codec.head(data)
+        offset = data.find(needle, head_size, counts)
+        while offset >= 0 and (offset - head_size) % 8:  # the end of one term, the start of another
             offset = data.find(needle, offset + 1, counts)
         if offset < 0:
             continue
-        counts_before = _counts((offset - _HEAD.size) // 8 + 1).unpack_from(data, counts)
+        counts_before = _counts((offset - head_size) // 8 + 1).unpack_from(data, counts)
         size = counts_before[-1]
-        skipped = sum(counts_before) - size
-        if skipped + size > postings:
+        end = sum(counts_before)
+        if end > postings:
             raise segment_codec.CorruptSegment(
                 "a row of the index has not the postings that it says"
             )
-        start = counts + 2 * terms
-        ordinals.append(data[start + 2 * skipped : start + 2 * (skipped + size)])
-        start += 2 * postings + skipped
-        frequencies.append(data[start : start + size])
+        skipped = end - size
+        ordinals.append(data[start + 2 * skipped : start + 2 * end])
+        start += 2 * postings
+        frequencies.append(data[start + skipped : start + end])
         firsts.append(first)
         sizes.append(size)
     if not sizes:
-        return _NO_POSTINGS
+        return NO_POSTINGS
     document_ordinals = segment_codec.check_ordinals(
         np.frombuffer(b"".join(ordinals), "<u2"), SHARD_SIZE
     ).astype(np.int32)

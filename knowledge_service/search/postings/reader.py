@@ -2,8 +2,8 @@
 
 The first documents of a scope are in segments of 4,096, which are sharded: only the rows of the
 query's terms are read. The documents after them are in segments of at most 512, which are decoded
-whole and cached with the layout of the scope. If a scope has sharded segments, the postings of a
-term from both parts are joined and cached as one entry.
+whole and cached with the layout of the scope. The postings of a term from both parts are joined and
+cached as one entry, except in small scopes.
 
 Documents are only added at the end, so the number of documents in a snapshot alone says which
 segments exist, and how much of a cached entry is valid for it.
@@ -21,6 +21,7 @@ from knowledge_service.search.postings import segment_codec
 from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.postings.index_rows import RowRange, Rows, Source
 from knowledge_service.search.postings.posting_lists import (
+    NO_POSTINGS,
     Columns,
     ScopePostings,
     TermPostings,
@@ -85,19 +86,19 @@ def _read_terms(
 ) -> dict[int, Sequence[TermPostings]]:
     """Return the postings of the query's terms, by scope."""
     terms = query_terms.tolist()
-    sharded = [scope_no for scope_no, layout in layouts.items() if layout.sharded]
+    by_term = [scope_no for scope_no, layout in layouts.items() if layout.is_cached_by_term]
     cached: list[_Postings | None] = cache.get_all(
-        [(scope_no, term) for scope_no in sharded for term in terms]
+        [(scope_no, term) for scope_no in by_term for term in terms]
     )
     size = len(terms)
     postings = {
         scope_no: cached[index * size : (index + 1) * size]
-        for index, scope_no in enumerate(sharded)
+        for index, scope_no in enumerate(by_term)
     }
     _read_missing(source, cache, layouts, query_terms, postings)
     results: dict[int, Sequence[TermPostings]] = {}
     for scope_no, layout in layouts.items():
-        if layout.sharded:
+        if layout.is_cached_by_term:
             current = [
                 (index, entry.until(layout.count))
                 for index, entry in enumerate(postings[scope_no])
@@ -190,7 +191,7 @@ def _read_sharded(
         shard_rows = rows.get((scope_no, segment_codec.bucket(term)), ())
         unread = [row for row in shard_rows if row[0] >= first]
         columns.append(find_postings(term, unread, layout.sharded.lengths))
-    return join_columns(columns)
+    return join_columns(columns) if columns else NO_POSTINGS
 
 
 def _cached_until(entry: _Postings | None, count: int) -> int:

@@ -17,6 +17,9 @@ from knowledge_service.search.postings.segment_codec import DOCUMENTS, SHARD_SIZ
 
 # The sizes of runs at which a stretch ends; whatever is smaller is in the last one.
 _TAIL_SIZES = (512, 64, 1)
+# In scopes with at least as many documents, joined postings of a term cost less than those of each
+# stretch. Smaller scopes have few postings, and an entry for each would fill the cache.
+_MIN_CACHED_BY_TERM = 512
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class ScopeLayout:
     def sharded_count(self) -> int:
         """Return the number of documents in full runs."""
         return len(self.sharded.numbers) if self.sharded else 0
+
+    @property
+    def is_cached_by_term(self) -> bool:
+        """Return whether the joined postings of a term are a cache entry of their own."""
+        return self.count >= _MIN_CACHED_BY_TERM
 
     @functools.cached_property
     def numbers(self) -> Sequence[Numbers]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from knowledge_service.search.query.parser import ParsedQuery
@@ -202,6 +202,8 @@ def factors_of(
     use_conversations = groups.use_conversations
     speaker_factors = _speaker_factors(question, rows, weights) if use_conversations else {}
     short = weights.factors["x_short"]
+    if question.phrases:
+        question = replace(question, phrases=_occurring(question.phrases, rows))
     result = {}
     for row in rows:
         group = groups.of[row.number]
@@ -212,6 +214,12 @@ def factors_of(
             factors["x_short"] = short
         result[row.number] = factors
     return result
+
+
+def _occurring(phrases: Iterable[str], rows: Iterable[Candidate]) -> tuple[str, ...]:
+    """Return the phrases that a row may have: one search of all rows rules out most of them."""
+    contents = "\n".join([row.content for row in rows]).casefold()
+    return tuple([phrase for phrase in phrases if phrase in contents])
 
 
 def _compare_ages(

@@ -10,6 +10,7 @@ import pytest
 
 from knowledge_service.domain.access_control import View
 from knowledge_service.ports import ActionContext, Hit, Search
+from knowledge_service.search.postings import scope_layout
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, PERSON, TEAM, new_fact
 
@@ -23,20 +24,27 @@ def asked(store: SqliteStore, query: str) -> list[tuple[str, float, dict[str, fl
 
 
 def of_a_copy(path: Path, copy: Path, queries: list[str]) -> list[object]:
-    """Ask a store that has just been opened over a copy of the file and its log."""
+    """Ask a store that has just been opened over a copy of the file and its log.
+
+    It keeps entries by term for no scope without a full run.
+    """
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
     fresh = SqliteStore(copy)
     try:
-        return [asked(fresh, query) for query in queries]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scope_layout, "_MIN_CACHED_BY_TERM", scope_layout.SHARD_SIZE)
+            return [asked(fresh, query) for query in queries]
     finally:
         fresh.close()
 
 
+@pytest.mark.parametrize("min_cached_by_term", [1, 20])
 @pytest.mark.parametrize("seed", range(3))
 def test_histories_with_erasures_are_recalled_as_by_a_store_just_opened(
-    tmp_path: Path, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, min_cached_by_term: int
 ) -> None:
+    monkeypatch.setattr(scope_layout, "_MIN_CACHED_BY_TERM", min_cached_by_term)
     dice = random.Random(seed)  # noqa: S311 - cases of a test
     path = tmp_path / "k.db"
     store = SqliteStore(path)

@@ -26,7 +26,7 @@ _BULK_READERS = 3
 _SEARCH_READERS = 2
 # The page cache of each reader; most index data of recalls is also cached in decoded form.
 _PAGES_KIB = 12_288
-_CACHE_BYTES = 80 << 20
+_CACHE_BYTES = 112 << 20
 # A client that waits 10 s for an answer gets the reason instead.
 TIME_LIMIT = timedelta(seconds=8)
 # SQLite instructions between two checks of the clock, some milliseconds; a recall has fewer.
