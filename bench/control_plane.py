@@ -6,6 +6,7 @@ processor time are told apart; requests are counted by the operator itself.
 """
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -157,6 +158,28 @@ async def measure_restart(cluster: HostCluster, operator: int, count: int) -> st
     )
 
 
+def _wait_for_collector(cluster: HostCluster) -> None:
+    """Wait until the garbage collector follows our kinds, as in any cluster that had them before.
+
+    It looks for new kinds every 30 s. Until then it reads the owner of each child.
+    """
+    cluster.kubectl("create", "configmap", "owner", "-n", "default")
+    uid = cluster.kubectl(
+        "get", "configmap", "owner", "-n", "default", "-o", "jsonpath={.metadata.uid}"
+    )
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid.strip()}
+    followed = {
+        "apiVersion": "kais.io/v1",
+        "kind": "Formation",
+        "metadata": {"name": "followed", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"cells": [{"name": "left", "spec": CELL}]},
+    }
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(followed))
+    cluster.kubectl("delete", "configmap", "owner", "-n", "default")
+    gone = ("--for=delete", "formation/followed", "-n", "default", "--timeout=120s")
+    cluster.kubectl("wait", *gone, timeout_s=130)
+
+
 @contextmanager
 def plane(
     checkout: Path | None = None,
@@ -176,6 +199,7 @@ def plane(
         cluster.kubectl("apply", "--server-side", "-f", crds)
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
         cluster.kubectl("create", "namespace", "kais-system")
+        _wait_for_collector(cluster)
         store = [str(programs / "kais-knowledge"), "serve", "--db", str(folder / "k.db")]
         stack.enter_context(process(*store, "--port", "18999", "--auth", "none"))
         environment = {

@@ -10,14 +10,16 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import control_plane, metrics_reader
+from bench import control_plane, metrics_reader, shares
 from bench.api import NAMESPACE, Api, Burst, Uses
 from bench.figures import quantile, table
 from kais_cluster import settings, subprocesses
@@ -186,7 +188,9 @@ async def _settle() -> None:
         await asyncio.sleep(_QUIET_S)
 
 
-async def _measure_kro(cluster: HostCluster, process_id: int, count: int) -> list[object]:
+async def _measure_kro(
+    cluster: HostCluster, process_id: int, count: int
+) -> tuple[list[object], shares.Shares]:
     api = Api(cluster.kubeconfig)
     await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     await _wait_until(_is_serving, subject="it is ready")
@@ -199,12 +203,20 @@ async def _measure_kro(cluster: HostCluster, process_id: int, count: int) -> lis
     await _settle()
     metrics_reader.forget_peak(process_id)
     requests, cpu_s = _requests(), metrics_reader.cpu_s(process_id)
+    start = shares.read(cluster, process_id)
     burst = await api.burst(f"burst{count}", count, workloads=2, uses=PAIRS)
     await _settle()
     each = (_requests() - requests) / count
     cpu_ms = (metrics_reader.cpu_s(process_id) - cpu_s) / count * 1000
+    used = shares.read(cluster, process_id).since(start)
     await api.close()
-    return [*_speed(burst, count), f"{each:.1f}", f"{cpu_ms:.0f}", *_memory(process_id)]
+    row: list[object] = [
+        *_speed(burst, count),
+        f"{each:.1f}",
+        f"{cpu_ms:.0f}",
+        *_memory(process_id),
+    ]
+    return row, used
 
 
 def _speed(burst: Burst, count: int) -> list[str]:
@@ -223,15 +235,43 @@ def _load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
 
-def _rows(program: Path, crds: Path, count: int) -> Iterator[list[object]]:
+async def _measure_kais(
+    cluster: HostCluster, process_id: int, count: int
+) -> tuple[list[object], shares.Shares]:
+    api = await control_plane.ready(cluster)
+    await metrics_reader.settle(process_id)
+    start = shares.read(cluster, process_id)
+    row, _ = await control_plane.measure_burst(api, process_id, count)
+    used = shares.read(cluster, process_id).since(start)
+    await api.close()
+    return row, used
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What one operator did with one burst."""
+
+    name: str
+    count: int
+    row: list[object]
+    used: shares.Shares
+    restart: str = ""
+
+
+def _measure_both(program: Path, crds: Path, count: int) -> Iterator[_Measured]:
     load = _load()
     with kro_plane(program, crds) as (cluster, process_id):
-        yield ["kro", count, load, *asyncio.run(_measure_kro(cluster, process_id, count))]
+        row, used = asyncio.run(_measure_kro(cluster, process_id, count))
+    yield _Measured("kro", count, ["kro", count, load, *row], used)
     load = _load()
-    with control_plane.plane() as (cluster, operator), operator() as running:
-        row, _ = asyncio.run(control_plane.measure_many(cluster, running.pid, count))
-    _, rate, workloads_s, p50_s, _, _, requests, cpu_ms, *memory = row
-    yield ["kais", count, load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
+    with control_plane.plane() as (cluster, operator):
+        with operator() as running:
+            measured, used = asyncio.run(_measure_kais(cluster, running.pid, count))
+        with operator() as restarted:
+            restart = asyncio.run(control_plane.measure_restart(cluster, restarted.pid, count))
+    _, rate, workloads_s, p50_s, _, _, requests, cpu_ms, *memory = measured
+    row = ["kais", count, load, rate, workloads_s, p50_s, requests, cpu_ms, *memory]
+    yield _Measured("kais", count, row, used, restart)
 
 
 def run(arguments: Sequence[str] = ()) -> str:
@@ -241,11 +281,28 @@ def run(arguments: Sequence[str] = ()) -> str:
     parser.add_argument("--version", default=VERSION, help="of kro's Go module")
     options = parser.parse_args(arguments)
     program, crds = build(options.version)
-    rows = [row for count in options.instances for row in _rows(program, crds, count)]
+    measured: list[_Measured] = []
+    for count in options.instances:
+        for one in _measure_both(program, crds, count):
+            measured.append(one)
+            print(*one.row, sep=" | ", file=sys.stderr, flush=True)
+    cpu = [[one.name, one.count, *shares.cpu_row(one.used, one.count)] for one in measured]
+    requests = [
+        f"- {client} with {one.name}, {one.count} instances, "
+        + shares.request_line(one.used, one.count, client)
+        for one in measured
+        for client in (shares.OPERATOR, shares.CONTROLLERS)
+    ]
     return (
         f"## kais beside kro {options.version}\n\n"
         f"kro has {_WORKERS} workers and {_QPS:,} requests a second. An instance of kro is seven "
         "leaves; one of kais has a Formation, two Cells, their status and the ledger on top. kais' "
         "processor time is that of operator and rendering.\n\n"
-        f"{table(_HEAD, rows)}"
+        f"{table(_HEAD, [one.row for one in measured])}\n\n"
+        "Processor time for one instance until all is settled, in milliseconds, by process:\n\n"
+        f"{table(shares.HEAD, cpu)}\n\n"
+        "Requests for one instance by the audit log, watches apart:\n\n"
+        + "\n".join(requests)
+        + "\n\nA new operator on the settled instances:\n\n"
+        + "\n".join(one.restart for one in measured if one.restart)
     )

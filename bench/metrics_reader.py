@@ -35,12 +35,11 @@ def read(process_id: int) -> Reading:
     """Ask its metrics, and the kernel."""
     with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=30) as answer:
         lines = answer.read().decode().splitlines()
-    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     return Reading(
         _counts(lines, "kais_api_requests_total", "verb", "resource"),
         _counts(lines, "kais_reconcile_total", "kind"),
         cpu_s(process_id),
-        sum(cpu_s(int(child)) for child in children),
+        children_cpu_s(process_id),
     )
 
 
@@ -58,6 +57,12 @@ def cpu_s(process_id: int) -> float:
     """Processor time of a process, without its children."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu_s(process_id: int) -> float:
+    """Processor time of the children of a process that still run."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    return sum(cpu_s(int(child)) for child in children)
 
 
 def memory_mib(process_id: int, field: str) -> float:

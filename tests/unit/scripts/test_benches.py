@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 
 import pytest
 
 from bench import __main__ as bench
+from bench import shares
 
 
 @pytest.mark.parametrize("name", bench.BENCHES)
@@ -18,3 +20,19 @@ def test_each_bench_that_can_be_named_is_a_module(name: str) -> None:
 def test_the_page_of_the_figures_names_each_bench(name: str) -> None:
     assert f"`{name}`" in bench.PAGE.read_text()
     assert f"`{name}`" in bench.HEAD
+
+
+def test_the_shares_of_a_burst_name_each_process_and_the_requests_of_a_client() -> None:
+    start = shares.Shares({"etcd": 1.0, shares.OPERATOR: 2.0}, Counter())
+    requests = Counter(
+        {
+            (shares.OPERATOR, "create", "cells"): 20,
+            (shares.OPERATOR, "patch", "cells/status"): 15,
+            (shares.CONTROLLERS, "create", "pods"): 20,
+        }
+    )
+    usage = {"etcd": 1.5, shares.OPERATOR: 3.0, shares.RENDERING: 0.1, "kube-apiserver": 2.0}
+    used = shares.Shares(usage, requests).since(start)
+    assert shares.cpu_row(used, 10) == ["50", "200", "0", "110", "360"]
+    line = shares.request_line(used, 10, shares.OPERATOR)
+    assert line == "3.5: create cells 2.0, patch cells/status 1.5"
