@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-from e2e.support.installed import Installed, conditions
+from e2e.support.installed import Body, Installed, conditions
 from e2e.support.waiting import wait_until
 from e2e.test_minds import journal_of, script_server
 
@@ -136,14 +136,21 @@ def run(cluster: Installed, namespace: str, name: str) -> str:
 
 
 def server_condition(cluster: Installed, namespace: str, reason: str) -> str:
-    """Wait until the condition of the server has a reason, and return its message."""
-    found = wait_until(
-        lambda: conditions(cluster.get("cell", "investigator", namespace) or {}),
-        lambda every: every.get("mcp.kais.io/cluster", {}).get("reason") == reason,
+    """Wait until the condition of the server has a reason and the cell is ready.
+
+    Returns the message of the condition.
+    """
+
+    def holds(every: dict[str, Body]) -> bool:
+        is_ready = every.get("Ready", {}).get("status") == "True"
+        return is_ready and every.get("mcp.kais.io/cluster", {}).get("reason") == reason
+
+    reported = wait_until(
+        lambda: conditions(cluster.get("cell", "investigator", namespace)),
+        holds,
         description=f"the condition of the server with the reason {reason}",
     )
-    assert found["Ready"]["status"] == "True"
-    return str(found["mcp.kais.io/cluster"]["message"])
+    return str(reported["mcp.kais.io/cluster"]["message"])
 
 
 def test_a_mind_reads_from_a_server_when_its_key_is_there(
