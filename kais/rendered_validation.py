@@ -82,7 +82,8 @@ def _may_name_secrets(spec: CellTemplateSpec) -> bool:
         has_reference = container.env_from is not None or any(
             variable.value_from is not None for variable in container.env
         )
-    return has_reference or spec.pod_template is not None
+    has_headers = any("headersFrom" in (tool.config or {}) for tool in spec.tools)
+    return has_reference or has_headers or spec.pod_template is not None
 
 
 def _mission(tree: Any, instance: str) -> tuple[MissionSpec | None, list[Violation]]:

@@ -15,7 +15,9 @@ from kais.resources.blueprint import ParameterType, TemplateSpec
 
 _NAMED = frozenset({"secretKeyRef", "secretRef", "nodePublishSecretRef", "credentialsRef"})
 """Fields whose member `name` is the name of a Secret."""
-_PARTS = ("container", "mind", "podTemplate")
+_LISTED = {"imagePullSecrets": "name", "headersFrom": "secret"}
+"""Lists of objects whose member of this name is the name of a Secret."""
+_PARTS = ("container", "mind", "podTemplate", "tools")
 """The parts of a cell that refer to Secrets."""
 _REMEDY = "write it literally, or use {{ parameter.name }} of a parameter of type secretRef"
 _Names = Iterator[tuple[str, Any]]
@@ -86,10 +88,11 @@ def _csi_attributes(key: str, child: Any, path: str) -> _Names:
 
 
 def _own_names(key: str, child: Any, path: str) -> _Names:
-    if key == "imagePullSecrets" and isinstance(child, list):
+    if key in _LISTED and isinstance(child, list):
+        member = _LISTED[key]
         for index, item in enumerate(child):
-            if isinstance(item, Mapping) and "name" in item:
-                yield f"{path}[{index}].name", item["name"]
+            if isinstance(item, Mapping) and member in item:
+                yield f"{path}[{index}].{member}", item[member]
     elif key == "secret" and isinstance(child, Mapping):
         for name in ("secretName", "name"):
             if name in child:

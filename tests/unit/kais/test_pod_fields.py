@@ -582,3 +582,23 @@ def test_a_sidecar_leaves_the_port_of_an_agent_free():
     cell = CellTemplateSpec.from_dict({"mode": "Service", "mind": mind, "podTemplate": pod})
     (violation,) = forbidden_pod_fields.violations(cell)
     assert violation.message.startswith("8080 is a port of the cell")
+
+
+def with_server(secret, *parameters):
+    header = {"name": "Authorization", "secret": secret, "key": "token"}
+    server = {"name": "mcp", "config": {"url": "http://cluster/mcp", "headersFrom": [header]}}
+    mind = {"provider": "openai", "model": "m", "systemPrompt": "help"}
+    cell = {"name": "a", "spec": {"mind": mind, "tools": [server]}}
+    return {"parameters": list(parameters), "formation": {"cells": [cell]}}
+
+
+def test_text_never_chooses_the_secret_of_a_header_for_an_mcp_server():
+    (message,) = rendered(with_server("{{ which }}", TEXT)).violations
+    path = "formation.cells[0].spec.tools[0].config.headersFrom[0].secret"
+    assert message.startswith(f'{path}: "db" is the name of a Secret from text')
+
+
+@pytest.mark.parametrize("secret", ["fixed", "{{ login.name }}"])
+def test_literals_and_secret_parameters_are_headers_of_mcp_servers(secret):
+    result = rendered(with_server(secret, SECRET), login={"name": "mine", "key": "k"})
+    assert isinstance(result, Rendered)
