@@ -40,7 +40,12 @@ StatsScope = Annotated[
 
 @command(app, "stats")
 def stats(session: Session, scope: StatsScope = None, output_: Output = Format.TABLE) -> ExitStatus:
-    """Show the number of facts in each scope and how useful they were."""
+    """Show the number of facts in each scope and how useful they were.
+
+    USEFUL is the success rate of the runs that recalled facts of the scope. This is an association:
+    it does not show that the facts were the cause. `kais blueprint stats` compares runs with and
+    without knowledge.
+    """
     from knowledge_client import models  # noqa: PLC0415 (loads httpx)
 
     with scope_context.client(session) as client:

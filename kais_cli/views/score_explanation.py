@@ -39,7 +39,7 @@ _FACTORS = {
     ),
     "x_short": ("says much", "hardly says anything"),
     "x_bound": ("is held above a bound", "is held below a bound"),
-    "x_usefulness": ("helped runs to succeed", "was there when runs failed"),
+    "x_usefulness": ("was there when runs succeeded", "was there when runs failed"),
 }
 DESCRIBED_PARTS = frozenset({*_COMPONENTS, *_FACTORS, "x_confidence"})
 """Parts that have a description; others are shown by name."""

@@ -11,11 +11,13 @@ from knowledge_client.models import (
     ExtractionIn,
     FactIn,
     ReasonIn,
+    RecallIn,
     ScopeConfig,
     StatsIn,
 )
 from knowledge_service.extraction import job
 from knowledge_service.ports import Store
+from knowledge_service.store.sqlite.store import SqliteStore
 from tests.contract.service.callers import Connect
 from tests.knowledge_builders import TEAM, episode, run_in, run_key
 
@@ -49,6 +51,30 @@ class TestRuns:
         assert [scope.path for scope in stats.scopes] == [TEAM, "platform"]
         assert (await operator.blueprint_stats("demo", "review")).last_revision == 2
         assert [run.run_id for run in (await operator.list_runs(namespace="demo")).runs] == ["r"]
+
+    async def test_fact_gains_usefulness_when_its_runs_succeed_and_loses_it_when_they_fail(
+        self, connect: Connect, store: Store
+    ) -> None:
+        operator, ada = connect("operator"), connect("ada")
+
+        async def factor_after(prefix: str, content: str, outcome: str) -> float:
+            await ada.remember(FactIn(content=content, scope=TEAM))
+            for n in range(4):
+                run = f"{prefix}-{n}"
+                await operator.put_run(run, run_in())
+                question = RecallIn(query=content, run=run, limit=1)
+                [fact] = (await connect("lead").recall(question)).facts
+                assert fact.content == content
+                await operator.put_run(run, run_in(outcome=outcome))
+            [fact] = (await connect("lead").recall(RecallIn(query=content, limit=1))).facts
+            return fact.parts.get("x_usefulness", 1.0)
+
+        gained = await factor_after("good", "harbours close at dusk", "Succeeded")
+        lost = await factor_after("bad", "ferries leave at noon", "Failed")
+        ignored = await factor_after("cut", "lanterns burn whale oil", "Cancelled")
+        if isinstance(store, SqliteStore):  # the fake ranks without outcomes
+            assert lost < ignored < gained
+        assert ignored == 1.0
 
     async def test_runs_with_knowledge_are_compared_with_those_of_the_holdout(
         self, connect: Connect
