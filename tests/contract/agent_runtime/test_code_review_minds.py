@@ -103,6 +103,12 @@ class Team(httpx.AsyncBaseTransport):
             body = {"ticket": issued, "expires_at": "2099-01-01T00:00:00Z"}
             return httpx.Response(200, json=body)
         request.headers["Authorization"] = "Bearer first use"
+        if request.url.path == "/v1/recall":
+            question = json.loads(await request.aread())
+            assert json.loads(question.pop("ticket"))["run_id"] == question["run"]
+            # The ticket is that of the tests, which the service did not issue.
+            headers = {"Authorization": "Bearer first use"}
+            request = httpx.Request("POST", request.url, json=question, headers=headers)
         return await self.inner.handle_async_request(request)
 
 
