@@ -7,6 +7,7 @@ from typing import Any
 from kais_cli.completion import command_line
 
 FACT = "01a20271-baae-74f2-a8ca-83ecb715fd90"
+OTHER_FACT = "01a20271-c1d0-7b3e-9a55-0d2f4c6b8e11"
 RECEIPT = "01a20272-0c4e-7d1f-9a53-2f6be0a7d911"
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
@@ -107,6 +108,14 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "knowledge alias add": (f"{FACT} alias:ko:KO-shop-002 --reason 'its number'",),
     "knowledge alias move": (f"{FACT} alias:ko:KO-shop-002 --reason 'this one is newer'",),
     "knowledge alias free": (f"{FACT} alias:ko:KO-shop-002 --reason 'wrong number'",),
+    "knowledge link": (f"{FACT} mentions {OTHER_FACT}", f"{FACT} mentions alias:entity:ferry"),
+    "knowledge unlink": (f"{FACT} mentions {OTHER_FACT}",),
+    "knowledge links": (FACT, f"{FACT} --type mentions --all -o json"),
+    "knowledge report-usage": (
+        f"{FACT} --kind consulted",
+        f"{FACT} --kind prevented --session issue-12",
+    ),
+    "knowledge events": ("", "--topic fact.recorded --after start --limit 10 -o json"),
     "knowledge export": ("--to facts.jsonl", "--to - --scope namespace-doctor"),
     "knowledge import": ("--from facts.jsonl", "--from - --scope namespace-doctor --keep-going"),
     "knowledge adopt": (

@@ -46,6 +46,8 @@ COMMAND_GROUPS = {
             "knowledge_reviews",
             "knowledge_scopes",
             "knowledge_aliases",
+            "knowledge_links",
+            "knowledge_events",
             "knowledge_graph",
             "knowledge_graph_files",
             "knowledge_charts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from types import ModuleType
 
 from e2e.support import documents
 from kais_mcp import chart_tools, graph_tools
@@ -17,7 +18,14 @@ from knowledge_client.models import (
 )
 from knowledge_service.domain import chart_plans, charts
 from knowledge_service.routes import charts as chart_routes
+from knowledge_service.routes import events as event_routes
+from knowledge_service.routes import fact_lifecycle as lifecycle_routes
+from knowledge_service.routes import facts as fact_routes
 from knowledge_service.routes import graph as graph_routes
+from knowledge_service.routes import links as link_routes
+from knowledge_service.routes import operations as operation_routes
+from knowledge_service.routes import recall as recall_routes
+from knowledge_service.routes import usage as usage_routes
 from scripts import cli_reference
 
 TEXT = (documents.ROOT / "docs/reference/graph.md").read_text()
@@ -39,14 +47,17 @@ def column(heading: str) -> set[str]:
     return found
 
 
-def test_every_route_is_in_the_table() -> None:
-    routes = {
+def routes_of(*modules: ModuleType) -> set[str]:
+    return {
         f"{method} {route.path}"
-        for module in (graph_routes, chart_routes)
+        for module in modules
         for route in module.router.routes
-        for method in route.methods  # type: ignore[attr-defined]
+        for method in route.methods
     }
-    assert column("Route") == routes
+
+
+def test_every_route_is_in_the_table() -> None:
+    assert column("Route") == routes_of(graph_routes, chart_routes)
 
 
 def test_every_command_is_in_the_table() -> None:
@@ -60,6 +71,16 @@ def test_every_command_is_in_the_table() -> None:
 
 def test_every_tool_is_in_the_table() -> None:
     assert column("MCP tool") == {tool.name for tool in (*graph_tools.TOOLS, *chart_tools.TOOLS)}
+
+
+def test_operations_on_facts_name_routes_commands_and_tools_that_exist() -> None:
+    modules = (
+        fact_routes, lifecycle_routes, recall_routes, link_routes, usage_routes, event_routes,
+        operation_routes,
+    )  # fmt: skip
+    commands = {typed for typed, _ in cli_reference.commands()}
+    assert column("HTTP") - routes_of(*modules) == set()
+    assert column("Command line") - commands == set()
 
 
 def test_every_field_is_on_the_page() -> None:
