@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from bench.figures import milliseconds, table
 from bench.served import Served
 from bench.texts import Texts
 
-_FACTS, _ROUNDS, _WARM_UP, _BATCH = 2_000, 500, 50, 200
+Call = Callable[[], object]
+_FACTS, _ROUNDS, _WARM_UP, _BATCH, _STARTS = 2_000, 500, 50, 200, 5
 _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 _NAME = "Harbour"
 
@@ -22,24 +25,48 @@ _NAME = "Harbour"
 def run() -> str:
     """Return the section of the page."""
     with tempfile.TemporaryDirectory() as folder:
-        _, without_mib = _measure(Path(folder) / "plain.db", has_mcp=False)
-        rows, with_mib = _measure(Path(folder) / "mcp.db", has_mcp=True)
+        rows = _measure_calls(Path(folder) / "calls.db")
+        without_mib, with_mib = _measure_memory(Path(folder))
+    more_mib = statistics.median(with_mib) - statistics.median(without_mib)
     return (
         "## Model Context Protocol\n\n"
         f"{_FACTS:,} facts, one caller, {_ROUNDS} calls of each kind.\n\n"
         + table(("operation", "by", "p50 ms", "p95 ms", "p99 ms", "processor ms a call"), rows)
-        + f"\n\nMemory of the service after these calls: {without_mib:.0f} MiB without `/mcp` and"
-        f" {with_mib:.0f} MiB with it."
+        + f"\n\nMemory that the service does not share with other processes, over {_STARTS} starts"
+        f" each, after {_WARM_UP} calls of each kind: {_spread(without_mib)} without `/mcp` and"
+        f" {_spread(with_mib)} with it, which is {more_mib:.0f} MiB more."
     )
 
 
-def _measure(db: Path, *, has_mcp: bool) -> tuple[list[tuple[object, ...]], float]:
+def _spread(samples: Sequence[float]) -> str:
+    return f"{statistics.median(samples):.0f} MiB ({min(samples):.0f} to {max(samples):.0f})"
+
+
+def _measure_calls(db: Path) -> list[tuple[object, ...]]:
+    with _serving(db, has_mcp=True) as (served, http):
+        return list(_rows(served, http, _fill(http)))
+
+
+def _measure_memory(folder: Path) -> tuple[list[float], list[float]]:
+    """Return the MiB without and with MCP; the starts alternate, so that both see the same."""
+    samples: dict[bool, list[float]] = {False: [], True: []}
+    for start in range(_STARTS):
+        for has_mcp, mib in samples.items():
+            db = folder / f"memory-{start}-{has_mcp}.db"
+            with _serving(db, has_mcp=has_mcp) as (served, http):
+                for by_route, by_mcp in _operations(http, _fill(http)).values():
+                    for call in (by_route, by_mcp if has_mcp else by_route):
+                        _repeat(call, _WARM_UP)
+                mib.append(served.unique_mib())
+    return samples[False], samples[True]
+
+
+@contextmanager
+def _serving(db: Path, *, has_mcp: bool) -> Iterator[tuple[Served, httpx.Client]]:
     served = Served(db, *(["--mcp"] if has_mcp else []))
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{served.port}", timeout=30) as http:
-            fact = _fill(http)
-            rows = list(_rows(served, http, fact, has_mcp=has_mcp))
-        return rows, served.resident_mib()
+            yield served, http
     finally:
         served.stop()
 
@@ -60,12 +87,18 @@ def _fill(http: httpx.Client) -> str:
     return fact
 
 
-def _rows(
-    served: Served, http: httpx.Client, fact: str, *, has_mcp: bool
-) -> Iterator[tuple[object, ...]]:
+def _rows(served: Served, http: httpx.Client, fact: str) -> Iterator[tuple[object, ...]]:
+    for name, calls in _operations(http, fact).items():
+        for by, call in zip(("route", "MCP"), calls, strict=True):
+            samples, processor_s = _time(served, call)
+            yield (name, by, *milliseconds(samples), f"{processor_s / _ROUNDS * 1000:.1f}")
+
+
+def _operations(http: httpx.Client, fact: str) -> dict[str, tuple[Call, Call]]:
+    """Return each operation by its route and by its tool."""
     question = {"query": Texts(2).question(), "limit": 10}
     names = {"names": [_NAME]}
-    operations: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+    return {
         "why": (
             lambda: _get(http, f"/v1/facts/{fact}/why"),
             lambda: _call(http, "why", {"fact_id": fact}),
@@ -79,16 +112,16 @@ def _rows(
             lambda: _call(http, "open_nodes", names),
         ),
     }
-    for name, (by_route, by_mcp) in operations.items():
-        for by, call in (("route", by_route), *([("MCP", by_mcp)] if has_mcp else [])):
-            samples, processor_s = _time(served, call)
-            yield (name, by, *milliseconds(samples), f"{processor_s / _ROUNDS * 1000:.1f}")
 
 
-def _time(served: Served, call: Callable[[], object]) -> tuple[list[float], float]:
-    """Return the durations of calls, and the processor time that the service took for all."""
-    for _ in range(_WARM_UP):
+def _repeat(call: Call, count: int) -> None:
+    for _ in range(count):
         call()
+
+
+def _time(served: Served, call: Call) -> tuple[list[float], float]:
+    """Return the durations of calls, and the processor time that the service took for all."""
+    _repeat(call, _WARM_UP)
     samples: list[float] = []
     processor_s = served.processor_s()
     for _ in range(_ROUNDS):

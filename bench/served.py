@@ -21,6 +21,11 @@ def _resident_kib(process_id: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
 
 
+def _unique_kib(process_id: int) -> int:
+    lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+
 class Served:
     """The service over one file, or the bare routes; counts its own processor time."""
 
@@ -56,6 +61,16 @@ class Served:
         """Return what the process holds in memory, together with those that it has started."""
         return (
             sum(_resident_kib(process_id) for process_id in (self._process.pid, *self._children()))
+            / 1024
+        )
+
+    def unique_mib(self) -> float:
+        """Return the memory that is freed when the process and those that it started end.
+
+        Pages that it shares with other processes, such as code of libraries, do not count.
+        """
+        return (
+            sum(_unique_kib(process_id) for process_id in (self._process.pid, *self._children()))
             / 1024
         )
 
