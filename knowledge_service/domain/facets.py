@@ -50,6 +50,20 @@ def values_of(data: Any, name: str) -> frozenset[str]:
     return frozenset(text for text in texts if text)
 
 
+def facets_of(data: Any) -> Iterator[Facet]:
+    """Yield every facet that `has_facet` finds in the data, some of them repeatedly."""
+    remaining: list[tuple[str, Any]] = [("", data)]
+    while remaining:
+        path, value = remaining.pop()
+        if isinstance(value, dict):
+            prefix = f"{path}." if path else ""
+            remaining += [(prefix + member, item) for member, item in value.items()]
+        elif isinstance(value, list | tuple):
+            remaining += [(path, item) for item in value]
+        elif path and (text := _text(value)):
+            yield Facet(path, text)
+
+
 def _elements(values: Iterable[Any]) -> Iterator[Any]:
     """Yield the values, and instead of each list its elements, at any depth."""
     remaining = list(values)

@@ -30,6 +30,7 @@ from knowledge_service.migrations import (
     m020_extraction_models,
     m021_schema_equality,
     m022_withheld_runs,
+    m023_facets,
 )
 
 SQLITE: tuple[tuple[int, str, str], ...] = (
@@ -55,5 +56,6 @@ SQLITE: tuple[tuple[int, str, str], ...] = (
     (20, "m020_extraction_models", m020_extraction_models.SQLITE),
     (21, "m021_schema_equality", m021_schema_equality.SQLITE),
     (22, "m022_withheld_runs", m022_withheld_runs.SQLITE),
+    (23, "m023_facets", m023_facets.SQLITE),
 )
 """(number, name, script) in order; the runner is the store's."""

@@ -78,7 +78,7 @@ def _counted(connection: apsw.Connection, progress: Progress | None) -> Iterator
 def fingerprint(connection: apsw.Connection) -> dict[str, str]:
     """Hash the canonical dump of each projection table, and of the index tables."""
     hashes = {table: _hash(_rows(connection, table)) for table in projections.TABLES}
-    hashes |= {name: _hash(_rows(connection, name)) for name in ("posting", "equal")}
+    hashes |= {name: _hash(_rows(connection, name)) for name in ("posting", "equal", "fact_facet")}
     return hashes | {"trigram": _hash(trigram_index.dump(connection))}
 
 

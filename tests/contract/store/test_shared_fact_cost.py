@@ -206,6 +206,7 @@ DROP TABLE fact_event_now;
 CREATE INDEX fact_event_op ON fact_event(op);
 DROP INDEX fact_root;
 ALTER TABLE fact DROP COLUMN root;
+DROP INDEX run_withheld; DROP TABLE fact_facet;
 DELETE FROM migration WHERE number >= 11;
 """
 

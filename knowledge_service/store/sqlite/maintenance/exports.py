@@ -20,7 +20,7 @@ from knowledge_service.store.sqlite.upgrade import migrate
 
 _LOG = frozenset({"event", "payload"})
 # The indexes are rebuilt from the log, idempotency keys expire, and migrations belong to the file.
-_EXCLUDED_TABLES = frozenset({"posting", "equal", "idempotency", "migration"})
+_EXCLUDED_TABLES = frozenset({"posting", "equal", "fact_facet", "idempotency", "migration"})
 _TABLES = """SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
   AND name <> 'trigram' AND name NOT LIKE 'trigram|_%' ESCAPE '|'"""
 _SCHEMA = "SELECT max(number) FROM migration"

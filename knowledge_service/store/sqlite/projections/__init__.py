@@ -13,6 +13,7 @@ import apsw
 from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite.projections import (
     erased_facts,
+    facet_index,
     facts,
     legacy_rows,
     links,
@@ -62,6 +63,7 @@ class SqliteProjections:
         self._connection.execute("PRAGMA defer_foreign_keys=ON")
         for table in TABLES:
             self._connection.execute(f'DELETE FROM "{table}"')
+        facet_index.clear(self._connection)
 
     def apply(self, event: Event) -> None:
         """Apply an event to the tables."""

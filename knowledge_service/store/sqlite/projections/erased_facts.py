@@ -10,6 +10,7 @@ import apsw
 
 from knowledge_service.event_log.events import Event
 from knowledge_service.event_log.fact_events import ERASED, normalize_tags
+from knowledge_service.store.sqlite.projections import facet_index
 
 _FIND = "SELECT fact_no, scope_no, lifecycle = 'live' FROM fact WHERE id = ?"
 _TAGS = "SELECT scope_no, tags FROM fact WHERE fact_no = ?"
@@ -41,6 +42,7 @@ def _erased(connection: apsw.Connection, event: Event) -> None:
         rows: Any = connection.execute(_FIND, (part["fact"],)).fetchall()
         for fact_no, scope_no, is_live in rows:
             _untag(connection, fact_no)
+            facet_index.remove(connection, fact_no)
             for statement in _DELETE_FACT:
                 connection.execute(statement, (fact_no,))
             connection.execute(_COUNT, (is_live, event.at, scope_no))

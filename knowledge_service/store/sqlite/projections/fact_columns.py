@@ -38,6 +38,7 @@ class OwnColumns(NamedTuple):
 
 
 _COLUMNS = (*OwnColumns._fields, *NAMES)
+_DATA = tuple(_COLUMNS.index(name) for name in ("scope_no", "fact_no", "schema", "data"))
 INSERT = f"INSERT INTO fact({', '.join(_COLUMNS)}) VALUES({', '.join('?' * len(_COLUMNS))})"
 """Takes the result of `row`."""
 
@@ -55,6 +56,12 @@ def row(own_columns: OwnColumns, payload: Sequence[Any], source_json: str) -> tu
         if columns[at] is None:
             columns[at] = default
     return (*own_columns, *columns)
+
+
+def data_of(columns: Sequence[Any]) -> tuple[int | None, int, str | None, str | None]:
+    """Return the scope, number, schema and data as JSON of a row."""
+    scope_no, fact_no, schema, data = (columns[at] for at in _DATA)
+    return scope_no, fact_no, schema, data
 
 
 def json_list(values: Any) -> str:

@@ -15,7 +15,7 @@ from knowledge_service.domain.facts import canonical, content_hash
 from knowledge_service.event_log import fact_events
 from knowledge_service.event_log.events import Event
 from knowledge_service.event_log.fact_events import CHANGEABLE
-from knowledge_service.store.sqlite.projections import fact_columns
+from knowledge_service.store.sqlite.projections import facet_index, fact_columns
 from knowledge_service.store.sqlite.projections.fact_columns import OwnColumns
 
 Part = Mapping[str, Any]
@@ -83,8 +83,9 @@ def record_all(connection: apsw.Connection, hashed_events: Sequence[tuple[Event,
 
 
 def insert_rows(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows made by `fact_columns.row`."""
+    """Insert rows made by `fact_columns.row`, and what their data is found by."""
     connection.executemany(fact_columns.INSERT, rows)
+    facet_index.add(connection, map(fact_columns.data_of, rows))
 
 
 def insert_fact_events(

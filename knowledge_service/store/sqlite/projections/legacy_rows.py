@@ -10,6 +10,7 @@ import apsw
 from knowledge_service.event_log import legacy_rows
 from knowledge_service.event_log.events import Event
 from knowledge_service.store.sqlite import event_table
+from knowledge_service.store.sqlite.projections import facet_index
 
 TABLES = (
     "scope", "principal", "fact", "fact_tag", "fact_event",
@@ -54,6 +55,7 @@ def _apply(connection: apsw.Connection, event: Event) -> None:
         names = ", ".join(f'"{name}"' for name in row)
         marks = ", ".join("?" * len(row))
         connection.execute(f'INSERT INTO "{table}"({names}) VALUES({marks})', tuple(row.values()))
+        facet_index.add(connection, [_data_of(row)] if table == "fact" else [])
 
 
 def _has_realms(connection: apsw.Connection, table: str) -> bool:
@@ -64,6 +66,10 @@ def _has_realms(connection: apsw.Connection, table: str) -> bool:
 def _has_scopes(connection: apsw.Connection) -> bool:
     """Return whether schema 11 is applied: migration 2 replays rows before it."""
     return any(True for _ in connection.execute(_HAS_SCOPES))
+
+
+def _data_of(row: Mapping[str, Any]) -> facet_index.DataOfFact:
+    return row["scope_no"], row["fact_no"], row.get("schema"), row.get("data")
 
 
 def _has_event_scopes(connection: apsw.Connection) -> bool:

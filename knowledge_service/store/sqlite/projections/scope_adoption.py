@@ -11,6 +11,7 @@ import apsw
 
 from knowledge_service.event_log.events import Event
 from knowledge_service.event_log.index_documents import SCOPE_ADOPTED
+from knowledge_service.store.sqlite.projections import facet_index
 
 _RETIRE = "UPDATE scope SET retired_at = ?, realm_uid = NULL, live_facts = 0 WHERE scope_no = ?"
 _BACK = "UPDATE scope SET retired_at = NULL, realm_no = ? WHERE scope_no = ?"
@@ -57,6 +58,7 @@ def _adopted(connection: apsw.Connection, event: Event) -> None:
             connection.execute(_TAKE_OVER, (number, now))
             for statement in _MOVE:
                 connection.execute(statement, (number, now))
+            facet_index.move(connection, now, number)
             connection.execute(_RETIRE, (event.at, now))
         connection.execute(_BACK, (part["realm"], number))
 

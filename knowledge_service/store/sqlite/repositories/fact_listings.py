@@ -18,7 +18,7 @@ from knowledge_service.domain import facts as domain
 from knowledge_service.domain.access_control import View
 from knowledge_service.event_log import times
 from knowledge_service.ports import Listing
-from knowledge_service.store.sqlite.projections import trigram_index
+from knowledge_service.store.sqlite.projections import facet_index, trigram_index
 from knowledge_service.store.sqlite.repositories import base, fact_rows
 
 # After every position (`SafeInt`); the index has the same expression.
@@ -119,8 +119,9 @@ def read_page(connection: apsw.Connection, listing: Listing) -> tuple[Fact, ...]
     """Return a page of facts."""
     scopes = base.visible_scopes(connection, listing.view, listing.scopes)
     bindings = _bindings(connection, listing, scopes)
-    if _has_trigrams(listing):
-        found = _search(connection, listing, scopes, bindings)
+    numbers = _candidates(connection, listing, scopes)
+    if numbers is not None:
+        found = _search(connection, listing, numbers, bindings)
     else:
         found = fact_rows.facts(connection, _statement(listing), bindings)
     matching = (fact for fact in found if _matches(fact, listing))
@@ -238,22 +239,39 @@ def _has_trigrams(listing: Listing) -> bool:
     )
 
 
-def _search(
-    connection: apsw.Connection,
-    listing: Listing,
-    scopes: Collection[int],
-    bindings: dict[str, Any],
-) -> Iterator[Fact]:
-    """Yield the facts that the index finds and the statement admits, newest first."""
+def _has_facet_index(listing: Listing) -> bool:
+    """Return whether the index of facets has the facts of a listing."""
+    return bool(listing.facets and listing.schema) and not (listing.about or listing.known_at)
+
+
+def _candidates(
+    connection: apsw.Connection, listing: Listing, scopes: Collection[int]
+) -> Iterator[int] | None:
+    """Return the numbers that an index has for a listing, newest first; None without an index."""
     before_no = None
     if listing.before_id is not None:
         rows: Any = connection.execute(_NUMBER, (listing.before_id,)).fetchall()
         before_no = rows[0][0] if rows else None
-    numbers = trigram_index.candidates(
-        connection, scopes, str(listing.kind), str(listing.contains), before_no
-    )
+    if _has_trigrams(listing):
+        return trigram_index.candidates(
+            connection, scopes, str(listing.kind), str(listing.contains), before_no
+        )
+    if _has_facet_index(listing):
+        return facet_index.candidates(
+            connection, scopes, str(listing.schema), listing.facets, before_no
+        )
+    return None
+
+
+def _search(
+    connection: apsw.Connection,
+    listing: Listing,
+    numbers: Iterator[int],
+    bindings: dict[str, Any],
+) -> Iterator[Fact]:
+    """Yield the facts of an index that the statement admits, newest first."""
     filters = "".join(sql for name, sql in _BY_COLUMN.items() if getattr(listing, name) is not None)
-    if not _is_compared_here(str(listing.contains)):
+    if listing.contains is not None and not _is_compared_here(listing.contains):
         filters += _CONTAINS
     if listing.is_unlinked:
         filters += _UNLINKED

@@ -15,7 +15,7 @@ from knowledge_service.errors import SchemaTooNew, StartupError
 from knowledge_service.event_log import times
 from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.db.connection import TABLES
-from knowledge_service.store.sqlite.projections import hash_index_table, trigram_index
+from knowledge_service.store.sqlite.projections import facet_index, hash_index_table, trigram_index
 from knowledge_service.store.sqlite.upgrade import (
     equality_backfill,
     event_scope_backfill,
@@ -36,6 +36,7 @@ _AFTER_SCRIPT: Mapping[str, Callable[[apsw.Connection, Clock, Progress], None]] 
     "m015_log_by_scope": event_scope_backfill.fill_old,
     "m019_substrings": trigram_index.fill,
     "m021_schema_equality": equality_backfill.fill,
+    "m023_facets": facet_index.fill,
 }
 """The work of a migration besides its script, in the same transaction."""
 
