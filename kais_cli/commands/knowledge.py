@@ -294,6 +294,13 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
             help="Only facts with this text in title, content or subject; ignores case.",
         ),
     ] = None,
+    subject: Annotated[str | None, typer.Option(help="Only facts with this subject.")] = None,
+    alias_namespace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE", help="Only facts with an alias in this namespace, such as ko."
+        ),
+    ] = None,
     schema: Schema = None,
     facets: Facets = None,
     unlinked: Annotated[
@@ -330,6 +337,8 @@ def list_facts(  # noqa: PLR0913 (one argument per option)
                 source=of_source,
                 about=about_id,
                 contains=contains,
+                subject=subject,
+                alias_namespace=alias_namespace,
                 schema=schema,
                 facets=facets or (),
                 unlinked=unlinked or None,

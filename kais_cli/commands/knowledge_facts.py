@@ -12,7 +12,7 @@ from kais_cli.commands.knowledge import app
 from kais_cli.commands.options import Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import detail_view, short_ids
-from kais_cli.knowledge import scope_context
+from kais_cli.knowledge import scope_context, time_parsing
 from kais_cli.session import Session, command
 from kais_cli.views import output
 from kais_cli.views.output import Format
@@ -129,6 +129,10 @@ def revise(  # noqa: PLR0913 (one argument per option)
         str | None, typer.Option(metavar="TEXT", help="New subject; an empty text removes it.")
     ] = None,
     confidence: Annotated[float | None, typer.Option(min=0, max=1, help="New confidence.")] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"New time of expiry; - removes it. {time_parsing.HELP}"),
+    ] = None,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Replace a fact by a successor with some other values.
@@ -147,6 +151,11 @@ def revise(  # noqa: PLR0913 (one argument per option)
     changes: dict[str, Any] = {name: value for name, value in sent.items() if value is not None}
     if data is not None:
         changes["data"] = argument_parsing.read_json(session, data, option="--data")
+    if expires is not None:
+        now = session.environment.now()
+        changes["expires_at"] = (
+            None if expires == "-" else time_parsing.parse(expires, option="--expires", now=now)
+        )
     body = models.ReviseIn.model_validate({"reason": require_reason(reason), **changes})
     with scope_context.client(session) as client:
         revised = client.revise(short_ids.resolve(client, fact), body)

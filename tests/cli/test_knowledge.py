@@ -226,10 +226,12 @@ def test_on_a_terminal_a_recalled_fact_is_a_paragraph(terminal, knowledge):
 def test_list_narrows_by_what_facts_are_about_and_what_they_say(terminal, knowledge):
     knowledge.answers["GET /v1/facts"] = {"facts": []}
     options = ("--about", "alias:entity:ship", "--contains", "crane", "--schema", "graph/1")
+    options += ("--subject", "ship", "--alias-namespace", "ko")
     assert terminal.run("knowledge", "list", *options, "--unlinked") == 0
     sent = dict(knowledge.requests[-1].url.params)
     assert (sent["about"], sent["contains"]) == ("alias:entity:ship", "crane")
     assert (sent["schema"], sent["unlinked"]) == ("graph/1", "true")
+    assert (sent["subject"], sent["alias_namespace"]) == ("ship", "ko")
     terminal.run("knowledge", "list")
     assert "unlinked" not in knowledge.requests[-1].url.params
 

@@ -48,6 +48,16 @@ def test_a_revision_names_its_successor_and_is_undone(shell):
     assert "live" in shell("show", old)
 
 
+def test_a_revision_sets_and_removes_the_time_of_expiry(shell):
+    old = add(shell, "The ferry sails in summer.")
+    new = shell("revise", old, "--reason", "season", "--expires", "2030-10-01").split()[2]
+    assert "  expires     2030-10-01 00:00:00 UTC\n" in shell("show", new)
+    newer = shell("revise", new, "--reason", "all year", "--expires", "-").split()[2]
+    assert "  expires " not in shell("show", newer)
+    shell("revise", newer, "--reason", "x", "--expires", "soon", status=ExitStatus.USAGE)
+    assert "--expires 'soon' is not a day or time" in shell.terminal.err
+
+
 def test_a_revision_with_data_that_is_no_json_is_refused(shell):
     old = add(shell, "The crane lifts twenty tonnes.")
     shell("revise", old, "--reason", "x", "--data", "{", status=ExitStatus.USAGE)
