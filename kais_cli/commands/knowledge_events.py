@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from knowledge_client.models import Event
+
+_RECONNECT_DELAY_S = 1.0
 
 
 @command(app, "events")
@@ -70,6 +73,7 @@ def _events(session: Session, after: str | None, topics: Sequence[str]) -> Itera
             for event in client.events(after, topics=topics):
                 yield event
                 after = event.id
+        time.sleep(_RECONNECT_DELAY_S)
 
 
 def _formatter(form: Format) -> Callable[[Event], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +106,7 @@ def list_links(
     """List the links from and to a fact, newest first, also those that were removed."""
     with scope_context.client(session) as client:
         every_link = _links(client, short_ids.resolve(client, fact), types or ())
-        links = [each for number, each in enumerate(every_link) if all_ or number <= limit]
+        links = list(itertools.islice(every_link, None if all_ else limit + 1))
     shown = links if all_ else links[:limit]
     if output_ is Format.TABLE:
         rows = [_row(each) for each in shown]
@@ -139,10 +140,8 @@ def report_usage(
     with scope_context.client(session) as client:
         fact_id = short_ids.resolve(client, fact)
         use = models.FactUse(fact=fact_id, kind=kind.value, count=count)
-        counted = client.count_usage(
-            models.UsageIn(uses=(use,), run=run, session=usage_session)
-        ).counted
-    session.write(f"{fact_id}: {kind.value} {pluralise(count, 'time')}\n" * bool(counted))
+        client.count_usage(models.UsageIn(uses=(use,), run=run, session=usage_session))
+    session.write(f"{fact_id}: {kind.value} {pluralise(count, 'time')}\n")
     return ExitStatus.SUCCEEDED
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
+
+from kais_cli import settings
 
 
 @pytest.fixture
@@ -70,6 +73,26 @@ def test_events_are_followed_by_topic_and_continued(shell, facts):
     header, row = page.splitlines()
     assert header.split() == ["AT", "(UTC)", "TYPE", "SCOPE", "BY", "FACTS"]
     assert row.split()[-4:] == ["fact.confirmed", shell.realm, "local", crane]
+
+
+def test_a_stream_that_the_service_ended_is_opened_again(terminal, knowledge):
+    terminal.settings = settings.Settings(knowledge_url="http://127.0.0.1:8000")
+    bodies = [event_lines("e1"), b": listening\n\n", event_lines("e2")]
+    knowledge.answers["GET /v1/events"] = lambda _request: httpx.Response(
+        200, content=bodies.pop(0), headers={"Content-Type": "text/event-stream"}
+    )
+    assert terminal.run("knowledge", "events", "--limit", "2", "-o", "name") == 0, terminal.err
+    assert terminal.out == "e1\ne2\n"
+    resumed_after = [request.headers.get("Last-Event-ID") for request in knowledge.requests]
+    assert resumed_after == [None, "e1", "e1"]
+
+
+def event_lines(event_id):
+    event = {
+        "id": event_id, "type": "fact.recorded", "scope": "realm:demo", "actor": "ada",
+        "at": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    return f"id: {event_id}\nevent: fact.recorded\ndata: {json.dumps(event)}\n\n".encode()
 
 
 def test_an_unknown_event_is_an_error(shell):
