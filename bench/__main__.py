@@ -3,7 +3,8 @@
 Without a name all are measured, and docs/benchmarks.md is written.
 
 With names, only those are measured and printed, and the file stays as it is. `service`,
-`maintenance` and `kro` alone take options, as `--quick` or `--sizes 10000 --scopes 10`.
+`maintenance`, `recall_rates` and `kro` alone take options, as `--quick`, `--facts 100000` or
+`--sizes 10000 --scopes 10`.
 """
 
 import importlib
@@ -14,9 +15,9 @@ from bench.figures import machine
 
 BENCHES = (
     *("renders", "commands", "service", "in_process", "maintenance"),
-    *("mcp", "recall", "control_plane", "kro"),
+    *("mcp", "recall", "recall_rates", "control_plane", "kro"),
 )
-WITH_OPTIONS = (["service"], ["maintenance"], ["kro"])
+WITH_OPTIONS = (["service"], ["maintenance"], ["recall_rates"], ["kro"])
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
@@ -26,8 +27,8 @@ to a third longer in some minutes than in others.
 
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
-`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall`, `control_plane` and
-`kro`.
+`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall`, `recall_rates`,
+`control_plane` and `kro`.
 Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """

@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from bench.texts import Texts
+from bench.texts import VOCABULARIES, Texts
 
 _SCOPE_DEPTH = 2
 
@@ -88,10 +88,12 @@ async def drive(job: dict[str, Any], requests: Iterator[tuple[bytes, bytes]]) ->
 
 
 def recalls(job: dict[str, Any], texts: Texts) -> Iterator[tuple[bytes, bytes]]:
-    """Ask questions in named scopes."""
+    """Ask questions in named scopes, each with what it is `about` before it."""
+    about = job.get("about", "")
+    questions = [f"{about} {texts.question()}".strip() for _ in range(job["count"])]
     bodies = [
-        request("/v1/recall", {"query": texts.question(), "limit": 10, "scopes": job["scopes"]})
-        for _ in range(job["count"])
+        request("/v1/recall", {"query": question, "limit": 10, "scopes": job["scopes"]})
+        for question in questions
     ]
     return iter([(body, b'"facts"') for body in bodies])
 
@@ -163,7 +165,8 @@ async def main() -> None:
             if job["kind"] == "visible":
                 running.append(visible(job))
             else:
-                texts = Texts(job.get("seed", random.randrange(10**9)))  # noqa: S311
+                seed = job.get("seed", random.randrange(10**9))  # noqa: S311
+                texts = Texts(seed, VOCABULARIES[job.get("words", "made up")]())
                 running.append(drive(job, makers[job["kind"]](job, texts)))
         answers.append(await asyncio.gather(*running))
     json.dump(answers, sys.stdout)

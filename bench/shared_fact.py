@@ -29,7 +29,7 @@ from knowledge_service.store.sqlite.store import SqliteStore
 _REALM = "realm:demo"
 _HOME = f"{_REALM}/formation:team/cell:lead-0"
 _ACTOR = Actor("bench", "system")
-_CONTENT = "the build needs Java 21"
+CONTENT = "the build needs Java 21"
 _NAME = Name("shop", "java")
 _LINKS = 5
 _CALLS, _TIME_LIMIT_S = 200, 1.0
@@ -58,9 +58,9 @@ def store_facts(store: SqliteStore) -> str:
     source = Source(type="user_input", actor="bench")
     alias = AliasIn(namespace="shop", value="java")
     new_facts = [
-        facts.new_fact(FactIn(content=_CONTENT), scope="platform", source=source, confidence=0.5),
+        facts.new_fact(FactIn(content=CONTENT), scope="platform", source=source, confidence=0.5),
         facts.new_fact(
-            FactIn(content=f"{_CONTENT} or later", aliases=(alias,)),
+            FactIn(content=f"{CONTENT} or later", aliases=(alias,)),
             scope=_HOME,
             source=source,
             confidence=0.5,
@@ -98,7 +98,7 @@ def questions(store: SqliteStore, fact_id: str, view: View) -> Mapping[str, Call
     position = store.bounds()[0]
     reaches = view.scope_ranges or (ScopeRange(_HOME, subtree=False),)
     return {
-        "recall": lambda: store.search(Search(view, _CONTENT, 10)).hits,
+        "recall": lambda: store.search(Search(view, CONTENT, 10)).hits,
         "name": lambda: store.named(_NAME, view),
         "runs": lambda: store.list_runs(RunListing(view, 50)),
         "links": lambda: store.links(fact_id, view, types=(), before_id=None, limit=50),

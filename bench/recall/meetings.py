@@ -23,10 +23,11 @@ _FILE = Path(__file__).parent / "data" / "meetings.jsonl.xz"
 
 def meetings(half: int) -> list[Set]:
     """Read the meetings of the first (0) or of the second (1) half, each as a set."""
-    return [_set(meeting) for meeting in _read(half)]
+    return [_set(meeting) for meeting in read(half)]
 
 
-def _read(half: int) -> Iterator[dict[str, Any]]:
+def read(half: int) -> Iterator[dict[str, Any]]:
+    """Read the meetings of a half as they are in the file."""
     with lzma.open(_FILE, "rt", encoding="utf-8") as lines:
         for line in lines:
             meeting: dict[str, Any] = json.loads(line)
