@@ -319,6 +319,12 @@ class Mission(Resource):
     COLUMNS = (
         Column("Status", "string", ".status.phase", "Summary of the mission's state."),
         Column("Outcome", "string", ".status.outcome", "Outcome of the run."),
+        Column(
+            "Reason",
+            "string",
+            '.status.conditions[?(@.type=="Succeeded")].reason',
+            "Reason of the condition Succeeded.",
+        ),
         Column("Attempt", "string", ".status.display.attempt", "Current and maximum attempt."),
         Column("Facts", "string", ".status.display.facts", "Facts that the run got and left."),
         Column("Cost", "string", ".status.display.cost", "Cost in US dollars."),

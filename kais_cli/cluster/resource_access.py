@@ -68,17 +68,17 @@ def get(session: Session, kind: str, name: str) -> Body:
 
 def _advice(session: Session, kind: str, name: str) -> str:
     """Return what to do about a missing object, as far as the user may look for the reason."""
-    namespaces: list[str] = []
+    missing_namespace = _missing_namespace(session)
+    if missing_namespace is not None:
+        return missing_namespace
+    names: list[str] = []
     elsewhere: list[str] = []
     with contextlib.suppress(errors.CliError):
-        namespaces = [body["metadata"]["name"] for body in session.cluster.list("Namespace")]
-    if namespaces and session.namespace not in namespaces:
-        close = difflib.get_close_matches(session.namespace, namespaces, n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
-        return (
-            f"there is no namespace {session.namespace}; {suggestion}`kubectl create namespace"
-            f" {session.namespace}` creates it"
-        )
+        bodies = session.cluster.list(kind, session.namespace)
+        names = [body["metadata"]["name"] for body in bodies]
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]}? see `kais {_GROUPS[kind]} list`"
     with contextlib.suppress(errors.CliError):
         elsewhere = [
             body["metadata"]["namespace"]
@@ -88,6 +88,21 @@ def _advice(session: Session, kind: str, name: str) -> str:
     if elsewhere:
         return f"it exists in {', '.join(elsewhere)}: add -n {elsewhere[0]}"
     return f"see `kais {_GROUPS[kind]} list`"
+
+
+def _missing_namespace(session: Session) -> str | None:
+    """Return that the namespace does not exist and what to do; None if it may exist."""
+    namespaces: list[str] = []
+    with contextlib.suppress(errors.CliError):
+        namespaces = [body["metadata"]["name"] for body in session.cluster.list("Namespace")]
+    if not namespaces or session.namespace in namespaces:
+        return None
+    close = difflib.get_close_matches(session.namespace, namespaces, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    return (
+        f"there is no namespace {session.namespace}; {suggestion}`kubectl create namespace"
+        f" {session.namespace}` creates it"
+    )
 
 
 def write_list(
@@ -113,7 +128,9 @@ def write_list(
     elif not bodies:
         place = f"in namespace {namespace}" if namespace else "in any namespace"
         labels = f" with the labels {selection.labels}" if selection.labels else ""
-        session.note(f"no {_GROUPS[kind]}s{labels} {place}")
+        missing_namespace = _missing_namespace(session) if namespace else None
+        advice = f"; {missing_namespace}" if missing_namespace else ""
+        session.note(f"no {_GROUPS[kind]}s{labels} {place}{advice}")
     else:
         columns = _columns(table, selection)
         session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))

@@ -166,6 +166,23 @@ def test_a_namespace_that_does_not_exist_is_named_with_the_nearest(terminal, clu
     )
 
 
+def test_an_empty_list_of_a_namespace_that_does_not_exist_says_so(terminal, cluster):
+    cluster.put({"kind": "Namespace", "metadata": {"name": "tutorial"}})
+    assert terminal.run("mission", "list", "-n", "tutorail") == ExitStatus.SUCCEEDED
+    assert terminal.err == (
+        "no missions in namespace tutorail; there is no namespace tutorail; did you mean tutorial?"
+        " `kubectl create namespace tutorail` creates it\n"
+    )
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(terminal, ready):
+    assert terminal.run("blueprint", "show", "docter") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: Blueprint/demo/docter does not exist; did you mean doctor? see"
+        " `kais blueprint list`\n"
+    )
+
+
 def test_an_object_of_another_namespace_is_named_with_it(terminal, ready):
     assert terminal.run("blueprint", "show", "doctor", "-n", "default") == ExitStatus.FAILED
     assert "Blueprint/default/doctor does not exist; it exists in demo: add -n demo" in terminal.err
