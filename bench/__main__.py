@@ -15,7 +15,7 @@ from bench.figures import machine
 
 BENCHES = (
     *("renders", "commands", "service", "in_process", "maintenance"),
-    *("mcp", "recall", "recall_rates", "control_plane", "kro"),
+    *("mcp", "recall", "recall_rates", "control_plane", "minds", "kro"),
 )
 WITH_OPTIONS = (["service"], ["maintenance"], ["recall_rates"], ["kro"])
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -28,7 +28,7 @@ to a third longer in some minutes than in others.
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
 `renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall`, `recall_rates`,
-`control_plane` and `kro`.
+`control_plane`, `minds` and `kro`.
 Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
