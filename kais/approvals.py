@@ -39,6 +39,7 @@ class CallApproval:
         requested_at: RFC 3339, as are `expires_at` and `decided_at`.
         outcome: None while it waits.
         by: the person who decided; None if nobody did in time.
+        cell: the cell of the team that wants to make the call; None for the cell that reports it.
     """
 
     call: str
@@ -51,6 +52,7 @@ class CallApproval:
     by: str | None = None
     decided_at: str | None = None
     reason: str = ""
+    cell: str | None = None
 
     @staticmethod
     def load(value: Mapping[str, Any]) -> CallApproval:
@@ -115,6 +117,12 @@ def parse_call(value: Any) -> CallApproval | None:
     if any(not text.isprintable() for key, text in texts.items() if key != "reason"):
         return None
     return CallApproval.load(texts)
+
+
+def merged(*reports: Sequence[CallApproval]) -> tuple[CallApproval, ...]:
+    """Return the calls of several reports, at most `MAX_APPROVALS`; the later report counts."""
+    calls = {each.call: each for report in reports for each in report}
+    return tuple(calls.values())[-MAX_APPROVALS:]
 
 
 def parse_decisions(text: str, by: str) -> tuple[ApprovalDecision, ...]:

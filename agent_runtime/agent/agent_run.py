@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,9 +37,8 @@ from kais.agent_results import FailureClass
 
 TOOL_RETRIES: Final = 3
 TOOL_S: Final = 60.0
-PEER_S: Final = 900.0
-"""How long a peer may work on a question; it calls a model itself."""
-_TIMES: Final = {"ask_peer": PEER_S}
+_TIMES: Final[Mapping[str, float | None]] = {"ask_peer": None}
+"""Time limits of tools other than `TOOL_S`: a peer that waits for a person has no fixed one."""
 TOOL_RESULT_CHARACTERS: Final = 100_000
 
 

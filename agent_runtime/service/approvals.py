@@ -35,12 +35,13 @@ class Approvals:
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def of_task(self, task: str) -> list[CallApproval]:
-        """Return the calls of a task that waited for a person, or do, oldest first."""
-        return self.state.approvals(task)[-approvals.MAX_APPROVALS :]
+        """Return the calls of a task and its peers that waited for a person, or do."""
+        own, of_peers = self.state.approvals(task), self.state.peer_approvals(task)
+        return list(approvals.merged(of_peers, own))
 
     def is_waiting(self, task: str) -> bool:
-        """Whether a call of a task waits for a person."""
-        return any(approval.outcome is None for approval in self.state.approvals(task))
+        """Whether a call of a task, or of a peer that works for it, waits for a person."""
+        return any(approval.outcome is None for approval in self.of_task(task))
 
     def decide(self, decision: ApprovalDecision) -> CallApproval:
         """Apply the decision of a person; a repeated one changes nothing.

@@ -6,6 +6,7 @@ Model, ledger and clients live as long as the process; the rest belongs to one m
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,7 +34,7 @@ from agent_runtime.money.meter import Meter
 from agent_runtime.prompt import Knowledge, Review, Work
 from agent_runtime.server_tools import ServerReports
 from agent_runtime.service.approvals import ApprovalGate, Approvals
-from agent_runtime.service.peer_client import A2APeers
+from agent_runtime.service.peer_client import A2APeers, PeerApprovals
 from agent_runtime.service.state import State
 from agent_runtime.settings import Settings
 from agent_runtime.tickets import Caller
@@ -205,7 +206,10 @@ class MindWorker:
         sink: EventSink = assembly.ignore_event
         if self.knowledge is not None:
             available |= assembly.knowledge_tools(self.settings, self.knowledge, framing, run)
-            available |= self._peer_tool(assignment, meter, framing, self.knowledge)
+            waits = PeerApprovals(
+                functools.partial(self.state.save_peer_approvals, assignment.task), changed
+            )
+            available |= self._peer_tool(assignment, meter, framing, self.knowledge, waits)
             sink = assembly.open_recorder(self.settings, self.knowledge, self.key, run, stack)
         servers = assembly.open_servers(
             self.settings,
@@ -285,6 +289,7 @@ class MindWorker:
         meter: Meter,
         framing: PydanticFraming,
         knowledge: AsyncKnowledgeClient,
+        waits: PeerApprovals,
     ) -> assembly.Tools:
         def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
             text = json.dumps(agent_results.dump_usage(usage))
@@ -305,6 +310,7 @@ class MindWorker:
                     self.connections.peers or httpx.AsyncHTTPTransport(trust_env=False)
                 ),
                 is_stopping=lambda: self._is_stopping,
+                waits=waits,
             ),
             framing=framing,
             meter=meter,

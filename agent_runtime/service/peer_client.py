@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx
@@ -30,8 +31,9 @@ from google.protobuf.json_format import MessageToDict, ParseError
 
 from agent_runtime.errors import AgentError, ToolError
 from agent_runtime.tools.peers import PeerAnswer, PeerUnavailable, Tickets, UsageReport
-from kais import a2a, agent_results
+from kais import a2a, agent_results, approvals
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
+from kais.approvals import CallApproval
 from knowledge_client.responses import retry_after_s
 
 RESPONSE_BYTES: Final = 2 * 1024 * 1024
@@ -75,8 +77,10 @@ class A2APeers:
         context: str,
         transport: httpx.AsyncBaseTransport | None = None,
         is_stopping: Callable[[], bool] = lambda: False,
+        waits: PeerApprovals | None = None,
     ) -> None:
         self._url_of = url_of
+        self._waits = waits
         self._is_stopping = is_stopping
         self._context = context
         self._transport = transport
@@ -103,11 +107,67 @@ class A2APeers:
             trust_env=False,
         )
         try:
-            async with http, asyncio.timeout(PEER_S):
+            async with http, asyncio.timeout(PEER_S) as limit:
                 call = _Call(http, self._url_of(cell), tickets, report, self._is_stopping)
-                return await call.run(sent, cell)
+                calls = _WaitingCalls(self._waits, message, cell, limit)
+                return await call.run(sent, cell, calls)
         except TimeoutError as exc:
             raise PeerUnavailable(f"gave no answer within {PEER_S:.0f} s") from exc
+
+
+@dataclass(frozen=True)
+class PeerApprovals:
+    """Where the calls of peers go that need an approval.
+
+    Attributes:
+        save: stores the calls of peers for a message; the latest report counts.
+        changed: is called after a change.
+    """
+
+    save: Callable[[str, Sequence[CallApproval]], None]
+    changed: Callable[[], Awaitable[None]]
+
+
+class _WaitingCalls:
+    """The tool calls for one question that wait for a person, or did, of the peer and its peers.
+
+    While one waits, the time of the answer does not run.
+    """
+
+    def __init__(
+        self, waits: PeerApprovals | None, message: str, cell: str, limit: asyncio.Timeout
+    ) -> None:
+        self._waits = waits
+        self._message = message
+        self._cell = cell
+        self._limit = limit
+        self._reported: tuple[CallApproval, ...] = ()
+
+    async def report(self, task: Task) -> bool:
+        """Report the calls of a task; return whether the peer waits for a person to decide."""
+        reported = MessageToDict(task.metadata).get(a2a.APPROVALS_KEY)
+        values = reported if isinstance(reported, list) else []
+        parsed = [approvals.parse_call(each) for each in values[-approvals.MAX_APPROVALS :]]
+        calls = tuple(
+            replace(each, cell=each.cell or self._cell)
+            for each in parsed
+            if each is not None and approvals.is_of(each)
+        )
+        if self._waits is not None and calls != self._reported:
+            self._waits.save(self._message, calls)
+            self._reported = calls
+            await self._waits.changed()
+        is_asking = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        if not is_asking or all(each.outcome is not None for each in calls):
+            return False
+        self._limit.reschedule(asyncio.get_running_loop().time() + PEER_S)
+        return True
+
+    def drop(self) -> None:
+        """Forget the calls that wait: the question gets no answer any more."""
+        if self._waits is not None and self._reported:
+            decided = [each for each in self._reported if each.outcome is not None]
+            self._waits.save(self._message, decided)
 
 
 class _Call:
@@ -130,7 +190,7 @@ class _Call:
         self._reach_s: float | None = REACH_S
         self._ticket_at = -TICKET_S
 
-    async def run(self, sent: Message, cell: str) -> PeerAnswer:
+    async def run(self, sent: Message, cell: str, calls: _WaitingCalls) -> PeerAnswer:
         await self._renew()
         card = await self._retry(lambda: _fetch_card(self._http, self._url))
         config = ClientConfig(
@@ -151,7 +211,7 @@ class _Call:
         self._reach_s = None
         try:
             self._count(task, cell)
-            while task.status.state not in _FINAL:
+            while await calls.report(task) or task.status.state not in _FINAL:
                 await asyncio.sleep(POLL_S)
                 await self._renew()
                 get = functools.partial(client.get_task, GetTaskRequest(id=task.id))
@@ -159,9 +219,11 @@ class _Call:
                 self._count(task, cell)
         except asyncio.CancelledError:
             if not self._is_stopping():
+                calls.drop()
                 await self._cancel(client, task.id, cell)
             raise
         except Exception:
+            calls.drop()
             await self._cancel(client, task.id, cell)
             raise
         return _answer(task)

@@ -66,6 +66,12 @@ CREATE TABLE IF NOT EXISTS peer_call (
     usage TEXT NOT NULL,
     PRIMARY KEY (task, message)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS peer_approval (
+    task TEXT NOT NULL REFERENCES task (id) ON DELETE CASCADE,
+    message TEXT NOT NULL,
+    calls TEXT NOT NULL,
+    PRIMARY KEY (task, message)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS approval (
     call TEXT PRIMARY KEY,
     task TEXT NOT NULL REFERENCES task (id) ON DELETE CASCADE,
@@ -239,6 +245,19 @@ class State:
         """Return the calls of a task that need an approval, oldest first."""
         statement = f"{_APPROVAL} WHERE task = ? ORDER BY requested_at, call"
         return [_approval(row) for row in self.execute(statement, (task,))]
+
+    def save_peer_approvals(self, task: str, message: str, calls: Sequence[CallApproval]) -> None:
+        """Store the calls of peers for a message that need an approval; the latest ones count."""
+        self.execute(
+            "INSERT INTO peer_approval VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET calls = excluded.calls",
+            (task, message, json.dumps([each.dump() for each in calls])),
+        )
+
+    def peer_approvals(self, task: str) -> list[CallApproval]:
+        """Return the calls that need an approval of the peers that a task has asked."""
+        rows = self.execute("SELECT calls FROM peer_approval WHERE task = ?", (task,))
+        return [CallApproval.load(each) for (calls,) in rows for each in json.loads(str(calls))]
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[object, ...]]:
         """Run one statement, and return its rows."""

@@ -178,6 +178,10 @@ class CallApprovalStatus(Model):
     """A tool call of the latest attempt that waits for a person, or how it was decided."""
 
     call: Line = Field(description="ID of the call.")
+    cell: Line | None = Field(
+        default=None,
+        description="Peer or reviewer that wants to make the call. Unset for the entry cell.",
+    )
     tool: Line = Field(description="Name of the tool.")
     arguments: Text | None = Field(
         default=None, description="Arguments as JSON, while the call waits."

@@ -20,8 +20,9 @@ app = group("approvals", "Decide about tool calls of agents that wait for a pers
 
 Call = Annotated[str, typer.Argument(metavar="CALL", help="ID of the call, or its beginning.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; the agent is told it.")]
-_HEADERS = ("NAMESPACE", "MISSION", "CALL", "TOOL", "EXPIRES", "ARGUMENTS")
+_HEADERS = ("NAMESPACE", "MISSION", "CELL", "CALL", "TOOL", "EXPIRES", "ARGUMENTS")
 _ARGUMENTS_SHOWN = 120
+_ENTRY = "(entry)"
 
 
 @command(app, "list")
@@ -45,6 +46,7 @@ def list_approvals(
         (
             mission.metadata.namespace,
             mission.metadata.name,
+            call.cell or _ENTRY,
             call.call,
             call.tool,
             call.expires_at,

@@ -31,6 +31,13 @@ def test_list_shows_what_each_call_would_do(terminal, cluster):
     assert "done-1" not in terminal.out
 
 
+def test_list_names_the_cell_that_wants_to_make_the_call(terminal, cluster):
+    put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2", "cell": "critic-0"})
+    assert terminal.run("approvals", "list") == ExitStatus.SUCCEEDED
+    rows = [line.split()[2:4] for line in terminal.out.splitlines()]
+    assert rows == [["CELL", "CALL"], ["(entry)", "5f0d2b3c-1"], ["critic-0", "6a1e3c4d-2"]]
+
+
 def test_approve_names_call_arguments_and_the_user(terminal, cluster):
     name = put(cluster, CALL)
     assert terminal.run("approvals", "approve", "5f0d") == ExitStatus.SUCCEEDED

@@ -27,6 +27,7 @@ class FakeAgents:
         usage_when_cancelled: the last report of a task that is cancelled.
         asked: every question about a message.
         decisions: what people decided about tool calls, as it was passed on.
+        deciders: where each decision was sent.
     """
 
     tasks: dict[str, AgentTask] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class FakeAgents:
     usage_when_cancelled: AgentUsage | None = None
     asked: list[AgentCall] = field(default_factory=list)
     decisions: list[ApprovalDecision] = field(default_factory=list)
+    deciders: list[AgentCall] = field(default_factory=list)
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         self.asked.append(call)
@@ -66,6 +68,7 @@ class FakeAgents:
 
     async def decide(self, call: AgentCall, decision: ApprovalDecision) -> None:
         self.decisions.append(decision)
+        self.deciders.append(call)
 
     def end_all(self) -> None:
         """Nothing is sent in the background."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a.client import Client
 from a2a.types import CancelTaskRequest, GetTaskRequest, Task, TaskState
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
@@ -23,7 +24,16 @@ from agent_runtime.tools import peers
 from kais import a2a, topology_files
 from kais.topology import RouteRule, Routing
 from tests.agent_attempts import cell_spec, system_text, user_text
-from tests.agent_services import Network, ServiceWorld, collect, message, metadata, request, serving
+from tests.agent_services import (
+    Network,
+    Running,
+    ServiceWorld,
+    collect,
+    message,
+    metadata,
+    request,
+    serving,
+)
 from tests.fakes.tickets import ticket
 
 WORK = a2a.message_id("run-1", 1, "work")
@@ -268,8 +278,9 @@ async def test_the_conversation_of_a_person_is_not_the_peers_conversation_of_a_r
 class LostPeer:
     """A peer that loses its task, and tells what it has cost when it is canceled."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: str = "TASK_STATE_WORKING") -> None:
         self.methods: list[str] = []
+        self.state = state
 
     async def answer(self, asked: Request) -> Response:
         """Answer a call of JSON-RPC."""
@@ -284,7 +295,7 @@ class LostPeer:
         task = {
             "id": "t-1",
             "contextId": "run-1",
-            "status": {"state": "TASK_STATE_WORKING" if is_new else "TASK_STATE_CANCELED"},
+            "status": {"state": self.state if is_new else "TASK_STATE_CANCELED"},
             "metadata": {a2a.USAGE_KEY: {"turns": 1, "cost": "0.01" if is_new else "0.02"}},
         }
         result = {"task": task} if is_new else task
@@ -335,3 +346,78 @@ async def test_a_peer_works_on_while_its_caller_restarts_and_its_cost_counts_onc
     assert len(critic.calls) == 1
     cost = metadata(canceled)[a2a.USAGE_KEY]["cost"]
     assert metadata(task)[a2a.PEER_USAGE_KEY]["critic-0"]["cost"] == cost
+
+
+CAREFUL = """
+rules:
+  - name: writes
+    when: {turn: 1}
+    reply:
+      tool_calls: [{name: write_file, arguments: {path: shared/port.md, content: "8443"}}]
+      usage: {input: 50, output: 5}
+  - {name: port, reply: {text: Port 8443., usage: {input: 50, output: 5}}}
+"""
+
+
+def careful(folder: Path) -> ServiceWorld:
+    """A critic whose files are written after an approval only."""
+    tool = {"name": "write_file", "approval": {"required": True}}
+    return ServiceWorld(folder, CAREFUL, spec={**cell_spec(tools=[tool]), "mode": "Service"})
+
+
+async def task_in(client: Client, *states: int) -> Task:
+    async with asyncio.timeout(60):
+        while True:
+            task = await client.get_task(GetTaskRequest(id=TASK))
+            if task.status.state in states:
+                return task
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_the_call_of_a_peer_waits_for_a_person_who_sees_it_on_the_task_of_the_caller(
+    tmp_path: Path, restarts: bool
+) -> None:
+    waits = TaskState.TASK_STATE_INPUT_REQUIRED
+    critic = careful(tmp_path / "critic")
+    async with critic.running() as peer:
+        world = lead(tmp_path / "lead", Network(team_critic_0=peer.url), Knowledge())
+        sent = message("Find the port.", id=WORK, context="run-1")
+        async with (
+            world.running() as running,
+            running.client(ticket(callee="lead-0")) as client,
+        ):
+            await anext(aiter(client.send_message(request(sent, returns=True))))
+            [call] = metadata(await task_in(client, waits))[a2a.APPROVALS_KEY]
+            if not restarts:
+                task = await decided(peer, client, call)
+        if restarts:
+            async with (
+                world.running() as running,
+                running.client(ticket(callee="lead-0")) as client,
+            ):
+                assert metadata(await task_in(client, waits))[a2a.APPROVALS_KEY] == [call]
+                task = await decided(peer, client, call)
+    assert (call["cell"], call["tool"]) == ("critic-0", "write_file")
+    [after] = metadata(task)[a2a.APPROVALS_KEY]
+    assert (after["cell"], after["outcome"], after["by"]) == ("critic-0", "approved", "ana")
+    assert "Port 8443." in tool_text(world)
+    assert (critic.workspace / "shared/port.md").read_text() == "8443"
+    assert len(critic.calls) == 2
+
+
+async def decided(peer: Running, client: Client, call: dict[str, Any]) -> Task:
+    """Approve the call at the peer, as the operator does, and wait for the end of the work."""
+    body = {"call": call["call"], "sha256": call["sha256"], "by": "ana", "decision": "approve"}
+    async with peer.http(ticket()) as http:
+        response = await http.post(a2a.APPROVALS_PATH, json=body)
+    assert response.status_code == 200, response.text
+    return await task_in(client, TaskState.TASK_STATE_COMPLETED)
+
+
+async def test_a_peer_that_asks_its_caller_something_gives_no_answer(tmp_path: Path) -> None:
+    peer = LostPeer("TASK_STATE_INPUT_REQUIRED")
+    async with serving(server("/rpc", peer.answer)) as url:
+        world = lead(tmp_path / "lead", Network(team_critic_0=url), Knowledge())
+        await work(world)
+    assert json.loads(tool_text(world))["error"].startswith("peer-failed: tool-failed: ")

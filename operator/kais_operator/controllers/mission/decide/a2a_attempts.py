@@ -19,9 +19,11 @@ from datetime import datetime, timedelta
 from kais import a2a, labels, names, trace_context
 from kais.agent_results import AgentUsage, FailureClass
 from kais.reasons import Reason
+from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import (
     attempt_record,
     budgets,
+    entrypoint,
     knowledge_injection,
     mind_usage,
     run_history_annotation,
@@ -155,11 +157,33 @@ def await_task(
     if is_unknown and reply is not None and may_send_again(last, reply, observed.container):
         message_action = _message(observed, attempts, entry, run_id=run_id, now=now)
         return None, (message_action,), _SHORTEST_POLL
-    waiting = tool_approvals.waiting_calls(last.approvals)
-    decisions = tool_approvals.read(observed, waiting).about_calls
-    call = call_of(observed, entry, last, run_id=run_id)
-    passed_on = tuple(DecideToolCall(call, each) for each in decisions)
+    passed_on = pass_on(observed, last, call_of(observed, entry, last, run_id=run_id))
     return None, passed_on, _SHORTEST_POLL if passed_on else poll
+
+
+def pass_on(
+    observed: MissionObserved, attempt: Attempt, call: AgentCall
+) -> tuple[DecideToolCall, ...]:
+    """Pass the decisions of a person on to the cells whose calls wait.
+
+    `call` is the message of the cell that reports the calls; a peer has an address of its own.
+    """
+    waiting = {each.call: each for each in tool_approvals.waiting_calls(attempt.approvals)}
+    decisions = tool_approvals.read(observed, tuple(waiting.values())).about_calls
+    addressed = ((_at(observed, call, waiting[each.call].cell), each) for each in decisions)
+    return tuple(DecideToolCall(target, each) for target, each in addressed if target is not None)
+
+
+def _at(observed: MissionObserved, call: AgentCall, cell_name: str | None) -> AgentCall | None:
+    """Return a call at a cell of the team; None if there is no such cell."""
+    if cell_name is None:
+        return call
+    cells = {**observed.team.members, **observed.team.cells}.values()
+    cell = next((each for each in cells if cell_identity.short_name(each) == cell_name), None)
+    if cell is None or not cell.spec.serves_a2a:
+        return None
+    entry = entrypoint.entrypoint_of(cell, replace(observed.team, sharing=()))
+    return replace(call, address=address_of(entry))
 
 
 def poll_delay(sent_at: datetime, now: datetime) -> timedelta:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kais import a2a, labels, verdicts
+from kais import a2a, approvals, labels, verdicts
 from kais.agent_results import FailureClass
+from kais.approvals import CallApproval
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.check import ReviewStatus
@@ -103,7 +104,11 @@ def with_verdict(
     judged = a2a_attempts.judge(message, reply, pod, now, is_ending=is_ending)
     if judged is None:
         return replace(attempt, end_message=f"{summary}; {name} reviews it")
-    attempt = replace(attempt, review=replace(review, usage=judged.usage))
+    attempt = replace(
+        attempt,
+        review=replace(review, usage=judged.usage),
+        approvals=approvals.merged(attempt.approvals, _of(name, judged.approvals)),
+    )
     if judged.state is State.FAILED:
         reason = judged.end_message.replace("the attempt was", "the review was", 1)
         is_malformed = judged.failure is FailureClass.BAD_ANSWER
@@ -116,6 +121,10 @@ def with_verdict(
             end_message += f": {judged.end_message}"
         return replace(attempt, end_message=end_message)
     return _judged(attempt, name, summary, task)
+
+
+def _of(reviewer: str, calls: Sequence[CallApproval]) -> list[CallApproval]:
+    return [replace(each, cell=each.cell or reviewer) for each in calls]
 
 
 def _judged(attempt: Attempt, name: str, summary: str, task: AgentTask) -> Attempt:
@@ -176,7 +185,10 @@ def request(
     addressed = replace(last, pod_uid=last.review.pod_uid)
     if is_unknown and reply is not None and a2a_attempts.may_send_again(addressed, reply, pod):
         return None, (_message(observed, attempts, reviewer, run_id=run_id, now=now),), _POLL
-    return None, (), poll
+    passed_on = a2a_attempts.pass_on(
+        observed, last, call_of(observed, reviewer, last, run_id=run_id)
+    )
+    return None, passed_on, _POLL if passed_on else poll
 
 
 def cancel_actions(

@@ -273,18 +273,18 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
 
 def _waits_for_verdict(view: MissionView, last: Attempt, count: str) -> DesiredCondition | None:
     """Describe whose decision an attempt waits for; None if it waits for none."""
-    if last.state is State.REVIEWING:
-        return _in_review(view, last, count)
     waiting = tool_approvals.waiting_calls(last.approvals)
-    if last.state is State.RUNNING and waiting:
+    if waiting and last.state in {State.RUNNING, State.REVIEWING}:
         return _waits_for_approval(view, waiting, count)
-    return None
+    return _in_review(view, last, count) if last.state is State.REVIEWING else None
 
 
 def _waits_for_approval(
     view: MissionView, waiting: tuple[CallApproval, ...], count: str
 ) -> DesiredCondition:
-    tools = ", ".join(each.tool for each in waiting)
+    tools = ", ".join(
+        f"{each.tool} of {each.cell}" if each.cell is not None else each.tool for each in waiting
+    )
     message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
     if not view.observed.has_review_policy:
         message += "; this installation has no admission policy, so no author is on record"

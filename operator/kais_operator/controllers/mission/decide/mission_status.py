@@ -120,6 +120,7 @@ def _approvals(last: AttemptSummary | None) -> list[CallApprovalStatus]:
     return [
         CallApprovalStatus(
             call=each.call,
+            cell=each.cell,
             tool=each.tool,
             arguments=each.arguments if each.outcome is None else None,
             sha256=each.sha256,

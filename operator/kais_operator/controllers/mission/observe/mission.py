@@ -282,7 +282,7 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
         formation_name = lone.spec.formation_ref if lone is not None else None
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
         cells |= await _reviewer(world, mission, formation)
-        members = await _members(world, formation)
+        members = await _members(world, mission, formation)
     else:
         formation_name = mission.spec.formation_ref or ""
         formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
@@ -295,10 +295,11 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
     return await _with_account(world, mission, MissionTeam(formation, cells, members=members))
 
 
-async def _members(world: World, formation: Formation | None) -> dict[str, Cell]:
-    """Read the cells of a formation whose cells share a budget per hour."""
+async def _members(world: World, mission: Mission, formation: Formation | None) -> dict[str, Cell]:
+    """Read the cells of a formation that share a budget per hour, or have calls to decide about."""
     budget = formation.spec.budget if formation is not None else None
-    if formation is None or budget is None or budget.max_cost_per_hour is None:
+    has_budget = budget is not None and budget.max_cost_per_hour is not None
+    if formation is None or not (has_budget or labels.APPROVAL in mission.metadata.annotations):
         return {}
     metadata = formation.metadata
     bodies = await shared_reads.cells_by_label(world.cluster, metadata.namespace, metadata.name)

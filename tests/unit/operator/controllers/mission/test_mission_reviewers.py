@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from kais import a2a
+from kais import a2a, approvals
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
+from kais.approvals import CallApproval
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 from kais_operator.planning.plan import Body, ObjectRef, SendMessage
@@ -251,3 +253,78 @@ async def test_any_other_name_is_a_person() -> None:
     fake = await under_review(reviewer="ana")
     assert reviews(fake) == []
     assert condition(fake, "Succeeded")[1] == "ReviewRequested"
+
+
+ARGUMENTS = '{"path": "shared/notes.md"}'
+CALL = CallApproval(
+    call="call-1",
+    tool="write_file",
+    arguments=ARGUMENTS,
+    sha256=approvals.hash_of(ARGUMENTS),
+    requested_at="2026-03-01T12:00:00+00:00",
+    expires_at="2026-03-01T13:00:00+00:00",
+)
+DECIDED = {"outcome": "approved", "by": "ana", "decided_at": "2026-03-01T12:05:00+00:00"}
+
+
+def approve(fake: FakeWorld) -> None:
+    record = {"call": "call-1", "sha256": CALL.sha256, "decision": "approve"}
+    annotations = {"kais.io/approval": json.dumps(record), "kais.io/approval-by": "ana"}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": annotations}})
+
+
+async def test_call_of_the_reviewer_waits_for_a_person_and_stays_on_record() -> None:
+    fake = await under_review()
+    waiting = AgentTask(TaskState.INPUT_REQUIRED, usage=REVIEW, approvals=(CALL,))
+    fake.agents.tasks[message_id(fake, 1, "review")] = waiting
+    await passes(fake, 2)
+    [call] = status(fake)["approvals"]
+    assert (call["cell"], call["tool"], call["arguments"]) == ("critic-0", "write_file", ARGUMENTS)
+    assert condition(fake, "Succeeded") == (
+        "Unknown",
+        "ApprovalRequired",
+        "attempt 1 of 3: write_file of critic-0 waits for an approval; see `kais approvals list`",
+    )
+    fake = restarted(fake)
+    approve(fake)
+    await passes(fake, 1)
+    [decided] = fake.agents.deciders
+    assert decided.address.cell == CRITIC
+    verdict(fake, said("approve", "it is"), approvals=(replace(CALL, **DECIDED),))
+    await teams.settle(restarted(fake))
+    assert status(fake)["outcome"] == "Succeeded"
+    [call] = status(fake)["approvals"]
+    assert (call["cell"], call["outcome"], call["by"]) == ("critic-0", "approved", "ana")
+
+
+@pytest.mark.parametrize("changes", [{}, {"formationRef": None, "cellRef": "team-lead-0"}])
+async def test_decision_about_the_call_of_a_peer_goes_to_the_peer(changes: dict[str, Any]) -> None:
+    fake = await serving(team(), teams.work(**changes))
+    await passes(fake)
+    of_peer = replace(CALL, cell="critic-0")
+    waiting = AgentTask(TaskState.INPUT_REQUIRED, usage=WORK, approvals=(of_peer,))
+    fake.agents.tasks[message_id(fake, 1, "work")] = waiting
+    await passes(fake, 2)
+    approve(fake)
+    await passes(fake, 1)
+    [decided] = fake.agents.deciders
+    assert decided.address.cell == CRITIC
+    answered = (replace(of_peer, **DECIDED),)
+    answer(fake, "Done.")
+    task = fake.agents.tasks[message_id(fake, 1, "work")]
+    fake.agents.tasks[message_id(fake, 1, "work")] = replace(task, approvals=answered)
+    await teams.settle(fake)
+    [call] = status(fake)["approvals"]
+    assert (call["cell"], call["outcome"]) == ("critic-0", "approved")
+
+
+async def test_decision_about_the_call_of_a_cell_outside_the_team_goes_nowhere() -> None:
+    fake = await serving(team(), teams.work())
+    await passes(fake)
+    stranger = replace(CALL, cell="stranger-0")
+    waiting = AgentTask(TaskState.INPUT_REQUIRED, usage=WORK, approvals=(stranger,))
+    fake.agents.tasks[message_id(fake, 1, "work")] = waiting
+    await passes(fake, 2)
+    approve(fake)
+    await passes(fake, 2)
+    assert fake.agents.deciders == []
