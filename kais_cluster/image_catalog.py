@@ -41,6 +41,7 @@ IMAGES = (
     Image("model-server", "tests/model_server/Dockerfile"),
     Image("namespace-doctor", "examples/namespace-doctor/Dockerfile"),
     Image("code-review-team", "examples/code-review-team/Dockerfile"),
+    Image("incident-team", "examples/incident-team/Dockerfile"),
     Image("bring-your-own-image", "examples/bring-your-own-image/Dockerfile"),
     Image("bring-your-own-agent", "examples/bring-your-own-agent/Dockerfile"),
 )
