@@ -5,54 +5,59 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kais_rendering.worker_handle import Answer, RenderProcess
 
 
 class RenderSession:
-    """A context manager that starts a worker and kills it at the end of the block.
+    """Runs requests one after another in one worker, which starts at the first request.
 
-    `limit_s` limits each answer, both in processor time and in elapsed time.
+    A worker that failed, was interrupted or has used half of its memory is replaced.
     """
 
-    def __init__(self, *, limit_s: float, memory_mib: int) -> None:
-        self._limit_s = limit_s
+    def __init__(self, *, memory_mib: int) -> None:
         self._memory_mib = memory_mib
         self._runner = asyncio.Runner()
         self._worker: RenderProcess | None = None
 
-    def __enter__(self) -> Self:
-        self._runner.__enter__()
-        return self
+    def ask(self, request: Mapping[str, Any], *, limit_s: float) -> Answer:
+        """Run one request and return the answer.
 
-    def ask(self, request: Mapping[str, Any]) -> Answer:
-        """Run one request and return the answer; after a failure the session cannot be used again.
+        Args:
+            request: The request.
+            limit_s: Limit of the answer, both in processor time and in elapsed time, in seconds.
 
         Raises:
             RenderingFailed: The request exceeded a limit, or the worker died.
         """
-        return self._runner.run(self._ask(json.dumps(request).encode()))
-
-    async def _ask(self, request: bytes) -> Answer:
-        if self._worker is None:
-            self._worker = await RenderProcess.start(memory_mib=self._memory_mib)
-        await self._worker.ready()
-        answer = await self._worker.ask(request, limit_s=self._limit_s, elapsed_s=self._limit_s)
-        if "done" not in answer:
-            raise self._worker.failure(answer, memory_mib=self._memory_mib)
+        try:
+            answer = self._runner.run(self._ask(json.dumps(request).encode(), limit_s))
+        except BaseException:
+            self._stop()
+            raise
+        if answer.get("worn"):
+            self._stop()
         result: Answer = answer["done"]
         return result
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def _ask(self, request: bytes, limit_s: float) -> Answer:
+        if self._worker is None:
+            self._worker = await RenderProcess.start(memory_mib=self._memory_mib)
+        await self._worker.ready()
+        answer = await self._worker.ask(request, limit_s=limit_s, elapsed_s=limit_s)
+        if "done" not in answer:
+            raise self._worker.failure(answer, memory_mib=self._memory_mib)
+        return answer
+
+    def _stop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._runner.run(worker.kill())
+
+    def close(self) -> None:
+        """Kill the worker."""
         try:
-            if self._worker is not None:
-                self._runner.run(self._worker.kill())
+            self._stop()
         finally:
-            self._runner.__exit__(exc_type, exc, traceback)
+            self._runner.close()

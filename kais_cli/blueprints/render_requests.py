@@ -6,7 +6,9 @@ memory. They are therefore read, matched, compiled and rendered in a process of 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +57,7 @@ def impacts(
     spec: Mapping[str, Any], instances: Sequence[Body], *, revisions: Mapping[str, Body],
     subject: str,
 ) -> Iterator[ChangePreview]:  # fmt: skip
-    """Yield the changes of a spec to each instance, all rendered in one process.
+    """Yield the changes of a spec to each instance.
 
     `revisions` are the current revisions of the instances, by the name of the instance.
 
@@ -65,18 +67,15 @@ def impacts(
     """
     from kais.change_preview import ChangePreview  # noqa: PLC0415 (loads jinja2)
 
-    with _session() as session:
-        for instance in instances:
-            name = instance["metadata"]["name"]
-            request = {
-                "op": "impact",
-                "spec": dict(spec),
-                "instance": instance,
-                "revision": revisions[name],
-            }
-            with _usage_errors(f"{subject}, for {name},"):
-                answer = session.ask(request)
-            yield ChangePreview.from_dict(answer)
+    for instance in instances:
+        name = instance["metadata"]["name"]
+        request = {
+            "op": "impact",
+            "spec": dict(spec),
+            "instance": instance,
+            "revision": revisions[name],
+        }
+        yield ChangePreview.from_dict(_ask(request, f"{subject}, for {name},"))
 
 
 def violations_of(
@@ -132,19 +131,23 @@ def yaml_lines(text: str, paths: Sequence[str], *, document: int, subject: str) 
     return list(_ask(request, f"reading {subject}", advice="make the file simpler")["lines"])
 
 
+@functools.cache
 def _session() -> RenderSession:
-    return RenderSession(limit_s=_LIMIT_S, memory_mib=_MEMORY_MIB)
+    """Return the one session of this program; its worker takes longer to start than to answer."""
+    session = RenderSession(memory_mib=_MEMORY_MIB)
+    atexit.register(session.close)
+    return session
 
 
 def _ask(
     request: Mapping[str, Any], subject: str, *, advice: str = "make that leaf simpler"
 ) -> Mapping[str, Any]:
-    with _session() as session, _usage_errors(subject, advice):
-        return session.ask(request)
+    with _usage_errors(subject, advice):
+        return _session().ask(request, limit_s=_LIMIT_S)
 
 
 @contextlib.contextmanager
-def _usage_errors(subject: str, advice: str = "make that leaf simpler") -> Iterator[None]:
+def _usage_errors(subject: str, advice: str) -> Iterator[None]:
     """Convert a failure to a usage error with the exceeded limit, the location and a remedy."""
     try:
         yield

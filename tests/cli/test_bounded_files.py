@@ -7,7 +7,7 @@ import pytest
 
 from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
-from kais_rendering import yaml_documents
+from kais_rendering import worker_handle, yaml_documents
 from tests.cli import objects
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -111,6 +111,30 @@ def test_dates_stay_text():
 def test_a_file_that_takes_too_long_to_read_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(render_requests, "_LIMIT_S", 0.001)
     file = tmp_path / "slow.yaml"
-    file.write_text("a: 1\n")
+    file.write_text("- {a: [1, 2]}\n" * 20_000)
     with pytest.raises(render_requests.errors.UsageError, match=r"reading .*slow\.yaml took more"):
         render_requests.read_yaml(file, subject=str(file))
+
+
+def test_a_worker_that_exceeded_a_limit_is_replaced(tmp_path, monkeypatch):
+    file = tmp_path / "slow.yaml"
+    file.write_text("- {a: [1, 2]}\n" * 20_000)
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 0.001)
+    with pytest.raises(render_requests.errors.UsageError):
+        render_requests.read_yaml(file, subject=str(file))
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 10.0)
+    assert render_requests.parse_yaml("a: 1", subject="x") == [{"a": 1}]
+
+
+def test_the_requests_of_a_program_share_one_worker(monkeypatch):
+    starts = []
+    start = worker_handle.RenderProcess.start
+
+    async def counted(*, memory_mib):
+        starts.append(memory_mib)
+        return await start(memory_mib=memory_mib)
+
+    render_requests.parse_yaml("a: 1", subject="x")
+    monkeypatch.setattr(worker_handle.RenderProcess, "start", counted)
+    render_requests.parse_yaml("a: 2", subject="x")
+    assert not starts
