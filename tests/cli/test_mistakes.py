@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -126,7 +127,10 @@ def test_what_the_message_about_optional_parameters_advises_works(terminal, tmp_
     assert terminal.run("blueprint", "validate", "-f", str(file)) == 0, terminal.err
 
 
-def test_a_pattern_that_never_ends_is_the_cause_and_the_value_is_not_judged(terminal, tmp_path):
+def test_a_pattern_that_never_ends_is_the_cause_and_the_value_is_not_judged(
+    terminal, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(render_requests, "_LIMIT_S", 2)
     pattern = f'pattern: "(a+)+$", example: {"a" * 40}!'
     error = error_of(terminal, tmp_path, BLUEPRINT.replace("minLength: 1, example: why", pattern))
     assert "at parameter 'question'; its pattern does not end on this value" in error
