@@ -10,8 +10,8 @@ import re
 from typing import NamedTuple
 
 HELP = (
-    "alias:<namespace>:<value>; ~1 stands for a slash, ~0 for a tilde, ~{a} for the character"
-    " U+000A."
+    "alias:<namespace>:<value>; ~1 stands for a slash, ~0 for a tilde, control characters stand"
+    " as a list prints them."
 )
 _FORM = re.compile(r"alias:([a-z][a-z0-9-]{0,62}):(.+)", re.DOTALL)
 _ESCAPE = re.compile(r"~(?:([01])|\{([0-9a-f]{1,6})\})")
