@@ -273,7 +273,8 @@ def record(stored: Stored, home: str) -> str:
     runs = store.list_runs(RunListing(view, 100))
     name = BlueprintName(namespace=realm_of(home).partition(":")[2], name="review")
     results: list[object] = [runs, store.blueprint_stats([name], view)]
-    results += [store.parameter_stats(name, view), *(store.runs_named(r, view) for r in _RUNS)]
+    results += [store.parameter_stats(name, view), store.run_samples(name, view)]
+    results += [*(store.runs_named(r, view) for r in _RUNS)]
     for run in runs:
         results += [store.episodes(key_of(run)), store.extraction(key_of(run))]
     position, last = 0, store.bounds()[1]
