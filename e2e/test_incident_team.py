@@ -34,11 +34,28 @@ SECOND = [
     "lead knows the limit and answers",
 ]
 FILES = ("rbac.yaml", "cluster-tools.yaml", "shop.yaml", "scripted-model.yaml", "blueprint.yaml")
+READY = ("--for=condition=Available", "--timeout=170s")
 
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Installed) -> Iterator[str]:
     yield from cluster.fresh_namespace("incidents")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def example(cluster: Installed, namespace: str) -> None:
+    """Apply the example: its keys, rights, MCP servers, scripted model and Blueprint."""
+    for secret, key in (
+        ("cluster-reader", f"key={secrets.token_hex(16)}"),
+        ("cluster-fixer", f"key={secrets.token_hex(16)}"),
+        ("kais-openai", "apiKey=scripted-key"),
+    ):
+        literal = f"--from-literal={key}"
+        cluster.kubectl("create", "secret", "generic", secret, "-n", namespace, literal)
+    for file in FILES:
+        cluster.kubectl("apply", "-n", namespace, "-f", str(EXAMPLE / file))
+    servers = ("deployment/cluster-reader", "deployment/cluster-fixer")
+    cluster.kubectl("wait", "-n", namespace, *READY, *servers)
 
 
 def break_shop(cluster: Installed, namespace: str) -> None:
@@ -68,7 +85,7 @@ def repair(cluster: Installed, namespace: str, *arguments: str, decision: str = 
         *arguments,
     )
     assert completed.stdout, completed.stderr
-    name = json.loads(completed.stdout)["name"]
+    name = json.loads(completed.stdout)["metadata"]["name"]
 
     def waiting() -> list[Body]:
         listed = cluster.kais("approvals", "list", "-n", namespace, "-o", "json")
@@ -103,19 +120,6 @@ def rules(cluster: Installed, namespace: str) -> list[Any]:
 def test_an_approved_repair_is_done_and_the_second_incident_takes_fewer_turns(
     cluster: Installed, namespace: str
 ) -> None:
-    for secret, key in (
-        ("cluster-reader", f"key={secrets.token_hex(16)}"),
-        ("cluster-fixer", f"key={secrets.token_hex(16)}"),
-        ("kais-openai", "apiKey=scripted-key"),
-    ):
-        literal = f"--from-literal={key}"
-        cluster.kubectl("create", "secret", "generic", secret, "-n", namespace, literal)
-    for file in FILES:
-        cluster.kubectl("apply", "-n", namespace, "-f", str(EXAMPLE / file))
-    ready = ("--for=condition=Available", "--timeout=170s")
-    servers = ("deployment/cluster-reader", "deployment/cluster-fixer")
-    cluster.kubectl("wait", "-n", namespace, *ready, *servers)
-
     break_shop(cluster, namespace)
     first = repair(cluster, namespace)
     after_first = len(rules(cluster, namespace))
@@ -124,7 +128,7 @@ def test_an_approved_repair_is_done_and_the_second_incident_takes_fewer_turns(
     (approval,) = first["approvals"]
     whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     assert (approval["outcome"], approval["by"]) == ("approved", cluster.kubectl(*whoami))
-    cluster.kubectl("wait", "-n", namespace, *ready, "deployment/shop")
+    cluster.kubectl("wait", "-n", namespace, *READY, "deployment/shop")
 
     break_shop(cluster, namespace)
     second = repair(cluster, namespace)

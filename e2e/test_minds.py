@@ -354,6 +354,7 @@ def test_a_call_waits_for_a_person_and_a_team_over_its_hour_is_paused(
     assert len(journal_of(cluster, namespace, "guarded-models")) == 2
 
 
+@pytest.mark.alone
 def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(
     cluster: Installed, namespace: str, model: str
 ) -> None:

@@ -13,8 +13,11 @@ pytestmark = pytest.mark.e2e
 READS = """
 import os, pathlib
 for pid in (p for p in os.listdir("/proc") if p.isdigit()):
-    command = pathlib.Path("/proc", pid, "cmdline").read_bytes().replace(b"\\0", b" ").decode()
-    status = pathlib.Path("/proc", pid, "status").read_text()
+    try:
+        command = pathlib.Path("/proc", pid, "cmdline").read_bytes().replace(b"\\0", b" ").decode()
+        status = pathlib.Path("/proc", pid, "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        continue  # a probe that ended
     uid = status.split("Uid:")[1].split()[0]
     print("process", uid, command)
 print("secrets", os.path.exists("/var/run/secrets"))

@@ -148,9 +148,13 @@ class Installed:
         The container has the name of the component; others of the pod, such as the renderer of the
         operator, go on.
 
+        Only a test marked `alone` may do that, for other tests need the component too.
         The kubelet restarts it at once the first time, and later after a pause that doubles with
         every kill. A pod in such a pause is deleted, so that its controller makes another.
         """
+        assert "PYTEST_XDIST_WORKER" not in os.environ, (
+            "mark this test `alone`: others run beside it"
+        )
         (pod,) = [p for p in self._kais_pods(labels) if p["status"]["phase"] == "Running"]
         name = labels.partition("=")[2]
         (statuses_before,) = _statuses_of(pod, name)

@@ -383,6 +383,7 @@ def test_every_condition_field_and_column_is_kept(control_plane, namespace):
     control_plane.kubectl(*patch, "-p", json.dumps({"status": status}))
     output = control_plane.kubectl("get", "missions", "-n", namespace)
     header, row = output.splitlines()
-    assert header.split() == ["NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "COST", "AGE"]
-    for text in ("Succeeded", "1/3", "2 in, 3 out", "$0.31"):
+    columns = ["NAME", "STATUS", "OUTCOME", "REASON", "ATTEMPT", "FACTS", "COST", "AGE"]
+    assert header.split() == columns
+    for text in ("Succeeded", "Finished", "1/3", "2 in, 3 out", "$0.31"):
         assert text in row

@@ -94,7 +94,8 @@ def test_a_creator_who_may_not_approve_is_on_record(spawner: Write, namespace: s
     assert spawner(cell("a", annotations=record)) == ""
     assert "it is never changed" in spawner(cell("a", annotations={"kais.io/created-by": "ada"}))
     assert spawner(cell("a", annotations={**record, "note": "x"})) == ""
-    approved = {**record, "kais.io/approved": "true"}
+    # With the author on record the policy of approvals admits it: one policy refuses, not two.
+    approved = {**record, "kais.io/approved": "true", "kais.io/approved-by": user}
     for name in ("a", "b"):
         assert "kais.io/approved requires the verb approve" in spawner(
             cell(name, annotations=approved)
