@@ -213,6 +213,10 @@ class Agents(Protocol):
         """Return what a cell knows of a message; a problem instead of an error."""
         ...
 
+    def is_undelivered(self, call: AgentCall) -> bool:
+        """Return whether this process knows that no server ever got a message."""
+        ...
+
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it or does not lead."""
         ...

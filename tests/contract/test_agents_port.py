@@ -330,3 +330,52 @@ async def test_message_whose_ticket_is_invalid_is_refused(connect: Connect) -> N
     agents.send(SendMessage(replace(call(), budget_left=budget), "why?"))
     reply = await until(agents, lambda reply: reply.refusal is not None)
     assert "budget_left" in (reply.refusal or "")
+
+
+class Unreachable(httpx.AsyncBaseTransport):
+    """A way to a server whose connections fail while a test says so."""
+
+    def __init__(self, server: Server) -> None:
+        self._inner = httpx.ASGITransport(server.app())
+        self.error: Exception | None = None
+        self.after_card = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        is_card = request.method == "GET"
+        if self.error is not None and not (is_card and self.after_card):
+            raise self.error
+        return await self._inner.handle_async_request(request)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("after_card", [True, False])
+@pytest.mark.parametrize(
+    ("error", "never_left"),
+    [
+        (httpx.ConnectError("All connection attempts failed"), True),
+        (httpx.ConnectTimeout("too slow"), True),
+        (httpx.ReadError("reset"), False),
+        (httpx.ReadTimeout("no answer"), False),
+    ],
+)
+async def test_message_is_undelivered_if_it_never_had_a_connection(
+    error: Exception, never_left: bool, after_card: bool, is_first: bool
+) -> None:
+    server, clock = Server(is_ours=False), FakeClock()
+    transport = Unreachable(server)
+    transport.error, transport.after_card = error, after_card
+    agents = A2aAgents(
+        transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock
+    )  # fmt: skip
+    agents.send(SendMessage(call(), "why?", is_first=is_first))
+    await until(agents, lambda reply: not reply.is_sending)
+    transport.error = None
+    never_sent = is_first and (never_left or not after_card)
+    assert agents.is_undelivered(call()) is never_sent
+    reply = await agents.reply_to(call())
+    assert (reply.task, reply.problem, reply.is_undelivered) == (None, None, never_sent)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    assert not agents.is_undelivered(call())
+    server.finish.set()
+    await agents.close()

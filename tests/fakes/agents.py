@@ -23,6 +23,7 @@ class FakeAgents:
         cancelled: the ids of the messages whose tasks were cancelled.
         card: what cells answer besides the task.
         loses_messages: a message is sent but does not arrive.
+        refuses_connections: a message is not even sent, and the sender knows it.
         ignores_cancels: a task works on when it is cancelled.
         usage_when_cancelled: the last report of a task that is cancelled.
         asked: every question about a message.
@@ -35,11 +36,13 @@ class FakeAgents:
     cancelled: list[str] = field(default_factory=list)
     card: AgentReply = OURS
     loses_messages: bool = False
+    refuses_connections: bool = False
     ignores_cancels: bool = False
     usage_when_cancelled: AgentUsage | None = None
     asked: list[AgentCall] = field(default_factory=list)
     decisions: list[ApprovalDecision] = field(default_factory=list)
     deciders: list[AgentCall] = field(default_factory=list)
+    _undelivered: set[str] = field(default_factory=set)
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         self.asked.append(call)
@@ -47,16 +50,26 @@ class FakeAgents:
             self.card,
             task=self.tasks.get(call.message_id),
             is_cancel_sent=call.message_id in self.cancelled,
+            is_undelivered=self.is_undelivered(call),
         )
 
+    def is_undelivered(self, call: AgentCall) -> bool:
+        return call.message_id in self._undelivered
+
     def send(self, message: SendMessage) -> None:
+        identity = message.call.message_id
+        if self.refuses_connections:
+            if message.is_first:
+                self._undelivered.add(identity)
+            return
+        self._undelivered.discard(identity)
         if self.loses_messages:
             return
         self.deliveries.append(message)
         if self.card.is_idempotent:
-            self.tasks.setdefault(message.call.message_id, AgentTask(TaskState.WORKING))
+            self.tasks.setdefault(identity, AgentTask(TaskState.WORKING))
         else:
-            self.tasks[message.call.message_id] = AgentTask(TaskState.WORKING)
+            self.tasks[identity] = AgentTask(TaskState.WORKING)
 
     async def cancel(self, call: AgentCall) -> None:
         self.cancelled.append(call.message_id)
@@ -71,4 +84,5 @@ class FakeAgents:
         self.deciders.append(call)
 
     def end_all(self) -> None:
-        """Nothing is sent in the background."""
+        """Forget which messages were not delivered: only a process knows that."""
+        self._undelivered.clear()

@@ -114,6 +114,7 @@ def restarted(fake: FakeWorld) -> FakeWorld:
     """Give the same cluster and store to an operator that remembers nothing."""
     memory = KnowledgeSyncState(fake.clock)
     noted = MonitoredKnowledge(fake.knowledge, memory)
+    fake.agents.end_all()
     world = replace(
         fake.world, sync_state=memory, knowledge=noted, write_refusals=WriteRefusalMemory()
     )

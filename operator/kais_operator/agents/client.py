@@ -63,6 +63,7 @@ _FAILURES = (
     ValueError,
     TimeoutError,
 )
+_WITHOUT_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _REFUSALS = (
     a2a_errors.InvalidParamsError,
     a2a_errors.InvalidRequestError,
@@ -84,6 +85,7 @@ class _Sent:
         server_task: the id of the task, if the server chose it.
         answer: the answer of a server that opened no task, or the task that was cancelled.
         refusal: why the server refused the message.
+        is_undelivered: whether no server ever got the message.
         is_cancel_sent: whether the server was asked to cancel the task.
     """
 
@@ -91,6 +93,7 @@ class _Sent:
     server_task: str | None = None
     answer: AgentTask | None = None
     refusal: str | None = None
+    is_undelivered: bool = False
     is_cancel_sent: bool = False
 
     @property
@@ -137,6 +140,7 @@ class A2aAgents:
         except _FAILURES as exc:
             return AgentReply(
                 is_sending=sent.is_sending,
+                is_undelivered=self.is_undelivered(call),
                 is_cancel_sent=sent.is_cancel_sent,
                 problem=_describe(exc),
             )
@@ -148,8 +152,14 @@ class A2aAgents:
             task=task,
             is_sending=sent.is_sending,
             refusal=sent.refusal,
+            is_undelivered=self.is_undelivered(call),
             is_cancel_sent=sent.is_cancel_sent,
         )
+
+    def is_undelivered(self, call: AgentCall) -> bool:
+        """Return whether this process knows that no server ever got a message."""
+        sent = self._sent.get(call.message_id)
+        return sent is not None and sent.is_undelivered and not sent.is_sending
 
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it."""
@@ -157,7 +167,8 @@ class A2aAgents:
         if not self._is_leader() or (known is not None and known.is_sending):
             return
         _bound(self._sent)
-        sent = self._sent[message.call.message_id] = _Sent()
+        is_new = message.is_first or (known is not None and known.is_undelivered)
+        sent = self._sent[message.call.message_id] = _Sent(is_undelivered=is_new)
         sent.sending = asyncio.get_running_loop().create_task(self._send(message, sent))
 
     async def cancel(self, call: AgentCall) -> None:
@@ -218,10 +229,11 @@ class A2aAgents:
         await self._http.aclose()
 
     async def _send(self, message: SendMessage, sent: _Sent) -> None:
-        call = message.call
+        call, was_undelivered = message.call, sent.is_undelivered
         try:
             card = await self._card(call, is_fresh=False)
             async with self._client(call, card, timeout_s=_SEND_S) as (client, context):
+                sent.is_undelivered = False
                 request = SendMessageRequest(
                     message=_wire_message(message),
                     configuration=SendMessageConfiguration(return_immediately=True),
@@ -235,6 +247,8 @@ class A2aAgents:
             sent.refusal = _describe(exc)
             logger.warning("%s: message refused: %s", call.address.cell, _describe(exc))
         except _FAILURES as exc:
+            if _has_no_connection(exc):
+                sent.is_undelivered = was_undelivered
             logger.warning("%s: message not sent: %s", call.address.cell, _describe(exc))
 
     async def _task(self, call: AgentCall, card: AgentCard, sent: _Sent) -> AgentTask | None:
@@ -338,6 +352,13 @@ def _has_message(task: Task, call: AgentCall) -> bool:
 def _base(call: AgentCall) -> str:
     address = call.address
     return f"http://{address.service}.{address.cell.namespace}.svc:{address.port}"
+
+
+def _has_no_connection(exc: BaseException | None) -> bool:
+    """Whether a request failed before any server could get it."""
+    while exc is not None and not isinstance(exc, _WITHOUT_CONNECTION):
+        exc = exc.__cause__
+    return exc is not None
 
 
 def _describe(exc: Exception) -> str:

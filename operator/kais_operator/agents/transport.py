@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Protocol
 
 import httpx
@@ -18,7 +19,12 @@ MAX_BYTES = 4 * 1024 * 1024
 """Bytes of an answer: an arbitrary bound, far above the longest answer of the agent runtime."""
 _DROPPED = frozenset({"host", "content-length", "connection", "accept-encoding", "authorization"})
 
-
+_UNREACHED = (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
+_NOT_CONNECTED = re.compile(
+    rb'"message": ?"(?:services [^ ]+ not found|no endpoints available for service'
+    rb'|[^"]*connect: connection refused)'
+)
+"""The API server knows no pod of a Service yet, or reached none: no request was sent to one."""
 _TIME_WITHOUT_ZONE = re.compile(rb'("timestamp": ?"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)"')
 
 
@@ -89,7 +95,10 @@ class ProxiedTransport(httpx.AsyncBaseTransport):
                 max_bytes=MAX_BYTES,
             )
         except errors.ClusterError as exc:
-            raise httpx.ConnectError(str(exc), request=request) from exc
+            raise httpx.ReadError(str(exc), request=request) from exc
+        if status in _UNREACHED and _NOT_CONNECTED.search(content):
+            message = content[:500].decode(errors="replace")
+            raise httpx.ConnectError(message, request=request)
         return httpx.Response(status, headers=_content_type(headers), content=content)
 
 

@@ -65,6 +65,7 @@ class AgentReply:
         task: the task of the message; None if the server does not know the message.
         is_sending: this process is sending the message, and has no answer yet.
         refusal: why the server refused the message; sending it again would be refused as well.
+        is_undelivered: this process knows that no server ever got the message.
         is_cancel_sent: this process has asked the cell to cancel the task, whatever the cell did.
         problem: why the cell could not be asked; None if it answered.
     """
@@ -74,5 +75,6 @@ class AgentReply:
     task: AgentTask | None = None
     is_sending: bool = False
     refusal: str | None = None
+    is_undelivered: bool = False
     is_cancel_sent: bool = False
     problem: str | None = None

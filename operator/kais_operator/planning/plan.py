@@ -284,11 +284,19 @@ class AgentCall:
 
 @dataclass(frozen=True)
 class SendMessage:
-    """Send a message to a cell in the background, unless this process is sending it."""
+    """Send a message to a cell in the background, unless this process is sending it.
+
+    Attributes:
+        call: the message, as far as it identifies the task.
+        text: the text.
+        metadata: what our runtime reads besides the text.
+        is_first: no process has sent it before, because its stamp is part of the same plan.
+    """
 
     call: AgentCall
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    is_first: bool = False
 
 
 @dataclass(frozen=True)

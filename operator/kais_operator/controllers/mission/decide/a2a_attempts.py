@@ -1,13 +1,15 @@
 """Attempts of a mission whose entry cell serves A2A: one message, and the task that it opens.
 
     no attempt yet            -> stamp number, message and pod; then send the message
+    connection refused        -> send it again, also to a pod that was replaced since
     task unknown, same pod    -> send it again, if the server recognises a repeat
     task unknown otherwise    -> the attempt is interrupted, and the next one has a new message
     task has ended            -> its answer is checked and reviewed, or its failure ends the attempt
     run ends before its task  -> cancel the task, then record the outcome with what it has cost
 
 The stamp is written before the message is sent. So whatever is killed, a message is sent again only
-to a server that recognises it, and a task is counted once, when its result is recorded.
+to a server that recognises it, or if this process knows that no server got it. A task is counted
+once, when its result is recorded.
 """
 
 from __future__ import annotations
@@ -137,7 +139,8 @@ def next_attempt(
         if previous is not None and _may_still_work(previous, container)
         else []
     )
-    return None, (stamp, *stale, message_action), _SHORTEST_POLL
+    first = replace(message_action, is_first=True)
+    return None, (stamp, *stale, first), _SHORTEST_POLL
 
 
 def await_task(
@@ -156,7 +159,7 @@ def await_task(
     is_unknown = reply is not None and reply.problem is None and reply.task is None
     if is_unknown and reply is not None and may_send_again(last, reply, observed.container):
         message_action = _message(observed, attempts, entry, run_id=run_id, now=now)
-        return None, (message_action,), _SHORTEST_POLL
+        return None, (message_action,), poll
     passed_on = pass_on(observed, last, call_of(observed, entry, last, run_id=run_id))
     return None, passed_on, _SHORTEST_POLL if passed_on else poll
 
@@ -221,14 +224,19 @@ def judge(
     *,
     is_ending: bool = False,
 ) -> Attempt | None:
-    """Apply what a cell answered to an attempt whose message is open; None without a change."""
-    is_replaced = container is not None and container.uid != last.pod_uid
-    judged = _interrupted(last, "its pod was replaced", now) if is_replaced else None
-    if judged is None and is_ending and reply is not None:
-        judged = _cancelled(last, reply.task)
-    if judged is None:
-        judged = _unreachable(last, reply) or _judge(last, reply or AgentReply(), container, now)
-    return judged
+    """Apply what a cell answered to an attempt whose message is open; None without a change.
+
+    A message that no server got goes to the pod that is ready now.
+    """
+    if container is not None and container.uid != last.pod_uid:
+        if reply is None or not reply.is_undelivered:
+            return _interrupted(last, "its pod was replaced", now)
+        moved = replace(last, pod_uid=container.uid)
+        return judge(moved, reply, container, now, is_ending=is_ending) or moved
+    cancelled = _cancelled(last, reply.task) if is_ending and reply is not None else None
+    if cancelled is not None:
+        return cancelled
+    return _unreachable(last, reply) or _judge(last, reply or AgentReply(), container, now)
 
 
 def cancel_actions(
@@ -334,9 +342,13 @@ def _judge(
 
 
 def may_send_again(last: Attempt, reply: AgentReply, container: RunningContainer | None) -> bool:
-    """Whether a message whose task is unknown may be sent again: its server knows repeats."""
-    is_same_pod = container is not None and container.uid == last.pod_uid
-    return is_same_pod and reply.is_idempotent and not reply.is_sending and reply.refusal is None
+    """Whether a message whose task is unknown may be sent again.
+
+    So it is if no server got it, or if the same server recognises a repeat.
+    """
+    if container is None or reply.is_sending or reply.refusal is not None:
+        return False
+    return reply.is_undelivered or (reply.is_idempotent and container.uid == last.pod_uid)
 
 
 def _ended(last: Attempt, task: AgentTask, now: datetime) -> Attempt:

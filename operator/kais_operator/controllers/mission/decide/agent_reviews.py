@@ -1,6 +1,7 @@
 """Reviews by a cell: one message for each attempt, and the verdict in the answer.
 
     work done, reviewer ready -> stamp its pod on the attempt; then send the message
+    connection refused        -> send it again, also to a pod that was replaced since
     task unknown, same pod    -> send it again, if the server recognises a repeat
     task unknown otherwise    -> no verdict, and the attempt has failed as interrupted
     task has ended            -> approved, rejected, or no verdict, which is no approval
@@ -106,7 +107,7 @@ def with_verdict(
         return replace(attempt, end_message=f"{summary}; {name} reviews it")
     attempt = replace(
         attempt,
-        review=replace(review, usage=judged.usage),
+        review=replace(review, usage=judged.usage, pod_uid=judged.pod_uid or review.pod_uid),
         approvals=approvals.merged(attempt.approvals, _of(name, judged.approvals)),
     )
     if judged.state is State.FAILED:
@@ -179,12 +180,12 @@ def request(
             annotations={labels.ATTEMPTS: run_history_annotation.serialise(stamped)},
         )
         send = _message(observed, stamped, reviewer, run_id=run_id, now=now)
-        return None, (stamp, send), _POLL
+        return None, (stamp, replace(send, is_first=True)), _POLL
     poll = a2a_attempts.poll_delay(last.review.sent_at, now)
     is_unknown = reply is not None and reply.problem is None and reply.task is None
     addressed = replace(last, pod_uid=last.review.pod_uid)
     if is_unknown and reply is not None and a2a_attempts.may_send_again(addressed, reply, pod):
-        return None, (_message(observed, attempts, reviewer, run_id=run_id, now=now),), _POLL
+        return None, (_message(observed, attempts, reviewer, run_id=run_id, now=now),), poll
     passed_on = a2a_attempts.pass_on(
         observed, last, call_of(observed, reviewer, last, run_id=run_id)
     )

@@ -38,12 +38,14 @@ from kais_operator.controllers.mission.decide.invalid_mission import InvalidMiss
 from kais_operator.controllers.mission.decide.mission_observed import (
     Ledger,
     MissionObserved,
+    RunningContainer,
     run_id_of,
 )
 from kais_operator.controllers.mission.observe import checks
 from kais_operator.controllers.shared.observe import run_ownership, shared_reads
 from kais_operator.planning import children
-from kais_operator.planning.plan import Body, ObjectRef, Plan, run_key
+from kais_operator.planning.agent_tasks import AgentReply
+from kais_operator.planning.plan import AgentCall, Body, ObjectRef, Plan, run_key
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
 from knowledge_client import errors
@@ -117,10 +119,10 @@ async def _with_reply(world: World, observed: MissionObserved, now: datetime) ->
     if last is None or run_id is None or not a2a_attempts.awaits_reply(observed.history):
         return observed
     reply = None
-    if observed.container is not None and observed.container.uid == last.pod_uid:
+    if observed.container is not None:
         entry = entrypoint.entrypoint_of(cell, observed.team)
         call = a2a_attempts.call_of(observed, entry, last, run_id=run_id)
-        reply = await world.agents.reply_to(call)
+        reply = await _reply(world, call, observed.container, last.pod_uid)
     is_ending = outcome.is_ending(observed.mission, observed.history.attempts, now)
     history = a2a_attempts.with_reply(
         observed.history, reply, observed.container, now, is_ending=is_ending
@@ -153,10 +155,21 @@ async def _ask_reviewer(
 ) -> MissionObserved:
     pod = checks.running_container(await _service_pods(world, reviewer, fresh=False))
     observed = replace(observed, reviewer_pod=pod)
-    if pod is None or attempt.review is None or attempt.review.pod_uid != pod.uid:
+    if pod is None or attempt.review is None:
         return observed
     call = agent_reviews.call_of(observed, reviewer, attempt, run_id=run_id)
-    return replace(observed, review_reply=await world.agents.reply_to(call))
+    reply = await _reply(world, call, pod, attempt.review.pod_uid)
+    return replace(observed, review_reply=reply)
+
+
+async def _reply(
+    world: World, call: AgentCall, pod: RunningContainer, addressed_uid: str | None
+) -> AgentReply | None:
+    """Ask for the task of a message; a pod that was replaced took it along, if it ever got it."""
+    is_gone = pod.uid != addressed_uid
+    if is_gone and not world.agents.is_undelivered(call):
+        return None
+    return await world.agents.reply_to(call)
 
 
 async def _with_open_task(world: World, observed: MissionObserved) -> MissionObserved:

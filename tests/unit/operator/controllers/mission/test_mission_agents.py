@@ -23,7 +23,7 @@ from kais_operator.planning.cell_cost_annotation import CellUsage
 from kais_operator.planning.plan import Body, SendMessage
 from knowledge_client.models import TicketIn
 from tests.fakes import services, teams
-from tests.fakes.agents import FOREIGN, FakeAgents
+from tests.fakes.agents import FOREIGN, OURS, FakeAgents
 from tests.fakes.services import SOLO
 from tests.fakes.teams import MISSION, condition, status
 from tests.fakes.world import FakeWorld, fake_world, restarted
@@ -195,6 +195,57 @@ async def test_server_that_knows_no_repeats_gets_a_new_attempt_instead() -> None
     for _ in range(4):
         await teams.pass_(fake)
     assert [each.call.attempt for each in fake.agents.deliveries] == [2]
+    assert status(fake)["history"][0]["result"] == (
+        "the attempt was interrupted: it is unknown whether the cell got its message"
+    )
+
+
+async def refused(card: Any, *, passes: int = 4) -> FakeWorld:
+    """Return a world in which the first message was not sent, for want of a connection."""
+    fake = await services.serving(agent(), mission(completion={"timeout": "10m"}))
+    fake.agents.card, fake.agents.refuses_connections = card, True
+    for _ in range(passes):
+        await teams.pass_(fake)
+        fake.clock.advance(1)
+    return fake
+
+
+def replace_pod(fake: FakeWorld) -> None:
+    for pod in fake.cluster.refs("Pod"):
+        fake.cluster.remove(pod)
+    services.pod(fake, status=services.ready(), uid="new")
+
+
+@pytest.mark.parametrize("card", [OURS, FOREIGN], ids=["ours", "foreign"])
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["", "and its pod is replaced"])
+async def test_message_whose_connection_was_refused_is_sent_again_in_the_same_attempt(
+    card: Any, is_replaced: bool
+) -> None:
+    fake = await refused(card)
+    assert fake.agents.deliveries == []
+    if is_replaced:
+        replace_pod(fake)
+    fake.agents.refuses_connections = False
+    for _ in range(4):
+        await teams.pass_(fake)
+        fake.clock.advance(1)
+    assert [each.call.attempt for each in fake.agents.deliveries] == [1], "and only once"
+    end(fake, ANSWERED)
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("Succeeded", 1)
+
+
+async def test_connection_that_is_refused_until_the_timeout_ends_the_run() -> None:
+    fake = await refused(FOREIGN)
+    fake.clock.advance(601)
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("TimedOut", 1)
+    assert fake.agents.deliveries == []
+
+
+async def test_refused_connection_that_the_operator_forgot_interrupts_the_attempt() -> None:
+    fake = restarted(await refused(FOREIGN))
+    await teams.pass_(fake)
     assert status(fake)["history"][0]["result"] == (
         "the attempt was interrupted: it is unknown whether the cell got its message"
     )

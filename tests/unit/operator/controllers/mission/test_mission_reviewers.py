@@ -216,6 +216,25 @@ async def test_new_pod_of_the_reviewer_is_no_approval_and_opens_the_next_attempt
     assert message_id(fake, 2, "work") in fake.agents.tasks
 
 
+async def test_review_whose_connection_was_refused_is_requested_again_of_a_new_pod() -> None:
+    fake = await serving(team(), reviewed())
+    await passes(fake)
+    answer(fake)
+    fake.agents.refuses_connections = True
+    await passes(fake)
+    assert reviews(fake) == []
+    for ref in fake.cluster.refs("Pod"):
+        if ref.name.startswith("team-critic-0"):
+            fake.cluster.remove(ref)
+    services.pod(fake, ObjectRef("Deployment", "demo", "team-critic-0"), status=services.ready())
+    fake.agents.refuses_connections = False
+    await passes(fake)
+    assert [each.call.message_id for each in reviews(fake)] == [message_id(fake, 1, "review")]
+    verdict(fake, said("approve", "it names the cause"))
+    await teams.settle(fake)
+    assert (status(fake)["outcome"], status(fake)["attempt"]) == ("Succeeded", 1)
+
+
 async def test_abort_cancels_the_review_and_counts_what_it_has_cost() -> None:
     fake = await under_review()
     fake.agents.usage_when_cancelled = REVIEW
