@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bench import mind_team
+from bench import mind_latency, mind_team
 from bench.figures import quantile, table
 from bench.mind_team import MindTeam, MissionEnd
 
@@ -31,7 +31,7 @@ CELLS, AT_ONCE, KILLED_MISSIONS, SEED = 10, 200, 100, 7
 
 def run() -> str:
     """Return the section of the page."""
-    return "## Minds\n\n" + "\n\n".join((load(), killed(KILLED_MISSIONS, SEED)))
+    return "## Minds\n\n" + "\n\n".join((mind_latency.run(), load(), killed(KILLED_MISSIONS, SEED)))
 
 
 def load(missions: int = AT_ONCE, cells: int = CELLS) -> str:
