@@ -13,6 +13,9 @@ from kais import a2a, approvals
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
 from kais.approvals import CallApproval
 from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.mission.observe import mission
+from kais_operator.manager.predicates import OwnWriteFilter
+from kais_operator.manager.reconciler import Reconciler
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 from kais_operator.planning.plan import Body, ObjectRef, SendMessage
 from tests.fakes import services, teams
@@ -122,6 +125,22 @@ async def test_approval_is_success_and_the_cost_of_the_review_counts_for_the_run
     for each, cost in ((LEAD, 0.5), (CRITIC, 0.25)):
         await fake.settle(cell.CONTROLLER, each)
         assert status(fake, each)["totalCost"] == cost
+
+
+@pytest.mark.parametrize("reviewer", ["critic", None])
+async def test_end_of_a_task_is_in_the_status_after_one_reconcile(reviewer: str | None) -> None:
+    work = reviewed(reviewer) if reviewer else teams.work()
+    fake = await serving(team(), work)
+    await passes(fake)
+    answer(fake)
+    if reviewer:
+        await passes(fake)
+        verdict(fake, said("approve", "it names the cause"))
+    reconcile = Reconciler(
+        fake.world, {"Mission": mission.CONTROLLER}, OwnWriteFilter(), requeue=lambda _: None
+    )
+    await reconcile(MISSION)
+    assert status(fake)["outcome"] == "Succeeded"
 
 
 async def test_rejection_opens_the_next_attempt_with_its_feedback() -> None:
