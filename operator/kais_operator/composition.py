@@ -77,9 +77,11 @@ async def build_operator(
         stack.push_async_callback(pod_containers.close)
         knowledge = _monitored(shared, knowledge_client)
         is_outside = config.kubeconfig is not None
+        transport = ProxiedTransport(shared.cluster_client) if is_outside else DirectTransport()
         agents = A2aAgents(
-            ProxiedTransport(shared.cluster_client) if is_outside else DirectTransport(),
+            transport,
             knowledge,
+            follows=transport.streams,
             is_leader=shared.leader_election.is_leader,
             clock=shared.clock,
         )

@@ -7,7 +7,7 @@ Errors are those of `kais_operator.errors`, whatever library an adapter uses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -211,6 +211,13 @@ class Agents(Protocol):
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         """Return what a cell knows of a message; a problem instead of an error."""
+        ...
+
+    def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
+        """Have `notify` called with a mission when one of its tasks has ended.
+
+        Not every end is noticed, so tasks are asked for by time as well.
+        """
         ...
 
     def is_undelivered(self, call: AgentCall) -> bool:

@@ -70,6 +70,9 @@ class Server(AgentExecutor):
     peer_usage: Any = field(default_factory=dict)
     finish: asyncio.Event = field(default_factory=asyncio.Event)
     status: int = 200
+    streaming: bool = False
+    streams: int = 0
+    clock: FakeClock = field(default_factory=FakeClock)
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.texts.append(context.get_user_input())
@@ -114,6 +117,7 @@ class Server(AgentExecutor):
                 AgentInterface(url=self.url, protocol_binding="JSONRPC", protocol_version="1.0")
             ],
             capabilities=AgentCapabilities(
+                streaming=self.streaming,
                 extensions=[AgentExtension(uri=uri) for uri in uris]
             ),
             skills=[AgentSkill(id="e", name="explain", description="explains", tags=["logs"])],
@@ -132,6 +136,8 @@ class Server(AgentExecutor):
             headers = dict(scope["headers"])
             host = headers[b"host"].decode()
             self.paths.append(f"{host}{scope['path']}")
+            if b"text/event-stream" in headers.get(b"accept", b""):
+                self.streams += 1
             if scope["path"] == "/rpc":
                 self.traces.append(headers.get(b"traceparent", b"").decode())
                 self.tickets.append(headers[a2a.TICKET_HEADER.lower().encode()].decode())
@@ -151,12 +157,17 @@ Connect = Callable[[Server], A2aAgents]
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
     opened: list[A2aAgents] = []
+    clock = FakeClock()
 
     def make(server: Server) -> A2aAgents:
         transport = httpx.ASGITransport(server.app())
-        clock = FakeClock()
+        server.clock = clock
         agents = A2aAgents(
-            transport, FakeKnowledge(clock=clock), is_leader=lambda: True, clock=clock
+            transport,
+            FakeKnowledge(clock=clock),
+            is_leader=lambda: True,
+            clock=clock,
+            follows=True,
         )
         opened.append(agents)
         return agents
@@ -377,5 +388,74 @@ async def test_message_is_undelivered_if_it_never_had_a_connection(
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
     assert not agents.is_undelivered(call())
+    server.finish.set()
+    await agents.close()
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
+async def test_end_of_a_task_is_noticed_without_another_question(
+    connect: Connect, is_ours: bool
+) -> None:
+    server = Server(is_ours, streaming=True)
+    agents = connect(server)
+    noticed: asyncio.Queue[ObjectRef] = asyncio.Queue()
+    agents.on_end(noticed.put_nowait)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    assert server.streams == 0, "a short task is not worth a connection"
+    server.clock.advance(2)
+    for _ in range(3):
+        assert is_working(await agents.reply_to(call()))
+    await until(agents, lambda _: server.streams > 0)
+    assert (server.streams, noticed.qsize()) == (1, 0)
+    server.finish.set()
+    async with asyncio.timeout(10):
+        assert await noticed.get() == MISSION
+    assert has_ended(await agents.reply_to(call()))
+
+
+async def test_task_of_a_server_without_streams_is_not_followed(connect: Connect) -> None:
+    server = Server(is_ours=True)
+    agents = connect(server)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    server.clock.advance(2)
+    assert is_working(await agents.reply_to(call()))
+    server.finish.set()
+    await until(agents, has_ended)
+    assert server.streams == 0
+
+
+async def test_stream_that_ends_before_its_task_is_not_opened_again_at_once() -> None:
+    server, clock = Server(is_ours=True, streaming=True), FakeClock()
+    inner = httpx.ASGITransport(server.app())
+    streams = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return await inner.handle_async_request(request)
+        streams.append(request)
+        return httpx.Response(200, headers={"Content-Type": "text/event-stream"})
+
+    agents = A2aAgents(
+        httpx.MockTransport(answer), FakeKnowledge(clock=clock), is_leader=lambda: True,
+        clock=clock, follows=True,
+    )  # fmt: skip
+    noticed: asyncio.Queue[ObjectRef] = asyncio.Queue()
+    agents.on_end(noticed.put_nowait)
+    agents.send(SendMessage(call(), "why?"))
+    await until(agents, is_working)
+    clock.advance(2)
+    await agents.reply_to(call())
+    async with asyncio.timeout(10):
+        await noticed.get()
+    for _ in range(5):
+        await agents.reply_to(call())
+    assert len(streams) == 1
+    clock.advance(31)
+    await agents.reply_to(call())
+    async with asyncio.timeout(10):
+        await noticed.get()
+    assert len(streams) == 2
     server.finish.set()
     await agents.close()

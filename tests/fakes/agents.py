@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kais.agent_results import AgentUsage
 from kais.approvals import ApprovalDecision
 from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask, TaskState
-from kais_operator.planning.plan import AgentCall, SendMessage
+from kais_operator.planning.plan import AgentCall, ObjectRef, SendMessage
 
 OURS = AgentReply(is_idempotent=True, has_heartbeat=True)
 FOREIGN = AgentReply()
@@ -52,6 +53,9 @@ class FakeAgents:
             is_cancel_sent=call.message_id in self.cancelled,
             is_undelivered=self.is_undelivered(call),
         )
+
+    def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
+        """No end is noticed here; tests make the passes themselves."""
 
     def is_undelivered(self, call: AgentCall) -> bool:
         return call.message_id in self._undelivered

@@ -3,6 +3,9 @@
 Messages are sent in the background, because a server that is not ours may answer only when its work
 is done. What this process knows of them is lost with it; the tasks of our own runtime are then read
 by their ids, which follow from the message.
+
+A task that works is followed by its event stream where the way to the cell allows that. The end of
+the stream is only a reason to ask at once; whoever misses it asks later all the same.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from a2a.types import (
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
+    SubscribeToTaskRequest,
     Task,
 )
 from a2a.utils import errors as a2a_errors
@@ -38,8 +42,8 @@ from kais import a2a, trace_context
 from kais.approvals import ApprovalDecision
 from kais_operator.agents import task_reader
 from kais_operator.agents.transport import ZonedTimes
-from kais_operator.planning.agent_tasks import ENDED, AgentReply, AgentTask
-from kais_operator.planning.plan import AgentCall, SendMessage
+from kais_operator.planning.agent_tasks import ENDED, WAITING_FOR_PEOPLE, AgentReply, AgentTask
+from kais_operator.planning.plan import AgentCall, ObjectRef, SendMessage
 from kais_operator.ports import Clock, Knowledge
 from knowledge_client import errors as knowledge_errors
 from knowledge_client import models
@@ -52,6 +56,12 @@ _ASK_S, _SEND_S = 5.0, 3600.0
 """Timeouts: a server that is not ours may answer a message only when its work is done."""
 _TICKET_RESERVE = timedelta(seconds=15)
 _CARD_AGE = timedelta(seconds=60)
+_MAX_FOLLOWED = 100
+"""Tasks that are followed at a time, each with a connection; the others are asked by time alone."""
+_FOLLOWED_AFTER = timedelta(seconds=1.5)
+"""A task is followed when it has worked so long; a shorter one is not worth a connection."""
+_FOLLOW_PAUSE = timedelta(seconds=30)
+"""Pause before a task is followed again whose stream ended before it."""
 _MAX_KEPT = 2000
 """Messages, cards and tickets that are remembered, each; an arbitrary bound of memory."""
 _FAILURES = (
@@ -117,6 +127,7 @@ class A2aAgents:
         *,
         is_leader: Callable[[], bool],
         clock: Clock,
+        follows: bool = False,
     ) -> None:
         self._http = httpx.AsyncClient(
             transport=ZonedTimes(transport), follow_redirects=False, timeout=_ASK_S
@@ -127,6 +138,10 @@ class A2aAgents:
         self._sent: dict[str, _Sent] = {}
         self._cards: dict[str, _Card] = {}
         self._tickets: dict[tuple[str, str, int, str | None], models.Ticket] = {}
+        self._follows = follows
+        self._followed: dict[str, asyncio.Task[None]] = {}
+        self._follow_at: dict[str, datetime] = {}
+        self._on_end: Callable[[ObjectRef], None] = lambda _: None
 
     async def reply_to(self, call: AgentCall) -> AgentReply:
         """Return what the cell knows of a message; a problem instead of an error."""
@@ -146,6 +161,8 @@ class A2aAgents:
             )
         if task is not None and task.state in ENDED:
             self._forget(call)
+        elif task is not None and task.state not in WAITING_FOR_PEOPLE:
+            self._follow(call, card, sent)
         return AgentReply(
             is_idempotent=task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION),
             has_heartbeat=task_reader.names_extension(card, a2a.HEARTBEAT_EXTENSION),
@@ -155,6 +172,10 @@ class A2aAgents:
             is_undelivered=self.is_undelivered(call),
             is_cancel_sent=sent.is_cancel_sent,
         )
+
+    def on_end(self, notify: Callable[[ObjectRef], None]) -> None:
+        """Have `notify` called with a mission when the task of one of its messages has ended."""
+        self._on_end = notify
 
     def is_undelivered(self, call: AgentCall) -> bool:
         """Return whether this process knows that no server ever got a message."""
@@ -220,10 +241,14 @@ class A2aAgents:
             if sent.sending is not None:
                 sent.sending.cancel()
         self._sent.clear()
+        for following in self._followed.values():
+            following.cancel()
+        self._followed.clear()
 
     async def close(self) -> None:
         """End all sending and close the connections."""
         running = [sent.sending for sent in self._sent.values() if sent.sending is not None]
+        running += self._followed.values()
         self.end_all()
         await asyncio.gather(*running, return_exceptions=True)
         await self._http.aclose()
@@ -250,6 +275,37 @@ class A2aAgents:
             if _has_no_connection(exc):
                 sent.is_undelivered = was_undelivered
             logger.warning("%s: message not sent: %s", call.address.cell, _describe(exc))
+
+    def _follow(self, call: AgentCall, card: AgentCard, sent: _Sent) -> None:
+        """Wait in the background for the end of a task, unless this process does or just did."""
+        is_ours = task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION)
+        identity = a2a.task_id(a2a.OPERATOR, call.message_id) if is_ours else sent.server_task
+        if not self._follows or not card.capabilities.streaming or identity is None:
+            return
+        now = self._clock.now()
+        if call.message_id not in self._follow_at:
+            _bound(self._follow_at)
+        follow_at = self._follow_at.setdefault(call.message_id, now + _FOLLOWED_AFTER)
+        is_too_early = now < follow_at
+        is_full = len(self._followed) >= _MAX_FOLLOWED
+        if call.message_id in self._followed or is_too_early or is_full or not self._is_leader():
+            return
+        awaiting = self._await_end(call, card, identity)
+        self._followed[call.message_id] = asyncio.get_running_loop().create_task(awaiting)
+
+    async def _await_end(self, call: AgentCall, card: AgentCard, identity: str) -> None:
+        try:
+            async with self._client(call, card, timeout_s=_SEND_S, streaming=True) as opened:
+                client, context = opened
+                request = SubscribeToTaskRequest(id=identity)
+                async for _ in client.subscribe(request, context=context):
+                    pass
+        except (*_FAILURES, NotImplementedError) as exc:
+            logger.debug("%s: task %s not followed: %s", call.address.cell, identity, exc)
+        finally:
+            self._followed.pop(call.message_id, None)
+            self._follow_at[call.message_id] = self._clock.now() + _FOLLOW_PAUSE
+        self._on_end(call.mission)
 
     async def _task(self, call: AgentCall, card: AgentCard, sent: _Sent) -> AgentTask | None:
         async with self._client(call, card) as (client, context):
@@ -300,14 +356,19 @@ class A2aAgents:
 
     @contextlib.asynccontextmanager
     async def _client(
-        self, call: AgentCall, card: AgentCard, *, timeout_s: float = _ASK_S
+        self,
+        call: AgentCall,
+        card: AgentCard,
+        *,
+        timeout_s: float = _ASK_S,
+        streaming: bool = False,
     ) -> AsyncIterator[tuple[Client, ClientCallContext]]:
         parameters = {a2a.TICKET_HEADER: await self._ticket(call)}
         if call.traceparent is not None:
             parameters[trace_context.HEADER] = call.traceparent
         context = ClientCallContext(service_parameters=parameters, timeout=timeout_s)
         settings = ClientConfig(
-            streaming=False,
+            streaming=streaming,
             polling=True,
             httpx_client=self._http,
             supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
@@ -332,6 +393,7 @@ class A2aAgents:
 
     def _forget(self, call: AgentCall) -> None:
         self._sent.pop(call.message_id, None)
+        self._follow_at.pop(call.message_id, None)
 
 
 def _wire_message(message: SendMessage) -> Message:

@@ -7,7 +7,7 @@ is read up to a bound, and compressed ones are refused, because they may be a th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Protocol
 
@@ -17,6 +17,9 @@ from kais_operator import errors
 
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of an answer: an arbitrary bound, far above the longest answer of the agent runtime."""
+MAX_STREAM_BYTES = 1024 * 1024
+"""Bytes of an event stream, which is read as it comes: an arbitrary bound, for about an hour."""
+_EVENTS = "text/event-stream"
 _DROPPED = frozenset({"host", "content-length", "connection", "accept-encoding", "authorization"})
 
 _UNREACHED = (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -43,18 +46,26 @@ class ApiProxy(Protocol):
 
 
 class DirectTransport(httpx.AsyncBaseTransport):
-    """Connects to the Services themselves, as a pod of the cluster can."""
+    """Connects to the Services themselves, as a pod of the cluster can; passes on event streams."""
+
+    streams = True
 
     def __init__(self) -> None:
-        self._inner = httpx.AsyncHTTPTransport()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._inner = httpx.AsyncHTTPTransport(limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request and read the bounded answer."""
         request.headers["Accept-Encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        is_compressed = "content-encoding" in response.headers
+        if _is_stream(response) and not is_compressed:
+            headers = _content_type(response.headers)
+            stream = _BoundedStream(response, request)
+            return httpx.Response(response.status_code, headers=headers, stream=stream)
         content = bytearray()
         try:
-            if "content-encoding" in response.headers:
+            if is_compressed:
                 raise httpx.RemoteProtocolError("the answer is compressed", request=request)
             async for chunk in response.aiter_raw():
                 content += chunk
@@ -72,8 +83,33 @@ class DirectTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+class _BoundedStream(httpx.AsyncByteStream):
+    """The events of a server as they come, up to a bound."""
+
+    def __init__(self, response: httpx.Response, request: httpx.Request) -> None:
+        self._response = response
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._response.aiter_raw():
+            read += len(chunk)
+            if read > MAX_STREAM_BYTES:
+                message = f"the stream has more than {MAX_STREAM_BYTES} bytes"
+                raise httpx.RemoteProtocolError(message, request=self._request)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
 class ProxiedTransport(httpx.AsyncBaseTransport):
-    """Connects through the API server, which takes an operator outside the cluster to the cells."""
+    """Connects through the API server, which takes an operator outside the cluster to the cells.
+
+    It reads whole answers: open streams would use up the connections to the API server.
+    """
+
+    streams = False
 
     def __init__(self, api: ApiProxy) -> None:
         self._api = api
@@ -111,6 +147,8 @@ class ZonedTimes(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request, and return its answer with whole times."""
         response = await self._inner.handle_async_request(request)
+        if _is_stream(response):
+            return response
         content = _TIME_WITHOUT_ZONE.sub(rb'\1Z"', await response.aread())
         await response.aclose()
         return httpx.Response(
@@ -120,6 +158,10 @@ class ZonedTimes(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close the connections."""
         await self._inner.aclose()
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return str(response.headers.get("content-type", "")).startswith(_EVENTS)
 
 
 def _content_type(headers: Mapping[str, str]) -> dict[str, str]:

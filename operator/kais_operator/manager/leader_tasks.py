@@ -104,6 +104,7 @@ class LeaderSession:
         self._reconciler = Reconciler(
             world, dependencies.controllers, own_writes, requeue=self._requeue
         )
+        world.agents.on_end(self._requeue)
         self._enqueuer = EventEnqueuer(
             own_writes, lambda key, after_s: self.queue.add(key, delay_s=after_s)
         )
