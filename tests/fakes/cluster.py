@@ -9,7 +9,6 @@ collection when a test asks for it. What a user, a kubelet or a controller would
 
 from __future__ import annotations
 
-import copy
 import itertools
 import re
 import uuid
@@ -23,6 +22,7 @@ from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import exclusive_fields
 from tests.fakes.chart_rbac import Rights, of_call
 from tests.fakes.clock import FakeClock
+from tests.fakes.json_copy import json_copy
 from tests.fakes.merge_rules import apply_owned, merge_patch
 
 _WITH_STATUS = frozenset(
@@ -74,7 +74,7 @@ class FakeCluster:
 
     def put(self, body: Body) -> Body:
         """Create or replace as a user or another controller would; a given status is kept."""
-        body = copy.deepcopy(body)
+        body = json_copy(body)
         ref = ref_of(body)
         if ref.namespace:
             self._add_namespace(ref.namespace)
@@ -90,11 +90,11 @@ class FakeCluster:
 
     def set_status(self, ref: ObjectRef, status: Body) -> Body:
         """Replace the status, as the controller of a workload does."""
-        return self._store_changed(ref, {**self._objects[ref], "status": copy.deepcopy(status)})
+        return self._store_changed(ref, {**self._objects[ref], "status": json_copy(status)})
 
     def read(self, ref: ObjectRef) -> Body:
         """Read without the port; KeyError when it is missing."""
-        return copy.deepcopy(self._objects[ref])
+        return json_copy(self._objects[ref])
 
     def refs(self, kind: str | None = None) -> list[ObjectRef]:
         return sorted(ref for ref in self._objects if kind is None or ref.kind == kind)
@@ -138,7 +138,7 @@ class FakeCluster:
     async def get(self, ref: ObjectRef, *, fresh: bool = True) -> Body | None:
         self._require("get", ref)
         body = self._objects.get(ref)
-        return copy.deepcopy(body) if body else None
+        return json_copy(body) if body else None
 
     async def get_child(self, ref: ObjectRef) -> Body | None:
         return await self.get(ref)
@@ -148,7 +148,7 @@ class FakeCluster:
     ) -> Sequence[Body]:
         self._require("list", ObjectRef(kind, namespace or "", ""))
         return [
-            copy.deepcopy(body)
+            json_copy(body)
             for ref, body in sorted(self._objects.items())
             if ref.kind == kind
             and namespace in (None, ref.namespace)
@@ -173,10 +173,10 @@ class FakeCluster:
             raise errors.NotFound(f"{ref}: namespace {ref.namespace} not found")
         if ref in self._objects:
             raise errors.AlreadyExists(f"{ref} already exists")
-        body = copy.deepcopy(body)
+        body = json_copy(body)
         if ref.kind in _WITH_STATUS:
             body.pop("status", None)
-        applied = copy.deepcopy(body)
+        applied = json_copy(body)
         stored = self._store_new(body)
         self._applied[stored["metadata"]["uid"]] = applied
         return stored
@@ -195,11 +195,11 @@ class FakeCluster:
             raise errors.Invalid(f"{ref} is invalid: {conflict}")
         merged = apply_owned(live, applied, self._applied.get(uid))
         if str(body["apiVersion"]).startswith("kais.io/"):
-            merged["spec"] = copy.deepcopy(applied["spec"])
+            merged["spec"] = json_copy(applied["spec"])
         for key in ("uid", "resourceVersion", "generation", "creationTimestamp"):
             if key in live["metadata"]:
                 merged["metadata"][key] = live["metadata"][key]
-        self._applied[uid] = copy.deepcopy(applied)
+        self._applied[uid] = json_copy(applied)
         return self._store_changed(ref, merged)
 
     async def patch_metadata(self, ref: ObjectRef, patch: Body, *, resource_version: str) -> Body:
@@ -229,7 +229,7 @@ class FakeCluster:
         live = self._objects.get(ref)
         if live is None:
             raise errors.NotFound(f"{ref} not found")
-        return self._store_changed(ref, {**live, "status": copy.deepcopy(body["status"])})
+        return self._store_changed(ref, {**live, "status": json_copy(body["status"])})
 
     async def delete(self, ref: ObjectRef, *, uid: str) -> Body | None:
         self._write("delete", ref)
@@ -239,12 +239,12 @@ class FakeCluster:
         if live["metadata"]["uid"] != uid:
             raise errors.Conflict(f"{ref} is no longer the object with uid {uid}")
         self._delete(ref)
-        return copy.deepcopy(self._objects.get(ref))
+        return json_copy(self._objects.get(ref))
 
     async def events_about(self, ref: ObjectRef, *, uid: str) -> Sequence[Body]:
         self._require("list", ObjectRef("Event", ref.namespace, ""))
         return [
-            copy.deepcopy(body)
+            json_copy(body)
             for reference, body in self._objects.items()
             if (reference.kind, reference.namespace) == ("Event", ref.namespace)
             and body["involvedObject"]["uid"] == uid
@@ -288,11 +288,11 @@ class FakeCluster:
         metadata.setdefault("generation", 1)
         metadata.setdefault("creationTimestamp", _stamp(self.clock))
         self._objects[ref_of(body)] = body
-        return copy.deepcopy(body)
+        return json_copy(body)
 
     def _store_changed(self, ref: ObjectRef, body: Body) -> Body:
         live = self._objects[ref]
-        body = copy.deepcopy(body)
+        body = json_copy(body)
         if body == live:
             return body
         if _spec_of(body) != _spec_of(live):
@@ -301,7 +301,7 @@ class FakeCluster:
         self._objects[ref] = body
         if self._deleting(ref) and not body["metadata"].get("finalizers"):
             del self._objects[ref]
-        return copy.deepcopy(body)
+        return json_copy(body)
 
     def _delete(self, ref: ObjectRef) -> None:
         live = self._objects[ref]

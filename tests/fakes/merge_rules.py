@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
+
+from tests.fakes.json_copy import json_copy
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: None removes, maps merge, anything else replaces."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return json_copy(patch)
     merged = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -22,7 +23,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def apply_owned(live: Any, applied: Any, previous: Any) -> Any:
     """Set what is applied, drop what was applied before and no longer is; lists replace whole."""
     if not isinstance(applied, dict) or not isinstance(live, dict):
-        return copy.deepcopy(applied)
+        return json_copy(applied)
     owned = previous if isinstance(previous, dict) else {}
     merged = dict(live)
     for key in owned.keys() - applied.keys():

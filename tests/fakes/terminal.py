@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import itertools
 import json
@@ -17,6 +16,7 @@ from kais.resources import kinds
 from kais_cli import app, errors, settings
 from kais_cli.environment import ClusterOptions, Environment
 from kais_cli.ports import Body, Change, Target
+from tests.fakes.json_copy import json_copy
 from tests.fakes.merge_rules import merge_patch
 
 Step = Body | tuple[str, str] | None
@@ -55,13 +55,13 @@ class FakeCluster:
 
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
         self._use("get", kind)
-        return copy.deepcopy(self._objects.get((kind, namespace, name)))
+        return json_copy(self._objects.get((kind, namespace, name)))
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Body]:
         self._use("list", kind)
         expected = dict(part.split("=") for part in labels.split(",") if part)
         return [
-            copy.deepcopy(body)
+            json_copy(body)
             for (k, ns, _), body in sorted(self._objects.items(), key=lambda item: item[0])
             if k == kind
             and namespace in (None, ns)
@@ -88,7 +88,7 @@ class FakeCluster:
         dry_run: bool = False,
     ) -> Body:
         self._use("patch", kind)
-        body = copy.deepcopy(self._objects.get((kind, namespace, name)))
+        body = json_copy(self._objects.get((kind, namespace, name)))
         if body is None:
             raise errors.Refused(f"change {kind}/{namespace}/{name}: not found")
         self.patched.append((kind, name, patch, dry_run))
@@ -133,7 +133,7 @@ class FakeCluster:
         for target in targets:
             self._use("list", target.kind)
             self._use("watch", target.kind)
-            body = copy.deepcopy(self._objects.get((target.kind, target.namespace, target.name)))
+            body = json_copy(self._objects.get((target.kind, target.namespace, target.name)))
             if body is not None:
                 yield Change(target, body)
         for step in itertools.chain(self.script, itertools.repeat(None)):
