@@ -27,7 +27,7 @@ from a2a.types import (
 )
 from google.protobuf.json_format import MessageToDict
 
-from agent_runtime import mind
+from agent_runtime import assembly, mind
 from agent_runtime import settings as agent_settings
 from agent_runtime.assembly import Connections
 from agent_runtime.model_http import ModelKey
@@ -35,7 +35,6 @@ from agent_runtime.service import server
 from agent_runtime.service.state import State
 from agent_runtime.telemetry import Traces
 from kais import a2a
-from knowledge_client import AsyncKnowledgeClient
 from tests.agent_attempts import IMPATIENT, PRICES, cell_spec
 from tests.fakes.tickets import Tickets, ticket
 from tests.model_server import script
@@ -89,7 +88,11 @@ class ServiceWorld:
         transport: httpx2.AsyncBaseTransport = httpx2.ASGITransport(self.models.app())
         client = None
         if configured.knowledge_url is not None:
-            client = AsyncKnowledgeClient(configured.knowledge_url, transport=self.knowledge)
+            client = assembly.knowledge_client(
+                configured.knowledge_url,
+                token_file=None,
+                connections=Connections(knowledge=self.knowledge),
+            )
         app = server.create_app(
             server.Cell(
                 settings=configured,

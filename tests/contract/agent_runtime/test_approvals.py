@@ -26,14 +26,26 @@ rules:
     when: {turn: 2}
     reply: {text: Done.}
 """
+WRITES_TWICE = """
+rules:
+  - name: writes
+    when: {turn: 1}
+    reply:
+      tool_calls:
+        - {name: write_file, arguments: {path: shared/fix.md, content: "Restart it."}}
+        - {name: write_file, arguments: {path: shared/drop.md, content: "Delete it."}}
+  - name: answers
+    when: {turn: 2}
+    reply: {text: Done.}
+"""
 WORK = a2a.message_id("run-1", 1, "work")
 TASK = a2a.task_id(a2a.OPERATOR, WORK)
 WAITING = TaskState.TASK_STATE_INPUT_REQUIRED
 
 
-def world(folder: Path, **approval: Any) -> ServiceWorld:
+def world(folder: Path, rules: str = WRITES, **approval: Any) -> ServiceWorld:
     tool = {"name": "write_file", "approval": {"required": True, **approval}}
-    return ServiceWorld(folder, WRITES, spec={**cell_spec(tools=[tool]), "mode": "Service"})
+    return ServiceWorld(folder, rules, spec={**cell_spec(tools=[tool]), "mode": "Service"})
 
 
 @asynccontextmanager
@@ -113,6 +125,71 @@ async def test_waiting_call_survives_a_restart(tmp_path: Path) -> None:
     assert len(first.calls) == 1
     assert len(second.calls) == 1, "the model is not asked again for the call"
     assert "Fix it." in user_text(second.calls[0])
+
+
+async def two_calls(client: Client) -> list[dict[str, Any]]:
+    """Wait until two calls wait, those of `WRITES_TWICE` in their order."""
+    waiting: list[dict[str, Any]] = []
+    async with asyncio.timeout(60):
+        while len(waiting) < 2:
+            await asyncio.sleep(0.05)
+            waiting = calls(await task_in(client, WAITING))
+    return sorted(waiting, key=lambda call: "drop.md" in call["arguments"])
+
+
+async def test_two_calls_of_one_turn_wait_at_once_and_each_gets_its_own_decision(
+    tmp_path: Path,
+) -> None:
+    twice = world(tmp_path, WRITES_TWICE)
+    async with twice.running() as running, asked(running) as client:
+        fix, drop = await two_calls(client)
+        assert await decide(running, decision(drop, sha256=fix["sha256"])) == 409, "of the other"
+        denied = decision(drop, decision="deny", reason="keep it", by="bo@example.com")
+        answers = await asyncio.gather(decide(running, decision(fix)), decide(running, denied))
+        assert answers == [200, 200]
+        task = await task_in(client, TaskState.TASK_STATE_COMPLETED)
+    outcomes = {(call["call"], call["outcome"], call["by"]) for call in calls(task)}
+    assert outcomes == {
+        (fix["call"], "approved", "ana@example.com"),
+        (drop["call"], "denied", "bo@example.com"),
+    }
+    assert (twice.workspace / "shared/fix.md").read_text() == "Restart it."
+    assert not (twice.workspace / "shared/drop.md").exists()
+    assert len(twice.calls) == 2
+
+
+async def test_one_of_two_waiting_calls_keeps_waiting_over_a_restart(tmp_path: Path) -> None:
+    first = world(tmp_path, WRITES_TWICE)
+    async with first.running() as running, asked(running) as client:
+        fix, drop = await two_calls(client)
+        assert await decide(running, decision(fix)) == 200
+        async with asyncio.timeout(60):
+            outcomes = [None, None]
+            while outcomes != ["approved", None]:
+                await asyncio.sleep(0.05)
+                outcomes = [each.get("outcome") for each in await two_calls(client)]
+    second = world(tmp_path, WRITES_TWICE)
+    (second.workspace / "shared/fix.md").write_text("Seen.")
+    async with second.running() as running, running.client() as client:
+        await task_in(client, WAITING)
+        assert await decide(running, decision(drop)) == 200
+        task = await task_in(client, TaskState.TASK_STATE_COMPLETED)
+    assert {call["outcome"] for call in calls(task)} == {"approved"}
+    assert (second.workspace / "shared/fix.md").read_text() == "Seen.", "it did not run again"
+    assert (second.workspace / "shared/drop.md").read_text() == "Delete it."
+
+
+async def test_two_people_who_decide_at_once_leave_one_decision(tmp_path: Path) -> None:
+    async with world(tmp_path).running() as running, asked(running) as client:
+        [call] = calls(await task_in(client, WAITING))
+        denied = decision(call, decision="deny", by="bo@example.com")
+        answers = await asyncio.gather(decide(running, decision(call)), decide(running, denied))
+        assert sorted(answers) == [200, 409]
+        [decided] = calls(await task_in(client, TaskState.TASK_STATE_COMPLETED))
+        is_approved = answers[0] == 200
+        assert (running.world.workspace / "shared/fix.md").exists() is is_approved
+    expected = ("approved", "ana@example.com") if is_approved else ("denied", "bo@example.com")
+    assert (decided["outcome"], decided["by"]) == expected
 
 
 async def test_agent_cannot_approve_and_other_arguments_are_refused(tmp_path: Path) -> None:
