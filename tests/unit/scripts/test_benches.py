@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bench import __main__ as bench
-from bench import shares
+from bench import kro, shares
 
 
 @pytest.mark.parametrize("name", bench.BENCHES)
@@ -36,3 +36,35 @@ def test_the_shares_of_a_burst_name_each_process_and_the_requests_of_a_client() 
     assert shares.cpu_row(used, 10) == ["50", "200", "0", "110", "360"]
     line = shares.request_line(used, 10, shares.OPERATOR)
     assert line == "3.5: create cells 2.0, patch cells/status 1.5"
+
+
+def test_a_leaf_of_kais_is_a_template_of_kro_without_what_the_control_plane_wrote() -> None:
+    made = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "warm-0-left",
+            "namespace": "bench",
+            "labels": {"kais.io/formation": "warm-0"},
+            "annotations": {"kais.io/rendered": "1", "deployment.kubernetes.io/revision": "1"},
+            "uid": "1",
+            "ownerReferences": [{"name": "warm-0"}],
+        },
+        "spec": {"selector": {"kais.io/cell": "warm-0-left"}, "ports": [], "clusterIP": "10.0.0.1"},
+        "status": {"loadBalancer": {}},
+    }
+    name = "${schema.metadata.name}"
+    assert kro.template_of("leaf0", made, "warm-0") == {
+        "id": "leaf0",
+        "template": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": f"{name}-left",
+                "namespace": "bench",
+                "labels": {"kais.io/formation": name},
+                "annotations": {"kais.io/rendered": "1"},
+            },
+            "spec": {"selector": {"kais.io/cell": f"{name}-left"}, "ports": []},
+        },
+    }
