@@ -28,6 +28,7 @@ from kais_operator.planning.plan import ObjectRef, PatchMetadata
 
 _UNIT = Decimal("1e-12")
 """The unit of budgets; tickets have at most 18 decimals, and `$1 / 3` has more."""
+_SHARE, _HOUR = "the share of budget.maxTotalCost", "budget.maxCostPerHour"
 _MAX_BUDGET = Decimal(10**15)
 
 
@@ -111,18 +112,48 @@ def spending_of(
     review_cost = _cost(attempt_record.review_usage(attempts))
     own_cost = review_cost if is_reviewer else run_cost - review_cost
     counted = cell_cost_annotation.read(cell) or CellUsage()
-    spent = counted.cost + own_cost
-    budgets = []
+    budgets = [
+        left - (own_cost if name.startswith(_SHARE) else run_cost)
+        for name, left in _limits_of_team(mission, cell, team, now=now)
+    ]
+    return Spending(
+        counted.cost + own_cost, counted.cost_within_hour(now) + own_cost, _least(budgets)
+    )
+
+
+def _limits_of_team(
+    mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime
+) -> list[tuple[str, Decimal]]:
+    """Return the limits of mission and formation, and what earlier runs leave of each."""
+    limits = []
     if mission.spec.budget is not None and mission.spec.budget.max_cost is not None:
-        budgets.append(Decimal(str(mission.spec.budget.max_cost)) - run_cost)
-    share = _share_of(team.formation, cell)
-    if share is not None:
-        budgets.append(share - spent)
-    per_hour = _limit_per_hour(team.formation)
-    if per_hour is not None:
+        limits.append(("budget.maxCost of the mission", Decimal(str(mission.spec.budget.max_cost))))
+    formation = team.formation
+    share, per_hour = _share_of(formation, cell), _limit_per_hour(formation)
+    if formation is not None and share is not None:
+        counted = cell_cost_annotation.read(cell) or CellUsage()
+        limits.append((f"{_SHARE} of {formation.ref}", share - counted.cost))
+    if formation is not None and per_hour is not None:
         costs = [usage.cost_within_hour(now) for usage in _usages(team)]
-        budgets.append(per_hour - sum(costs, Decimal(0)) - run_cost)
-    return Spending(spent, counted.cost_within_hour(now) + own_cost, _least(budgets))
+        limits.append((f"{_HOUR} of {formation.ref}", per_hour - sum(costs, Decimal(0))))
+    return limits
+
+
+def narrowest_limit(mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime) -> str:
+    """Describe the limit that allows a run least; empty if there is none."""
+    counted, limits = cell_cost_annotation.read(cell) or CellUsage(), cell.spec.resources
+    left = _limits_of_team(mission, cell, team, now=now)
+    if limits is not None and limits.max_total_cost is not None:
+        total = Decimal(str(limits.max_total_cost))
+        left.append((f"resources.maxTotalCost of {cell.ref}", total - counted.cost))
+    if limits is not None and limits.max_cost_per_hour is not None:
+        hour = Decimal(str(limits.max_cost_per_hour)) - counted.cost_within_hour(now)
+        left.append((f"resources.maxCostPerHour of {cell.ref}", hour))
+    if not left:
+        return ""
+    name, amount = min(left, key=lambda each: each[1])
+    again = "; costs leave it an hour after their run" if "PerHour" in name else ""
+    return f"{name} had ${max(Decimal(0), amount).normalize():f} left for this run{again}"
 
 
 def _cost(usage: AgentUsage | None) -> Decimal:

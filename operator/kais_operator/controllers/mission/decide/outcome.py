@@ -19,6 +19,7 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_record,
     attempt_state,
+    budgets,
     check_results,
     entrypoint,
     knowledge_injection,
@@ -125,7 +126,7 @@ def _decide(
     if not attempts:
         return _outcome_before_start(observed, obstacle, now)
     if attempts[-1].is_over:
-        return _outcome_after_attempt(observed.mission, attempts, now)
+        return _outcome_after_attempt(observed, attempts, now)
     return _outcome_while_running(observed.mission, attempts, now)
 
 
@@ -159,18 +160,19 @@ _OUTCOMES = {State.SUCCEEDED: Outcome.SUCCEEDED, State.LOST: Outcome.INFRASTRUCT
 
 
 def _outcome_after_attempt(
-    mission: Mission, attempts: Sequence[Attempt], now: datetime
+    observed: MissionObserved, attempts: Sequence[Attempt], now: datetime
 ) -> _OutcomeAndMessage | None:
-    last = attempts[-1]
+    mission, last = observed.mission, attempts[-1]
     message = attempt_record.summarise(last).sentence()
     if last.state in _OUTCOMES:
         return _OUTCOMES[last.state], f"attempt {last.number}: {message}"
     if last.state is State.TIMED_OUT:
         return Outcome.TIMED_OUT, _timeout_message(mission, last)
     if last.failure is not None and not last.failure.is_retryable:
-        is_budget = last.failure is FailureClass.BUDGET
-        outcome = Outcome.BUDGET_EXCEEDED if is_budget else Outcome.FAILED
-        return outcome, f"attempt {last.number}: {message}"
+        if last.failure is not FailureClass.BUDGET:
+            return Outcome.FAILED, f"attempt {last.number}: {message}"
+        reason = _narrowest_limit(observed, last, now)
+        return Outcome.BUDGET_EXCEEDED, f"attempt {last.number}: {message}{reason}"
     max_attempts = mission.spec.completion.max_attempts
     limit = deadline(mission, attempts)
     if last.number < max_attempts:
@@ -178,6 +180,15 @@ def _outcome_after_attempt(
         late = (Outcome.TIMED_OUT, _timeout_message(mission, last)) if is_late else None
         return _cancellation(mission, f"after attempt {last.number} failed") or late
     return Outcome.FAILED, f"attempt {last.number} of {max_attempts} failed: {message}"
+
+
+def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) -> str:
+    """Say which limit ended the work; the runtime knows only what all of them left together."""
+    cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
+    if isinstance(cell, NotReady) or last.review is not None:
+        return ""
+    reason = budgets.narrowest_limit(observed.mission, cell, observed.team, now=now)
+    return f"; {reason}" if reason else ""
 
 
 @dataclass(frozen=True)

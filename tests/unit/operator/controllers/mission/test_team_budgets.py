@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kais.agent_results import AgentUsage
+from kais.agent_results import AgentFailure, AgentUsage, FailureClass
 from kais_operator.controllers.cell.observe import cell
 from kais_operator.controllers.formation import observe as formation
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
@@ -21,8 +21,9 @@ MIND = {"provider": "openai", "model": "scripted-1", "systemPrompt": "Work."}
 FIRST, SECOND = ObjectRef("Mission", "demo", "first"), ObjectRef("Mission", "demo", "second")
 
 
-async def serving(budget: Body, *missions: Body) -> FakeWorld:
-    cells = [{"name": name, "spec": {"mind": MIND}} for name in ("lead", "critic")]
+async def serving(budget: Body, *missions: Body, limits: Body | None = None) -> FakeWorld:
+    spec = {"mind": MIND, **({"resources": limits} if limits else {})}
+    cells = [{"name": name, "spec": spec} for name in ("lead", "critic")]
     fake = fake_world(teams.team(cells=cells, budget=budget), *missions)
     await teams.settle_team(fake)
     for name in ("team-lead-0", "team-critic-0"):
@@ -85,6 +86,51 @@ async def test_team_over_its_hour_is_paused_says_until_when_and_goes_on_after() 
     assert "pausedUntil" not in status(fake, FORMATION)
     await passes(fake, SECOND)
     assert budgets_left(fake) == ["1", "1"]
+
+
+async def test_run_that_meets_the_hour_of_its_team_ends_and_names_the_hour() -> None:
+    first = teams.work("first", budget={"maxCost": 5})
+    fake = await serving({"maxCostPerHour": 1.0, "maxTotalCost": 9}, first, teams.work("second"))
+    await run(fake, FIRST, "0.75")
+    await passes(fake, SECOND)
+    message = "the budget of the run is $0.25, of which $0.2 is spent"
+    fake.agents.tasks[fake.agents.deliveries[-1].call.message_id] = AgentTask(
+        TaskState.FAILED,
+        failure=AgentFailure(FailureClass.BUDGET, message),
+        usage=AgentUsage(turns=1, cost=Decimal("0.2")),
+    )
+    await passes(fake, SECOND, 8)
+    assert (status(fake, SECOND)["outcome"], status(fake, SECOND)["attempt"]) == (
+        "BudgetExceeded",
+        1,
+    )
+    assert condition(fake, "Succeeded", SECOND)[2] == (
+        f"BudgetExceeded: attempt 1: the agent gave no answer (budget): {message}; "
+        "budget.maxCostPerHour of Formation/demo/team had $0.25 left for this run; costs leave it "
+        "an hour after their run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mission_budget", "limits", "expected"),
+    [
+        (0.5, {}, "budget.maxCost of the mission had $0.5 left for this run"),
+        (None, {}, "the share of budget.maxTotalCost of Formation/demo/team had $4.5 left for"),
+        (None, {"maxTotalCost": 2}, "resources.maxTotalCost of Cell/demo/team-lead-0 had $2 left"),
+    ],
+)
+async def test_run_without_money_names_the_limit_that_left_least(
+    mission_budget: float | None, limits: Body, expected: str
+) -> None:
+    budget = {"budget": {"maxCost": mission_budget}} if mission_budget else {}
+    fake = await serving({"maxTotalCost": 9}, teams.work("first", **budget), limits=limits)
+    await passes(fake, FIRST)
+    fake.agents.tasks[fake.agents.deliveries[-1].call.message_id] = AgentTask(
+        TaskState.FAILED, failure=AgentFailure(FailureClass.BUDGET, "no more")
+    )
+    await passes(fake, FIRST, 8)
+    assert status(fake, FIRST)["outcome"] == "BudgetExceeded"
+    assert expected in condition(fake, "Succeeded", FIRST)[2]
 
 
 async def test_start_deadline_does_not_run_while_the_team_is_paused() -> None:
