@@ -1,15 +1,17 @@
-"""Read Blueprints from files and report their errors."""
+"""Read Blueprints and other objects of kais from files, and report their errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kais import rendered_validation
 from kais.errors import InvalidResource
+from kais.resources import kinds
+from kais.resources.base import API_GROUP, Resource
 from kais.resources.blueprint import Blueprint
 from kais_cli import argument_parsing, errors
 from kais_cli.blueprints import render_requests
@@ -19,13 +21,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CompileResult:
-    """The result of compiling one blueprint of a file."""
+class CheckResult:
+    """The result of compiling one blueprint of a file, or of checking another object."""
 
     subject: str
     message: str = ""
     problems: tuple[str, ...] = ()
 
+    @property
+    def error(self) -> str:
+        """Return what people read if there are problems."""
+        verb = "does not compile" if self.subject.startswith(_BLUEPRINT) else "is invalid"
+        return f"{self.subject} {verb}:" + "".join(f"\n  {problem}" for problem in self.problems)
+
+
+_BLUEPRINT = "Blueprint"
+_FIELDS_ARE_VALID = "its fields are valid; the cluster decides about references and permissions"
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
@@ -42,10 +53,10 @@ class Source:
 def sources(session: Session, arguments: Sequence[str]) -> Iterator[Source]:
     """Read files, the files of folders in the order of their names, and standard input for `-`.
 
-    Files of a folder without a Blueprint are skipped.
+    Files of a folder without an object of kais are skipped.
 
     Raises:
-        UsageError: A file cannot be read, or a folder has no Blueprint.
+        UsageError: A file cannot be read, or a folder has no object of kais.
     """
     for argument in arguments:
         if argument == STDIN:
@@ -58,55 +69,66 @@ def sources(session: Session, arguments: Sequence[str]) -> Iterator[Source]:
 
 
 def _in_folder(folder: Path) -> Iterator[Source]:
-    has_blueprint = False
+    has_object = False
     for path in sorted(folder.iterdir()):
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
         source = Source(str(path), render_requests.read_text(path, subject=str(path)))
-        if _may_hold_blueprint(source):
-            has_blueprint = True
+        if _may_hold_object(source):
+            has_object = True
             yield source
-    if not has_blueprint:
+    if not has_object:
         raise errors.UsageError(
-            f"{folder} holds no file with a Blueprint; its files end in {', '.join(_SUFFIXES)}"
+            f"{folder} holds no file with an object of kais; its files end in"
+            f" {', '.join(_SUFFIXES)}"
         )
 
 
-def _may_hold_blueprint(source: Source) -> bool:
-    """Return whether a file has a Blueprint, or cannot be read and may have one."""
+def _may_hold_object(source: Source) -> bool:
+    """Return whether a file has an object of kais, or cannot be read and may have one."""
     try:
-        return bool(_blueprints(source))
+        return any(_is_of_kais(document) for document in _documents(source))
     except errors.UsageError:
         return True
 
 
-def validate(source: Source) -> Iterator[CompileResult]:
-    """Compile each Blueprint of a source.
+def validate(source: Source) -> Iterator[CheckResult]:
+    """Compile each Blueprint of a source, and check the fields of its other objects of kais.
 
     Raises:
-        UsageError: It is not YAML, or holds no Blueprint.
+        UsageError: It is not YAML, or holds no object of kais.
     """
-    documents = _documents(source)
-    bodies = [(i, body) for i, body in enumerate(documents) if _is_blueprint(body)]
+    bodies = [(i, body) for i, body in enumerate(_documents(source)) if _is_of_kais(body)]
     if not bodies:
-        raise errors.UsageError(f"{source.name} holds no object of kind Blueprint")
+        raise errors.UsageError(f"{source.name} holds no object of kais")
     for document, body in bodies:
-        name = body.get("metadata", {}).get("name", "(without a name)")
-        subject = f"Blueprint {name} in {source.name}"
-        try:
-            blueprint = Blueprint.from_dict(body)
-        except InvalidResource as exc:
-            violations = [str(violation) for violation in exc.violations]
-            yield CompileResult(subject, problems=_located(violations, source, document, root=""))
-            continue
-        unknown = [str(v) for v in rendered_validation.unknown_fields(Blueprint, body, "")]
-        if unknown:
-            yield CompileResult(subject, problems=_located(unknown, source, document, root=""))
-            continue
-        report = render_requests.compile_spec(blueprint.spec.to_dict(), subject=subject)
-        problems = () if report.is_good else (report.errors or (report.message,))
-        located = _located(problems, source, document, root="spec.")
-        yield CompileResult(subject, message=report.message, problems=located)
+        metadata = body.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        subject = f"{body.get('kind')} {name or '(without a name)'} in {source.name}"
+        resource, problems = _read(body)
+        if problems:
+            yield CheckResult(subject, problems=_located(problems, source, document, root=""))
+        elif isinstance(resource, Blueprint):
+            report = render_requests.compile_spec(resource.spec.to_dict(), subject=subject)
+            template_errors = () if report.is_good else (report.errors or (report.message,))
+            located = _located(template_errors, source, document, root="spec.")
+            yield CheckResult(subject, message=report.message, problems=located)
+        else:
+            yield CheckResult(subject, message=_FIELDS_ARE_VALID)
+
+
+def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
+    """Read an object; return it, or what is wrong with it, with the fields that its kind lacks."""
+    resource, problems = None, []
+    try:
+        resource = kinds.read(body)
+    except InvalidResource as exc:
+        problems = [str(violation) for violation in exc.violations]
+    kind = kinds.BY_NAME.get(str(body.get("kind")))
+    if kind is not None:
+        unknown = rendered_validation.unknown_fields(kind, body, "")
+        problems = [*map(str, unknown), *problems]
+    return resource, problems
 
 
 _PATH = re.compile(r"(?:^|: )([a-z]\w*[.\[][^\s:,]*|[a-z]\w*(?=: ))")
@@ -171,4 +193,12 @@ def _documents(source: Source) -> list[Any]:
 
 
 def _is_blueprint(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("kind") == "Blueprint"
+    return isinstance(document, dict) and document.get("kind") == _BLUEPRINT
+
+
+def _is_of_kais(document: Any) -> bool:
+    """Return whether a document has a kind of kais, or its API group with a misspelled kind."""
+    if not isinstance(document, dict):
+        return False
+    group = str(document.get("apiVersion")).partition("/")[0]
+    return document.get("kind") in kinds.BY_NAME or group == API_GROUP

@@ -32,12 +32,15 @@ def validate(
             "--file",
             "-f",
             metavar="FILE",
-            help="YAML or JSON file with Blueprints, a folder of such files, or - for standard"
-            " input; may be repeated.",
+            help="YAML or JSON file with objects of kais, a folder of such files, or - for"
+            " standard input; may be repeated.",
         ),
     ],
 ) -> ExitStatus:
-    """Compile the blueprints of files without a cluster and report every error."""
+    """Compile blueprints without a cluster, and check the fields of other objects of kais.
+
+    Reports every error with its file and line.
+    """
     status = ExitStatus.SUCCEEDED
     for source in manifests.sources(session, files):
         try:
@@ -49,8 +52,7 @@ def validate(
         for result in results:
             if result.problems:
                 status = ExitStatus.USAGE
-                listed = "".join(f"\n  {problem}" for problem in result.problems)
-                session.note(f"error: {result.subject} does not compile:{listed}")
+                session.note(f"error: {result.error}")
             else:
                 session.write(f"{result.subject}: {result.message}\n")
     return status

@@ -10,7 +10,8 @@ from kais.resources.mission import Mission
 from kais_cli.facts import tables
 from kais_cli.views import agent_usage, conditions, quantities, table_layout, text_layout
 
-MISSION_HEADERS = ("NAME", "STATUS", "OUTCOME", "ATTEMPT", "FACTS", "AGE")
+MISSION_HEADERS = ("NAME", "STATUS", "OUTCOME", "REASON", "ATTEMPT", "FACTS", "COST", "AGE")
+"""The columns of `kubectl get missions`."""
 
 
 def mission_row(mission: Mission, *, now: datetime) -> tuple[object, ...]:
@@ -20,8 +21,10 @@ def mission_row(mission: Mission, *, now: datetime) -> tuple[object, ...]:
         mission.metadata.name,
         status.phase,
         status.outcome,
+        next((c.reason for c in status.conditions if c.type == "Succeeded"), None),
         f"{status.attempt}/{mission.spec.completion.max_attempts}" if status.attempt else None,
         status.display.facts if status.display else None,
+        status.display.cost if status.display else None,
         quantities.format_age(mission.metadata.creation_timestamp, now),
     )
 

@@ -354,16 +354,55 @@ def test_validate_takes_several_files_folders_and_standard_input(terminal, tmp_p
     ]
 
 
-def test_validate_of_a_folder_without_blueprints_says_so(terminal, tmp_path):
+def test_validate_of_a_folder_without_objects_of_kais_says_so(terminal, tmp_path):
     assert terminal.run("blueprint", "validate", "-f", str(tmp_path)) == ExitStatus.USAGE
-    assert f"{tmp_path} holds no file with a Blueprint" in terminal.err
+    assert f"{tmp_path} holds no file with an object of kais" in terminal.err
+
+
+MISSION = """
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: look}
+spec:
+  formationRef: team
+  objective: Look for bob.
+"""
+
+
+def test_validate_checks_the_fields_of_other_kinds(terminal, tmp_path):
+    file = tmp_path / "mission.yaml"
+    file.write_text(MISSION)
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == 0
+    assert terminal.out == (
+        f"Mission look in {file}: its fields are valid;"
+        " the cluster decides about references and permissions\n"
+    )
+    assert terminal.asked == []
+
+
+@pytest.mark.parametrize(
+    ("correct", "mistake", "problem"),
+    [
+        ("objective:", "objektive:", "7: spec.objektive: is not a field of this object; did you"),
+        ("formationRef:", "formationref:", "5: spec: exactly one of formationRef and cellRef"),
+        ("kind: Mission", "kind: Mision", "3: kind: is not a kind of kais"),
+    ],
+)
+def test_validate_names_the_line_of_a_mistake_in_another_kind(
+    terminal, tmp_path, correct, mistake, problem
+):
+    file = tmp_path / "mission.yaml"
+    file.write_text(MISSION.replace(correct, mistake))
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    assert f"look in {file} is invalid:" in terminal.err
+    assert f"{file}:{problem}" in terminal.err
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kind: [", "cannot read"),
-        ("kind: ConfigMap", "holds no object of kind Blueprint"),
+        ("kind: ConfigMap", "holds no object of kais"),
         ("kind: Blueprint\nmetadata: {name: a}\nspec: {formation: 3}", "does not compile"),
     ],
     ids=["no YAML", "another kind", "no template"],

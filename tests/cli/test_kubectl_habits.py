@@ -62,9 +62,9 @@ def test_a_kubeconfig_before_the_command_comes_before_the_variable(terminal, mon
 def test_all_namespaces_are_listed_with_a_column_of_their_names(terminal):
     assert terminal.run("mission", "list", "-A") == 0
     assert terminal.out.splitlines() == [
-        "NAMESPACE  NAME          STATUS     OUTCOME    ATTEMPT  FACTS        AGE",
-        "demo       doctor-x2k4f  Succeeded  Succeeded  1/3      2 in, 3 out  2m",
-        "prod       doctor-x2k4f  -          -          -        -            2m",
+        "NAMESPACE  NAME          STATUS     OUTCOME    REASON  ATTEMPT  FACTS        COST  AGE",
+        "demo       doctor-x2k4f  Succeeded  Succeeded  -       1/3      2 in, 3 out  -     2m",
+        "prod       doctor-x2k4f  -          -          -       -        -            -     2m",
     ]
 
 

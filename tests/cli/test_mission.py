@@ -18,19 +18,31 @@ def finished(cluster, knowledge):
             checks=checks,
             history=history,
             knowledge={"receipt": "rc1", "injected": 2, "extracted": 3},
-            display={"facts": "2 in, 3 out"},
+            display={"facts": "2 in, 3 out", "cost": "$0.31"},
+            conditions=[
+                objects.condition("Succeeded", "True", "Finished"),
+                objects.condition("KnowledgeExtracted", "True", "Extracted"),
+            ],
         )
     )
     cluster.put(objects.knowledge_pod())
     cluster.put(objects.account())
 
 
-def test_list_has_outcome_attempt_and_facts(terminal):
+def test_list_has_what_kubectl_shows(terminal):
     assert terminal.run("mission", "list") == 0
     assert terminal.out.splitlines() == [
-        "NAME          STATUS     OUTCOME    ATTEMPT  FACTS        AGE",
-        "doctor-x2k4f  Succeeded  Succeeded  1/3      2 in, 3 out  2m",
+        "NAME          STATUS     OUTCOME    REASON    ATTEMPT  FACTS        COST   AGE",
+        "doctor-x2k4f  Succeeded  Succeeded  Finished  1/3      2 in, 3 out  $0.31  2m",
     ]
+
+
+def test_a_mission_that_waits_says_why_in_the_list(terminal, cluster):
+    waiting = objects.condition("Succeeded", "Unknown", "FormationNotFound")
+    cluster.put(objects.mission(phase="Pending", conditions=[waiting]))
+    assert terminal.run("mission", "list") == 0
+    row = terminal.out.splitlines()[1]
+    assert row.split() == ["doctor-x2k4f", "Pending", "-", "FormationNotFound", "-", "-", "-", "2m"]
 
 
 def test_show_has_all_that_came_of_it(terminal):
