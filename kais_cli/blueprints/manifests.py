@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kais import rendered_validation
 from kais.errors import InvalidResource
 from kais.resources import kinds
-from kais.resources.base import API_GROUP, Resource
+from kais.resources.base import API_GROUP, API_VERSION, Resource
 from kais.resources.blueprint import Blueprint
 from kais_cli import argument_parsing, errors
 from kais_cli.blueprints import render_requests
@@ -106,15 +106,14 @@ def validate(source: Source) -> Iterator[CheckResult]:
         name = metadata.get("name") if isinstance(metadata, dict) else None
         subject = f"{body.get('kind')} {name or '(without a name)'} in {source.name}"
         resource, problems = _read(body)
-        if problems:
-            yield CheckResult(subject, problems=_located(problems, source, document, root=""))
-        elif isinstance(resource, Blueprint):
+        located = _located(problems, source, document, root="")
+        message = _FIELDS_ARE_VALID
+        if isinstance(resource, Blueprint):
             report = render_requests.compile_spec(resource.spec.to_dict(), subject=subject)
+            message = report.message
             template_errors = () if report.is_good else (report.errors or (report.message,))
-            located = _located(template_errors, source, document, root="spec.")
-            yield CheckResult(subject, message=report.message, problems=located)
-        else:
-            yield CheckResult(subject, message=_FIELDS_ARE_VALID)
+            located += _located(template_errors, source, document, root="spec.")
+        yield CheckResult(subject, message=message, problems=located)
 
 
 def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
@@ -124,6 +123,8 @@ def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
         resource = kinds.read(body)
     except InvalidResource as exc:
         problems = [str(violation) for violation in exc.violations]
+    if body.get("apiVersion") != API_VERSION:
+        problems.insert(0, f"apiVersion: must be {API_VERSION}")
     kind = kinds.BY_NAME.get(str(body.get("kind")))
     if kind is not None:
         unknown = rendered_validation.unknown_fields(kind, body, "")

@@ -369,6 +369,14 @@ spec:
 """
 
 
+def test_validate_names_unknown_fields_and_errors_of_the_template_at_once(terminal, tmp_path):
+    file = Path(changed(tmp_path, mission={"objective": "{{ whom }}"}))
+    file.write_text(file.read_text() + "note: x\n")
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    assert "note: is not a field of this object" in terminal.err
+    assert "mission.objective, line 1, column 4: 'whom' is not declared" in terminal.err
+
+
 def test_validate_checks_the_fields_of_other_kinds(terminal, tmp_path):
     file = tmp_path / "mission.yaml"
     file.write_text(MISSION)
@@ -385,6 +393,7 @@ def test_validate_checks_the_fields_of_other_kinds(terminal, tmp_path):
     [
         ("objective:", "objektive:", "7: spec.objektive: is not a field of this object; did you"),
         ("formationRef:", "formationref:", "5: spec: exactly one of formationRef and cellRef"),
+        ("kais.io/v1", "kais.io/v2", "2: apiVersion: must be kais.io/v1"),
         ("kind: Mission", "kind: Mision", "3: kind: is not a kind of kais"),
     ],
 )
