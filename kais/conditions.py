@@ -47,6 +47,7 @@ class ConditionType(StrEnum):
     RECORDED = "Recorded"
     REGISTERED = "Registered"
     RENDERED = "Rendered"
+    ROLLED_OUT = "RolledOut"
     STARTED = "Started"
     STORE_REACHABLE = "StoreReachable"
     SUCCEEDED = "Succeeded"

@@ -41,6 +41,8 @@ APPROVAL_BY: Final = "kais.io/approval-by"
 """With APPROVAL: the user name of its author. The admission policy of the chart compares it with
 the request, and refuses ServiceAccounts.
 """
+CANARY_REQUEST: Final = "kais.io/canary-request"
+"""On a Blueprint: `promote` or `stop` and the revision of its canary. The operator removes it."""
 RECONCILE: Final = "kais.io/reconcile"
 RECONCILE_SUSPENDED: Final = "suspended"
 ALLOW_BREAKING_CHANGES: Final = "kais.io/allow-breaking-changes"
@@ -144,6 +146,12 @@ cause.
 KNOWLEDGE_KEY: Final = "knowledge.json"
 SERVED_REVISION: Final = "kais.io/served-revision"
 """On a Blueprint: the served revision. Neither an invalid edit nor a deleted status changes it."""
+CANARY: Final = "kais.io/canary"
+"""On a Blueprint: its canary with the verdict, as `kais.canary` describes."""
+CANARY_LOT: Final = "kais.io/canary-lot"
+"""On an instance and its Mission: the canary for which the use drew its revision by lot. A use that
+names its revision, or follows its Blueprint, draws none.
+"""
 ARM: Final = "kais.io/arm"
 """On the Mission of an instance: whether the run gets knowledge: on, off or holdout."""
 

@@ -62,6 +62,14 @@ class Reason(StrEnum):
         "LastGoodServed",
         "the newest revision does not compile; an older one is served",
     )
+    CANARY_RUNNING = "CanaryRunning", "a share of new uses gets the new revision until runs decide"
+    PROMOTED = "Promoted", "the canary serves all new uses"
+    REGRESSED = "Regressed", "runs of the canary succeeded less often; the old revision serves"
+    UNDECIDED = (
+        "Undecided",
+        "the runs did not decide about the canary; promote it by hand, or apply a newer revision",
+    )
+    STOPPED = "Stopped", "a person stopped the canary; the old revision serves"
     NO_GOOD_REVISION = "NoGoodRevision", "no revision compiles, so the Blueprint cannot be used"
 
     # BlueprintInstance

@@ -460,7 +460,13 @@ def list_runs(**filters: str | int | None) -> Request[models.RunPage]:
 
 
 def blueprint_stats(
-    namespace: str, name: str, *, compare: bool = False, by_parameter: str | None = None
+    namespace: str,
+    name: str,
+    *,
+    compare: bool = False,
+    by_parameter: str | None = None,
+    canary: int | None = None,
+    since: datetime | None = None,
 ) -> Request[models.BlueprintStats]:
     """Read the statistics of one Blueprint."""
     path = f"/v1/stats/blueprints/{_segment(namespace)}/{_segment(name)}"
@@ -469,6 +475,8 @@ def blueprint_stats(
         models.BlueprintStats,
         compare="true" if compare else None,
         by_parameter=by_parameter,
+        canary=canary,
+        since=since.isoformat() if since is not None else None,
     )
 
 

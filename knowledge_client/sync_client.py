@@ -524,14 +524,27 @@ class KnowledgeClient:
         )
 
     def blueprint_stats(
-        self, namespace: str, name: str, *, compare: bool = False, by_parameter: str | None = None
+        self,
+        namespace: str,
+        name: str,
+        *,
+        compare: bool = False,
+        by_parameter: str | None = None,
+        canary: int | None = None,
+        since: datetime | None = None,
     ) -> models.BlueprintStats:
         """Return the counts and rates of one Blueprint.
 
         With `compare`, also runs with and without knowledge; with `by_parameter`, for each value.
+        With `canary`, also runs since a time that drew their revision by lot for that revision.
         """
         request = requests.blueprint_stats(
-            namespace, name, compare=compare, by_parameter=by_parameter
+            namespace,
+            name,
+            compare=compare,
+            by_parameter=by_parameter,
+            canary=canary,
+            since=since,
         )
         return self._send(request)
 

@@ -211,11 +211,53 @@ class TemplateSpec(Model):
     )
 
 
+class Rollout(Model):
+    """How a new revision is tried on a share of uses before all get it."""
+
+    RULES = (
+        Rule(
+            "self.minRuns <= self.maxRuns",
+            "minRuns must not exceed maxRuns",
+            lambda r: r.min_runs <= r.max_runs,
+        ),
+    )
+
+    canary_percent: Int = Field(
+        default=20, ge=1, le=99, description="Share of new uses that get a new revision."
+    )
+    min_runs: Int = Field(
+        default=20,
+        ge=1,
+        le=1_000_000,
+        description=(
+            "Number of counted runs of the new revision at the first look; each further look "
+            "takes twice as many."
+        ),
+    )
+    max_runs: Int = Field(
+        default=200,
+        ge=1,
+        le=1_000_000,
+        description="Number of counted runs after which a canary that is not decided stops.",
+    )
+    margin: Share = Field(
+        default=0.1,
+        description="Loss of success rate that is accepted when a new revision is promoted.",
+    )
+
+
 class BlueprintSpec(TemplateSpec):
-    """A template, the claims of its author, and the number of revisions to keep."""
+    """A template, the claims of its author, and how revisions are rolled out and kept."""
 
     evidence: Evidence | None = Field(
         default=None, description="Claims of the author. A change creates no revision."
+    )
+    rollout: Rollout | None = Field(
+        default=None,
+        description=(
+            "Tries each new revision on a share of new uses. If unset, all new uses get it at "
+            "once. A change creates no revision."
+        ),
     )
     revision_history_limit: Int = Field(
         default=10,

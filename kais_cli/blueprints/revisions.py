@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kais import compatibility, names
+from kais import canary, compatibility, labels, names
 from kais.conditions import ConditionType
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, TemplateSpec
@@ -36,11 +36,41 @@ def list_revisions(session: Session, name: str) -> tuple[Blueprint, list[Bluepri
 def format_list(
     blueprint: Blueprint, revisions: Sequence[BlueprintRevision], *, now: datetime
 ) -> str:
-    """Format a list of revisions; an asterisk marks the served one."""
+    """Format a list of revisions; an asterisk marks the served one, a line has the canary."""
     served = blueprint.status.served_revision
     rows = [_row(revision, served, now) for revision in revisions]
     headers = ("REVISION", "AGE", "COMPILED", "COMPATIBLE", "USES", "SUCCESS", "CHANGES")
-    return table_layout.format_table(headers, rows)
+    rollout = blueprint.condition(ConditionType.ROLLED_OUT)
+    line = "" if rollout is None else f"\n{rollout.reason}: {rollout.message}\n"
+    return table_layout.format_table(headers, rows) + line
+
+
+def decide_canary(session: Session, name: str, *, action: Literal["promote", "stop"]) -> int:
+    """Ask the operator to promote or stop the canary; return its revision.
+
+    Raises:
+        Refused: There is no canary, or it has ended.
+    """
+    blueprint = lookup.get(session, name)
+    current = canary.parse(blueprint.metadata.annotations)
+    if current is None or blueprint.spec.rollout is None:
+        raise errors.Refused(
+            f"{blueprint.ref} has no canary; with spec.rollout, its next revision is one"
+        )
+    if current.verdict is canary.Verdict.PROMOTED:
+        raise errors.Refused(
+            f"revision {current.revision} of {blueprint.ref} is promoted already;"
+            f" to return, run `kais blueprint rollback {name}`"
+        )
+    if action == "stop" and current.verdict is not None:
+        raise errors.Refused(
+            f"the canary of {blueprint.ref}, revision {current.revision}, has ended:"
+            f" {current.verdict}"
+        )
+    annotations = {labels.CANARY_REQUEST: canary.request(action, current)}
+    patch = {"metadata": {"uid": blueprint.metadata.uid, "annotations": annotations}}
+    session.cluster.patch("Blueprint", session.namespace, name, patch)
+    return current.revision
 
 
 def _row(revision: BlueprintRevision, served: int | None, now: datetime) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`kais blueprint validate|history|diff|stats|rollback`: a template as it was and would be."""
+"""`kais blueprint validate|history|diff|stats|rollback|promote|stop`: revisions of a template."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def validate(
 
 @command(app, "history")
 def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """List the revisions of a blueprint with their changes, compatibility and success rate."""
+    """List the revisions of a blueprint with their changes, compatibility and success rate.
+
+    An asterisk marks the served revision. With `spec.rollout`, a line below has the canary.
+    """
     blueprint, revision_list = revisions.list_revisions(session, name)
     if output_ is Format.NAME:
         bodies = [{"metadata": {"name": revision.metadata.name}} for revision in revision_list]
@@ -161,4 +164,20 @@ def rollback(
     session.write(
         text_layout.indent(changes or "no change: the blueprint has that template already")
     )
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "promote")
+def promote(session: Session, name: Name) -> ExitStatus:
+    """Serve the canary of a blueprint to all new instances, also one that was stopped."""
+    number = revisions.decide_canary(session, name, action="promote")
+    session.write(f"{name}: revision {number} is to be promoted\n")
+    return ExitStatus.SUCCEEDED
+
+
+@command(app, "stop")
+def stop(session: Session, name: Name) -> ExitStatus:
+    """Stop the canary of a blueprint; new instances get the old revision."""
+    number = revisions.decide_canary(session, name, action="stop")
+    session.write(f"{name}: the canary, revision {number}, is to be stopped\n")
     return ExitStatus.SUCCEEDED

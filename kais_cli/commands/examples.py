@@ -28,6 +28,8 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "blueprint history": ("namespace-doctor", "namespace-doctor -o json"),
     "blueprint diff": ("namespace-doctor --from 1 --to 2", "namespace-doctor -f blueprint.yaml"),
     "blueprint stats": ("namespace-doctor", "namespace-doctor -o json"),
+    "blueprint promote": ("namespace-doctor",),
+    "blueprint stop": ("namespace-doctor",),
     "blueprint rollback": ("namespace-doctor", "namespace-doctor --to 3 --dry-run"),
     "instance": ("list", "show nightly", "wait nightly --timeout 10m"),
     "instance list": ("", "-A", "-l kais.io/blueprint=namespace-doctor -w"),

@@ -115,6 +115,12 @@ class ArmComparison(WireModel):
     excluded_runs: tuple[ExcludedRun, ...] = ()
 
 
+class CanaryCounts(Counts):
+    """The runs of one revision that drew it by lot while a canary ran."""
+
+    revision: int
+
+
 class BlueprintStats(RunMetrics):
     """The statistics of one Blueprint; all zero for an unknown one."""
 
@@ -129,6 +135,11 @@ class BlueprintStats(RunMetrics):
         default=(),
         exclude_if=operator.not_,
         description="with and without knowledge, newest revision first, if the request asks",
+    )
+    canary: tuple[CanaryCounts, ...] = Field(
+        default=(),
+        exclude_if=operator.not_,
+        description="runs that drew their revision by lot for the canary that the request names",
     )
 
 

@@ -16,6 +16,7 @@ from knowledge_client.models import (
     ArmStats,
     BlueprintName,
     BlueprintStats,
+    CanaryCounts,
     DifferenceStats,
     ExcludedRun,
     Interval,
@@ -48,7 +49,10 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class RunSample:
-    """The fields of a run by which arms are compared, newest run first in a list."""
+    """The fields of a run by which runs are compared, newest run first in a list.
+
+    `canary` is the revision on trial for which the run drew its own by lot; None without a lot.
+    """
 
     run_id: str
     revision: int | None
@@ -58,6 +62,22 @@ class RunSample:
     tokens: int | None = None
     cost: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    canary: int | None = None
+
+
+def canary_counts(samples: Sequence[RunSample], *, canary: int) -> tuple[CanaryCounts, ...]:
+    """Count the runs that drew their revision by lot for a canary, by revision, newest first."""
+    by_revision: dict[int, list[RunSample]] = defaultdict(list)
+    for sample in samples:
+        if sample.canary == canary and sample.revision is not None:
+            by_revision[sample.revision].append(sample)
+    return tuple(
+        CanaryCounts(
+            revision=revision,
+            **_count_fields(outcome_counts([sample.outcome for sample in by_revision[revision]])),
+        )
+        for revision in sorted(by_revision, reverse=True)
+    )
 
 
 def compare_arms(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
+from knowledge_client.base_model import UtcDatetime
 from knowledge_client.models import (
     BlueprintName,
     BlueprintStats,
@@ -87,7 +88,7 @@ def list_runs(
 
 
 @router.get("/stats/blueprints/{namespace}/{name}")
-def blueprint_stats(
+def blueprint_stats(  # noqa: PLR0913 (one argument per filter)
     namespace: str,
     name: str,
     services: ServicesDep,
@@ -95,14 +96,24 @@ def blueprint_stats(
     *,
     compare: bool = False,
     by_parameter: Annotated[str | None, Query(max_length=63)] = None,
+    canary: Annotated[int | None, Query(ge=1, le=10**9 - 1)] = None,
+    since: UtcDatetime | None = None,
 ) -> BlueprintStats:
     """Count the visible runs of one Blueprint; zeros for an unknown one.
 
-    With `compare`, runs with knowledge are compared with those of the holdout.
+    With `compare`, runs with knowledge are compared with those of the holdout. With `canary`, the
+    runs that drew their revision by lot for that revision are counted, if they opened at or after
+    `since`.
     """
     blueprint = BlueprintName(namespace=namespace, name=name)
     return runs.blueprint_stats(
-        services.store, principal, blueprint, compare=compare, by_parameter=by_parameter
+        services.store,
+        principal,
+        blueprint,
+        compare=compare,
+        by_parameter=by_parameter,
+        canary=canary,
+        since=since,
     )
 
 

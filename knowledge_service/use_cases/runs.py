@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from knowledge_client.models import (
@@ -203,23 +204,29 @@ def list_runs(
     return RunPage(runs=runs, cursor=next_cursor)
 
 
-def blueprint_stats(
+def blueprint_stats(  # noqa: PLR0913 (one argument per filter)
     store: Store,
     principal: Principal,
     blueprint: BlueprintName,
     *,
     compare: bool = False,
     by_parameter: str | None = None,
+    canary: int | None = None,
+    since: datetime | None = None,
 ) -> BlueprintStats:
     """Count the visible runs of one Blueprint, in total and by parameter value.
 
     With `compare`, also with and without knowledge, and with `by_parameter` for each value of it.
+    With `canary`, also those that opened at or after `since` and drew their revision for it.
     """
     stats = store.blueprint_stats([blueprint], principal.view)[0]
     updates: dict[str, object] = {"parameters": store.parameter_stats(blueprint, principal.view)}
     if compare or by_parameter:
         samples = store.run_samples(blueprint, principal.view)
         updates["comparisons"] = run_statistics.compare_arms(samples, parameter=by_parameter)
+    if canary is not None:
+        samples = store.run_samples(blueprint, principal.view, since=since)
+        updates["canary"] = run_statistics.canary_counts(samples, canary=canary)
     return stats.model_copy(update=updates)
 
 

@@ -1,12 +1,15 @@
 """History, differences, statistics and going back: what a template was and would be."""
 
 import copy
+import dataclasses
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from kais import canary, labels
 from kais_cli.blueprints import render_requests
 from kais_cli.exit_status import ExitStatus
 from kais_rendering.worker_handle import RenderProcess
@@ -210,6 +213,82 @@ def test_diff_of_a_file_without_that_blueprint_names_those_in_it(terminal, tmp_p
     terminal.cluster.put(objects.revision(cluster_name))
     assert terminal.run("blueprint", "diff", cluster_name, "-f", file) == ExitStatus.USAGE
     assert terminal.err == f"error: {file} has no Blueprint nurse; it has doctor\n"
+
+
+def on_trial(verdict=None, **spec):
+    body = objects.blueprint(servedRevision=1)
+    body["spec"] = {**body["spec"], "rollout": {"canaryPercent": 20}, **spec}
+    state = canary.begin(2, over=1, now=datetime(2026, 1, 1, tzinfo=UTC))
+    state = dataclasses.replace(state, verdict=verdict)
+    body["metadata"]["annotations"] = {labels.CANARY: canary.dump(state)}
+    body["status"]["conditions"].append(
+        {
+            **objects.condition("RolledOut", "False", "CanaryRunning"),
+            "message": "revision 2 gets 20 % of new uses, revision 1 the others",
+        }
+    )
+    return body
+
+
+def test_history_shows_the_canary(terminal, cluster):
+    cluster.put(on_trial())
+    assert terminal.run("blueprint", "history", "doctor") == 0
+    assert terminal.out.splitlines()[1:] == [
+        "2         2m   True      True        4     75%      parameter 'seconds' allows more",
+        "1*        2m   -         -           -     -        first",
+        "",
+        "CanaryRunning: revision 2 gets 20 % of new uses, revision 1 the others",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        ("promote", "doctor: revision 2 is to be promoted\n"),
+        ("stop", "doctor: the canary, revision 2, is to be stopped\n"),
+    ],
+)
+def test_a_canary_is_promoted_and_stopped_by_hand(terminal, cluster, action, text):
+    cluster.put(on_trial())
+    assert terminal.run("blueprint", action, "doctor") == 0
+    assert terminal.out == text
+    annotations = cluster.get("Blueprint", "demo", "doctor")["metadata"]["annotations"]
+    assert annotations[labels.CANARY_REQUEST] == f"{action} 2"
+
+
+def test_a_stopped_canary_can_still_be_promoted(terminal, cluster):
+    cluster.put(on_trial(canary.Verdict.REGRESSED))
+    assert terminal.run("blueprint", "promote", "doctor") == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "action", "text"),
+    [
+        (
+            objects.blueprint(),
+            "stop",
+            "Blueprint/demo/doctor has no canary; with spec.rollout, its next revision is one",
+        ),
+        (
+            on_trial(canary.Verdict.REGRESSED),
+            "stop",
+            "the canary of Blueprint/demo/doctor, revision 2, has ended: Regressed",
+        ),
+        (
+            on_trial(canary.Verdict.PROMOTED),
+            "promote",
+            (
+                "revision 2 of Blueprint/demo/doctor is promoted already;"
+                " to return, run `kais blueprint rollback doctor`"
+            ),
+        ),
+    ],
+)
+def test_without_a_canary_to_decide_about_the_cause_is_named(terminal, cluster, body, action, text):
+    cluster.put(body)
+    assert terminal.run("blueprint", action, "doctor") == ExitStatus.FAILED
+    assert terminal.err == f"error: {text}\n"
+    assert not cluster.patched
 
 
 def test_rollback_gives_the_whole_earlier_template(terminal, cluster):

@@ -216,6 +216,27 @@ class FakeKnowledge:
             ),
         )
 
+    async def blueprint_stats(
+        self, namespace: str, name: str, *, canary: int | None = None, since: datetime | None = None
+    ) -> models.BlueprintStats:
+        self._called("blueprint_stats")
+        stats = self._blueprint(models.BlueprintName(namespace=namespace, name=name))
+        runs = [
+            run
+            for run in self.realms[namespace].runs.values()
+            if run.blueprint == name
+            and run.counters.get("canary") == canary
+            and (since is None or run.opened_at >= since)
+        ]
+        numbers = sorted({run.revision for run in runs if run.revision is not None})
+        drawn = [
+            models.CanaryCounts(
+                revision=number, **_counts([run for run in runs if run.revision == number])
+            )
+            for number in numbers
+        ]
+        return stats.model_copy(update={"canary": tuple(drawn) if canary is not None else ()})
+
     def _blueprint(self, asked: models.BlueprintName) -> models.BlueprintStats:
         runs = [
             run for run in self.realms[asked.namespace].runs.values() if run.blueprint == asked.name

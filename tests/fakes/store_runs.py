@@ -222,6 +222,7 @@ class Runs(Facts):
                 tokens=run.tokens,
                 cost=run.cost,
                 parameters=run.parameters or {},
+                canary=run.counters.get("canary"),
             )
             for run in runs
         )

@@ -6,6 +6,7 @@ There are no retries here: the work queue repeats the whole reconcile.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import TypeVar
 
 from kais_operator.knowledge.sync_state import KnowledgeSyncState
@@ -149,6 +150,14 @@ class MonitoredKnowledge:
     async def stats_batch(self, request: models.StatsIn) -> models.Stats:
         """Read statistics of many objects in one call."""
         return await self._monitor(self._inner.stats_batch(request))
+
+    async def blueprint_stats(
+        self, namespace: str, name: str, *, canary: int | None = None, since: datetime | None = None
+    ) -> models.BlueprintStats:
+        """Read the statistics of one Blueprint, with the runs of its canary."""
+        return await self._monitor(
+            self._inner.blueprint_stats(namespace, name, canary=canary, since=since)
+        )
 
     async def issue_ticket(self, call: models.TicketIn) -> models.Ticket:
         """Get a ticket for a call to a cell."""

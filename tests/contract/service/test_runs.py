@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from knowledge_client import errors
@@ -119,6 +121,32 @@ class TestRuns:
             (1, '"c"', 1),
         ]
         assert (await operator.blueprint_stats("demo", "review")).comparisons == ()
+
+    async def test_runs_of_a_canary_are_counted_if_they_drew_their_revision_by_lot_since_then(
+        self, connect: Connect
+    ) -> None:
+        operator = connect("operator")
+
+        async def run(name: str, outcome: str, revision: int, **counters: int) -> None:
+            await operator.put_run(
+                name, run_in(outcome=outcome, revision=revision, counters=counters)
+            )
+
+        await run("early", "Succeeded", 4, canary=5)
+        since = (await operator.get_run("early")).opened_at + timedelta(microseconds=1)
+        await run("drawn-new", "Failed", 5, canary=5)
+        await run("drawn-old", "Succeeded", 4, canary=5)
+        await run("excluded", "Cancelled", 4, canary=5)
+        await run("named-its-revision", "Succeeded", 4)
+        await run("other-canary", "Succeeded", 4, canary=6)
+        stats = await operator.blueprint_stats("demo", "review", canary=5, since=since)
+        assert [(c.revision, c.succeeded, c.failed, c.excluded) for c in stats.canary] == [
+            (5, 0, 1, 0),
+            (4, 1, 0, 1),
+        ]
+        stats = await operator.blueprint_stats("demo", "review", canary=5)
+        assert [(c.revision, c.succeeded) for c in stats.canary] == [(5, 0), (4, 2)]
+        assert (await operator.blueprint_stats("demo", "review")).canary == ()
 
     async def test_one_blueprints_statistics_tell_its_parameter_values(
         self, connect: Connect

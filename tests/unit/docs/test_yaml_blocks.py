@@ -30,7 +30,7 @@ RENDERED_ELSEWHERE = ("# template\n", "# result\n", "# values of the examples\n"
 RULES_OF_PROMETHEUS = "# file: kais-alerts.yaml\n"
 """The first line of the block that tests/unit/docs/test_alerts.py reads."""
 PARTS: dict[str, type[Model]] = {
-    "Blueprint.spec": blueprint.TemplateSpec,
+    "Blueprint.spec": blueprint.BlueprintSpec,
     "Cell.spec": cell_template.CellTemplateSpec,
     "Cell.spec.podTemplate.spec": pod_template.PodFields,
     "Formation.spec": formation.FormationSpec,

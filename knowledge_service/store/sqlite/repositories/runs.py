@@ -56,7 +56,8 @@ _VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
   AND {_VISIBLE}"""
 _SAMPLES = f"""SELECT scope, run_id, revision, outcome, cost, json_extract(body, '$.arm'),
   json_extract(body, '$.counters.turns'), json_extract(body, '$.tokens'),
-  coalesce(json_extract(body, '$.parameters'), '{{}}'), opened_at FROM run
+  coalesce(json_extract(body, '$.parameters'), '{{}}'), json_extract(body, '$.counters.canary'),
+  opened_at FROM run
   WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
 _FROM_RUN = "FROM run\n  WHERE namespace"
 _FROM_SEEN = """FROM json_each(?3) n CROSS JOIN run INDEXED BY run_blueprint
@@ -139,8 +140,9 @@ class Runs(base.SqliteRepository):
                 tokens=tokens,
                 cost=cost,
                 parameters=json.loads(parameters),
+                canary=lot,
             )
-            for _, run_id, revision, outcome, cost, arm, turns, tokens, parameters, _ in rows
+            for _, run_id, revision, outcome, cost, arm, turns, tokens, parameters, lot, _ in rows
         )
 
     def parameter_stats(self, name: BlueprintName, view: View) -> tuple[ParameterStats, ...]:

@@ -11,7 +11,7 @@ from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.blueprint.decide import blueprint as decisions
-from kais_operator.controllers.blueprint.decide import revision_history
+from kais_operator.controllers.blueprint.decide import canary_rollout, revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.shared.observe import shared_reads, template_checks
 from kais_operator.planning import annotation_values
@@ -51,8 +51,28 @@ async def observe_blueprint(world: World, ref: ObjectRef) -> Observation | None:
         world.sync_state.blueprint_stats(ref.namespace, ref.name),
         world.sync_state.unavailable_reason(),
         is_name_taken=is_name_taken,
+        canary_counts=await _canary_counts(world, blueprint, number),
     )
     return Observation(body, observed)
+
+
+async def _canary_counts(
+    world: World, blueprint: Blueprint, number: int
+) -> tuple[models.CanaryCounts, ...] | None:
+    """Count the runs of the canary; None without one, and while the ledger does not answer."""
+    current = canary_rollout.running(blueprint, present=number)
+    if current is None:
+        return None
+    metadata = blueprint.metadata
+    try:
+        stats = await world.knowledge.blueprint_stats(
+            metadata.namespace, metadata.name, canary=current.revision, since=current.since
+        )
+    except errors.KnowledgeError as exc:
+        ref = ObjectRef(blueprint.kind, metadata.namespace, metadata.name)
+        _LOG.warning("%s: the runs of its canary are not counted: %s", ref, exc)
+        return None
+    return stats.canary
 
 
 async def _unnumbered(

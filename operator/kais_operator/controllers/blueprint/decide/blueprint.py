@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kais import labels
+from kais import canary, labels
 from kais.reasons import Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_operator.controllers.blueprint.decide import (
     blueprint_status,
+    canary_rollout,
     revision_gc,
     revision_history,
 )
@@ -60,6 +61,8 @@ class BlueprintObserved:
         stats: the last statistics from the ledger; None before the first, and while the knowledge
             service does not answer.
         store_problem: why the knowledge service does not answer; None when it does.
+        canary_counts: the runs that drew their revision for the canary; None when they are not
+            known, or no canary runs.
         is_name_taken: whether another object has the name of the revision to create.
     """
 
@@ -72,6 +75,7 @@ class BlueprintObserved:
     store_problem: str | None = None
     is_name_taken: bool = False
     unnumbered: str | None = None
+    canary_counts: tuple[models.CanaryCounts, ...] | None = None
 
 
 def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
@@ -88,6 +92,9 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
     if observed.unnumbered is None:
         served = revision_history.serving(verdicts, present=observed.number, annotated=annotated)
     is_suspended = status_and_events.is_suspended(blueprint)
+    rollout = _canary(observed, blueprint, outcome.history, served, now)
+    if rollout.canary is not None:
+        served = rollout.canary.served
     unnamed = [] if is_suspended else _beyond_limit(observed, blueprint, outcome.history, served)
     collected = revision_gc.decide(observed.revisions, unnamed=unnamed, now=now)
     deleted_names = {action.ref.name for action in collected if isinstance(action, Delete)}
@@ -102,14 +109,41 @@ def decide_blueprint(observed: BlueprintObserved, now: datetime) -> Plan:
             observed.unnumbered,
             note=f"; {status_and_events.SUSPENDED}" if is_suspended else "",
         ),
+        rollout=rollout,
         ledger=blueprint_status.Ledger(observed.stats, observed.store_problem),
         now=now,
     )
-    annotations = () if is_suspended else _annotations(blueprint, outcome.history, served)
+    annotations = (
+        () if is_suspended else _annotations(blueprint, outcome.history, served, rollout.canary)
+    )
     return Plan(
-        (*annotations, *outcome.actions, *collected, *events),
+        (*annotations, *outcome.actions, *collected, *rollout.events, *events),
         status=status,
-        requeue_after=_requeue(observed, unnamed, now),
+        requeue_after=_requeue(observed, unnamed, rollout.canary, now),
+    )
+
+
+def _canary(
+    observed: BlueprintObserved,
+    blueprint: Blueprint,
+    history: list[BlueprintRevision],
+    candidate: int | None,
+    now: datetime,
+) -> canary_rollout.CanaryDecision:
+    """Decide about the canary; without a number for the spec, or suspended, it stays."""
+    numbers = {revision_history.number_of(revision) for revision in history}
+    if observed.unnumbered is not None or status_and_events.is_suspended(blueprint):
+        current = canary.parse(blueprint.metadata.annotations)
+        is_valid = current is not None and current.served in numbers
+        is_valid = is_valid and blueprint.spec.rollout is not None
+        return canary_rollout.CanaryDecision(current if is_valid else None)
+    return canary_rollout.decide(
+        blueprint,
+        present=observed.number,
+        candidate=candidate,
+        numbers=numbers,
+        counted=observed.canary_counts,
+        now=now,
     )
 
 
@@ -177,7 +211,10 @@ def _verdicts(observed: BlueprintObserved, outcome: _History, annotated: int) ->
 
 
 def _annotations(
-    blueprint: Blueprint, history: list[BlueprintRevision], served: int | None
+    blueprint: Blueprint,
+    history: list[BlueprintRevision],
+    served: int | None,
+    current: canary.Canary | None,
 ) -> tuple[PatchMetadata, ...]:
     last = max(history, key=revision_history.number_of, default=None)
     if last is None:
@@ -193,6 +230,15 @@ def _annotations(
         annotations[labels.LAST_REVISION_HASH] = spec_hash
     if served not in (None, revision_history.annotated(blueprint, labels.SERVED_REVISION)):
         annotations[labels.SERVED_REVISION] = str(served)
+    desired = {
+        labels.CANARY: None if current is None else canary.dump(current),
+        labels.CANARY_REQUEST: None,
+    }
+    annotations |= {
+        name: value
+        for name, value in desired.items()
+        if blueprint.metadata.annotations.get(name) != value
+    }
     if not annotations:
         return ()
     metadata = blueprint.metadata
@@ -230,9 +276,14 @@ def _collect_all(observed: BlueprintObserved, now: datetime) -> Plan:
 
 
 def _requeue(
-    observed: BlueprintObserved, unnamed: list[BlueprintRevision], now: datetime
+    observed: BlueprintObserved,
+    unnamed: list[BlueprintRevision],
+    current: canary.Canary | None,
+    now: datetime,
 ) -> timedelta | None:
+    is_canary_running = current is not None and current.verdict is None
     delays = [
+        canary_rollout.LOOK_INTERVAL if is_canary_running else None,
         *(verdict.retry_after for verdict in observed.verdicts.values()),
         _RETRY_COLLECT if observed.in_use or observed.is_name_taken else None,
         _RETRY_NUMBER if observed.unnumbered is not None else None,

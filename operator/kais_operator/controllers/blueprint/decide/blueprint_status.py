@@ -11,7 +11,7 @@ from kais.conditions import ConditionType, Reason
 from kais.resources import blueprint_revision
 from kais.resources.blueprint import Blueprint, BlueprintDisplay, BlueprintStatus, Version
 from kais.resources.blueprint_revision import BlueprintRevision
-from kais_operator.controllers.blueprint.decide import evidence, revision_history
+from kais_operator.controllers.blueprint.decide import canary_rollout, evidence, revision_history
 from kais_operator.controllers.blueprint.decide.revision_history import Verdict
 from kais_operator.controllers.blueprint_revision.decide import statistics_status
 from kais_operator.planning import status_and_events
@@ -52,12 +52,15 @@ def status_of(
     revisions: Sequence[BlueprintRevision],
     present: Present,
     ledger: Ledger,
+    rollout: canary_rollout.CanaryDecision,
     now: datetime,
 ) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Compute the whole status with its Events. Reads no clock: pass `now`."""
     fields = statistics_status.fields_of(ledger.stats, blueprint.status)
     claims = evidence.claims_message(blueprint.spec.evidence, ledger.stats)
-    timed_conditions = _conditions(present, ledger, claims=claims).merge(
+    desired = _conditions(present, ledger, claims=claims, rollout=rollout)
+    canary_rollout.add_condition(desired, rollout, blueprint)
+    timed_conditions = desired.merge(
         blueprint.status.conditions, generation=blueprint.metadata.generation, now=now
     )
     newest = sorted(revisions, key=revision_history.number_of, reverse=True)[:_VERSIONS]
@@ -80,7 +83,9 @@ def status_of(
     )
 
 
-def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.ConditionSet:
+def _conditions(
+    present: Present, ledger: Ledger, *, claims: str, rollout: canary_rollout.CanaryDecision
+) -> conditions.ConditionSet:
     desired = conditions.ConditionSet()
     verdict = present.verdicts[present.number]
     message = f"revision {present.number}: {verdict.message}" if present.number else verdict.message
@@ -99,7 +104,7 @@ def _conditions(present: Present, ledger: Ledger, *, claims: str) -> conditions.
         desired.false(
             ConditionType.READY, Reason.NO_GOOD_REVISION, f"nothing can be used yet: {message}"
         )
-    elif present.served == present.number:
+    elif present.served == present.number or (rollout.canary is not None and verdict.is_good):
         desired.true(ConditionType.READY, Reason.SERVED, f"{serves}{claims}")
     else:
         cause = f"revision {present.number} does not compile"

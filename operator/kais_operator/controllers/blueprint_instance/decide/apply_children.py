@@ -202,7 +202,12 @@ def _desired_run(
     if rendered.mission_spec is not None and not instance_run.is_session(instance):
         mission_run = Run(run.run_id, outcome)
         mission_body = child_manifests.mission_body(
-            instance, revision, rendered.mission_spec, run=mission_run, values=rendered.values
+            instance,
+            revision,
+            rendered.mission_spec,
+            run=mission_run,
+            values=rendered.values,
+            lot=revision_selection.lot_of(instance, observed.choice),
         )
         mission = instance_reruns.decide_mission(observed, mission_body, run=run)
     is_new_render = any(isinstance(action, Apply) for action in formation.actions) and (
@@ -267,6 +272,9 @@ def _annotate_run(
         is_session=wish.is_session,
         mission_nonce=wish.nonce,
     )
+    if instance_run.run_of(observed.instance) is None:
+        lot = observed.choice.lot
+        marks[labels.CANARY_LOT] = None if lot is None else str(lot)
     pin_labels: dict[str, str | None] = {}
     if not wish.is_held:
         pin_labels |= revision_selection.pin_labels(observed.instance, revision.spec.revision)

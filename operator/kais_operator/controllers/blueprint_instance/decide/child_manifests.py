@@ -69,6 +69,7 @@ def mission_body(
     *,
     run: Run,
     values: Body | None = None,
+    lot: int | None = None,
 ) -> Body:
     """Build the Mission of a run from a rendered spec.
 
@@ -80,6 +81,7 @@ def mission_body(
         spec: the rendered spec, which already names the Formation.
         run: the run of the Mission.
         values: the values of the parameters.
+        lot: the canary for which the first run drew its revision; None without a lot.
     """
     mission_spec = dict(spec)
     arm = arm_of(instance, revision.spec.knowledge, spec, run_id=run.run_id)
@@ -105,6 +107,8 @@ def mission_body(
     if values is not None:
         annotations[labels.PARAMETERS] = json.dumps(ledger_parameters(values), ensure_ascii=False)
     nonce = instance.metadata.annotations.get(labels.RERUN_TAKEN)
+    if lot is not None and nonce is None:
+        annotations[labels.CANARY_LOT] = str(lot)
     if nonce is not None:
         annotations |= {labels.RERUN: nonce, labels.RERUN_TAKEN: nonce}
     if run.outcome is not None:

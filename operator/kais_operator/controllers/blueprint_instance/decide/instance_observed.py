@@ -22,12 +22,14 @@ class Choice:
         problem: the condition if there is no number; None when there is one.
         requeue_after: delay until the next reconcile if there is no number.
         note: an addition to the condition, for example about an update that waits.
+        lot: the canary for which the number was drawn; None without a lot.
     """
 
     number: int | None = None
     problem: DesiredCondition | None = None
     requeue_after: timedelta | None = None
     note: str = ""
+    lot: int | None = None
 
 
 @dataclass(frozen=True)

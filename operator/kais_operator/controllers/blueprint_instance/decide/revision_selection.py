@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kais import compatibility, conditions, labels, names
+from kais import canary, compatibility, conditions, labels, names
 from kais.conditions import ConditionType, DesiredCondition, Reason
 from kais.resources.blueprint import Blueprint
 from kais.resources.blueprint_instance import BlueprintInstance, UpdatePolicy
@@ -101,7 +101,7 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
         return _none(Reason.BLUEPRINT_NOT_FOUND, message, _LONG_DELAY)
     served = served_number(blueprint)
     if served is not None:
-        return Choice(served)
+        return _draw(instance, blueprint, served)
     if labels.LAST_REVISION not in blueprint.metadata.annotations:
         return _none(
             Reason.RECONCILING, f"{name} has no revision yet; it is being made", _SHORT_DELAY
@@ -109,6 +109,26 @@ def choose(instance: BlueprintInstance, blueprint: Blueprint | None) -> Choice:
     compiled = blueprint.condition(ConditionType.COMPILED)
     cause = f": {compiled.message}" if compiled is not None and compiled.status == "False" else ""
     return _none(Reason.NO_GOOD_REVISION, f"no revision of {name} compiles{cause}", _LONG_DELAY)
+
+
+def _draw(instance: BlueprintInstance, blueprint: Blueprint, served: int) -> Choice:
+    """Draw the canary or the served revision; a use that follows its Blueprint draws no lot."""
+    current, rollout = canary.parse(blueprint.metadata.annotations), blueprint.spec.rollout
+    is_running = current is not None and current.verdict is None and current.over == served
+    is_automatic = instance.spec.update_policy is UpdatePolicy.AUTOMATIC
+    if current is None or rollout is None or not is_running or is_automatic:
+        return Choice(served)
+    is_drawn = canary.is_drawn(
+        instance.metadata.uid, revision=current.revision, percent=rollout.canary_percent
+    )
+    return Choice(current.revision if is_drawn else served, lot=current.revision)
+
+
+def lot_of(instance: BlueprintInstance, choice: Choice) -> int | None:
+    """Return the canary for which a use drew its revision; None without a lot."""
+    if labels.RUN_ID not in instance.metadata.annotations:
+        return choice.lot
+    return annotation_values.parse_digits(instance.metadata.annotations.get(labels.CANARY_LOT))
 
 
 def unreadable(instance: BlueprintInstance, problem: str) -> Choice:

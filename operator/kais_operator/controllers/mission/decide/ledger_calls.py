@@ -158,13 +158,15 @@ def run_in(observed: MissionObserved, run_outcome: RunOutcome | None) -> models.
         "arm": knowledge_injection.arm_of(mission),
         **_instance_fields(observed),
     }
+    lot = _lot(observed)
+    fields["counters"] = lot or None
     if run_outcome is not None:
         fields |= {
             "outcome": run_outcome.outcome.value,
             "attempts": run_outcome.last_attempt,
             "started_at": run_outcome.started_at,
             "finished_at": run_outcome.finished_at,
-            "counters": _counters(run_outcome),
+            "counters": {**lot, **_counters(run_outcome)},
             **_costs(run_outcome.usage),
         }
     return models.RunIn.model_validate({k: v for k, v in fields.items() if v is not None})
@@ -175,6 +177,13 @@ def _formation_of(observed: MissionObserved) -> str | None:
     if observed.team.formation is not None:
         return observed.team.formation.metadata.name
     return observed.mission.spec.formation_ref
+
+
+def _lot(observed: MissionObserved) -> dict[str, int]:
+    """Return the canary for which the run drew its revision; a rerun of the use draws none."""
+    annotations = observed.mission.metadata.annotations
+    lot = annotation_values.parse_digits(annotations.get(labels.CANARY_LOT))
+    return {} if not lot or labels.RERUN_TAKEN in annotations else {"canary": lot}
 
 
 def _counters(run_outcome: RunOutcome) -> dict[str, int]:
