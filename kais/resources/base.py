@@ -172,13 +172,18 @@ def _violation(detail: Any) -> Violation:
         return Violation(path, f"has {len(value):,} characters; the maximum is {limit:,}")
     if detail["type"] == "string_type" and isinstance(value, bool | int | float):
         text = json.dumps(value)
+        remedy = f'write "{text}"'
+        if isinstance(value, bool):
+            remedy = f"put it in quotes (YAML reads {_SPELLINGS[value]} as {text})"
         return Violation(
-            path, f'must be text, got {text}; write "{text}", or {{{{ … | string }}}} in a template'
+            path, f"must be text, got {text}; {remedy}, or {{{{ … | string }}}} in a template"
         )
     advice = _ADVICE.get(detail["type"], "")
     return Violation(path, f"{message[0].lower()}{message[1:]}, got {_excerpt(value)}{advice}")
 
 
+_SPELLINGS = {True: "y, yes and on", False: "n, no and off"}
+"""What YAML 1.1, which Kubernetes reads, takes for a boolean."""
 _ADVICE = {
     "int_parsing": "; write a whole number without quotes, such as 3",
     "int_type": "; write a whole number without quotes, such as 3",

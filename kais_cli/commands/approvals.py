@@ -42,6 +42,10 @@ def list_approvals(
         ]
         session.write(output.dump_object({"items": records}, output_))
         return ExitStatus.SUCCEEDED
+    if not waiting:
+        place = "any namespace" if all_namespaces else f"namespace {session.namespace}"
+        session.note(f"no call waits for an approval in {place}")
+        return ExitStatus.SUCCEEDED
     rows = [
         (
             mission.metadata.namespace,

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from kais import approvals, labels
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
@@ -29,6 +31,12 @@ def test_list_shows_what_each_call_would_do(terminal, cluster):
     assert "5f0d2b3c-1" in terminal.out
     assert '{"path": "shared/fix.md"}' in terminal.out
     assert "done-1" not in terminal.out
+
+
+@pytest.mark.parametrize(("options", "place"), [((), "namespace demo"), (("-A",), "any namespace")])
+def test_a_list_without_calls_says_so(terminal, options, place):
+    assert terminal.run("approvals", "list", *options) == ExitStatus.SUCCEEDED
+    assert (terminal.out, terminal.err) == ("", f"no call waits for an approval in {place}\n")
 
 
 def test_list_names_the_cell_that_wants_to_make_the_call(terminal, cluster):

@@ -73,7 +73,14 @@ def error_of(terminal, tmp_path: Path, text: str) -> str:
             " (cell writer)", id="number in env",
         ),
         pytest.param(
-            '"{{ note }}"', "yes", 'must be text, got true; write "true"', id="boolean in env"
+            '"{{ note }}"', "N",
+            "must be text, got false; put it in quotes (YAML reads n, no and off as false)",
+            id="letter in env",
+        ),
+        pytest.param(
+            '"{{ note }}"', "yes",
+            "must be text, got true; put it in quotes (YAML reads y, yes and on as true)",
+            id="boolean in env",
         ),
         pytest.param(
             "            image: localhost/kais/client:0.1.0\n", "",
