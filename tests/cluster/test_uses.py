@@ -338,3 +338,46 @@ def test_a_blueprint_whose_revision_etcd_would_refuse_says_its_size(cluster: Clu
     assert "bytes, the limit is 1400000" in message
     assert message.endswith("revision 1 keeps serving")
     assert len(cluster.items("bpr")) == 1
+
+
+def test_a_canary_is_promoted_by_its_runs_across_a_kill_of_the_operator(
+    cluster: Cluster, start: Start, store_url: str
+):
+    operator = start()
+    operator.wait_ready()
+    rollout = {"canaryPercent": 50, "minRuns": 3, "maxRuns": 6, "margin": 1.0}
+    cluster.apply(blueprint(rollout=rollout))
+    wait_status(cluster, "bp", "hello", servedRevision=1)
+    cluster.apply(blueprint(image="greeter:2", rollout=rollout))
+    wait_status(cluster, "bp", "hello", latestRevision=2, servedRevision=1)
+    names = [f"u{n:02}" for n in range(24)]
+    cluster.apply(*(use(name) for name in names))
+    cluster.apply(use("pinned", blueprintRef={"name": "hello", "revision": 2}))
+    wait_for(lambda: len(pods(cluster)) == 25, subject="all have begun", within_s=90)
+    drawn = _revisions(cluster)
+    assert drawn.pop("pinned") == "2"
+    assert set(drawn.values()) == {"1", "2"}
+
+    operator.kill()
+    start(name="second").wait_ready()
+    finish(cluster, "pinned", exit_code=1)
+    _finish_all(cluster, frozenset(), lambda name: 0)
+    wait_status(cluster, "bp", "hello", 90, servedRevision=2)
+    condition = next(
+        c for c in cluster.status("bp", "hello")["conditions"] if c["type"] == "RolledOut"
+    )
+    assert (condition["status"], condition["reason"]) == ("True", "Promoted")
+    assert "revision 2 was promoted: revision 2:" in condition["message"]
+    counted = f"/v1/stats/blueprints/{cluster.namespace}/hello?canary=2"
+    answer = httpx.get(f"{store_url}{counted}", timeout=10).raise_for_status().json()
+    assert sum(c["uses"] for c in answer["canary"]) == 24, "the pinned one drew no lot"
+    assert _revisions(cluster) == {**drawn, "pinned": "2"}, "no use changes its revision"
+    cluster.apply(use("later"))
+    wait_status(cluster, "bpi", "later", revisionInUse=2)
+
+
+def _revisions(cluster: Cluster) -> dict[str, str]:
+    return {
+        item["metadata"]["name"]: item["metadata"]["labels"]["kais.io/revision"]
+        for item in cluster.items("bpi")
+    }
