@@ -52,6 +52,7 @@ class RunSample:
     """The fields of a run by which runs are compared, newest run first in a list.
 
     `canary` is the revision on trial for which the run drew its own by lot; None without a lot.
+    Only missions have one, because agents may record other runs.
     """
 
     run_id: str

@@ -222,7 +222,7 @@ class Runs(Facts):
                 tokens=run.tokens,
                 cost=run.cost,
                 parameters=run.parameters or {},
-                canary=run.counters.get("canary"),
+                canary=run.counters.get("canary") if run.kind == "mission" else None,
             )
             for run in runs
         )

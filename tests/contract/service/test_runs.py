@@ -139,6 +139,8 @@ class TestRuns:
         await run("excluded", "Cancelled", 4, canary=5)
         await run("named-its-revision", "Succeeded", 4)
         await run("other-canary", "Succeeded", 4, canary=6)
+        session = run_in(kind="session", outcome="Failed", revision=5, counters={"canary": 5})
+        await operator.put_run("no-mission", session)
         stats = await operator.blueprint_stats("demo", "review", canary=5, since=since)
         assert [(c.revision, c.succeeded, c.failed, c.excluded) for c in stats.canary] == [
             (5, 0, 1, 0),

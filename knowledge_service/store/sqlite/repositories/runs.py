@@ -56,7 +56,9 @@ _VALUES = f"""SELECT scope, outcome, last_at, duration_us, cost,
   AND {_VISIBLE}"""
 _SAMPLES = f"""SELECT scope, run_id, revision, outcome, cost, json_extract(body, '$.arm'),
   json_extract(body, '$.counters.turns'), json_extract(body, '$.tokens'),
-  coalesce(json_extract(body, '$.parameters'), '{{}}'), json_extract(body, '$.counters.canary'),
+  coalesce(json_extract(body, '$.parameters'), '{{}}'),
+  CASE json_extract(body, '$.kind') WHEN 'mission'
+    THEN json_extract(body, '$.counters.canary') END,
   opened_at FROM run
   WHERE namespace = ?1 AND blueprint = ?2 AND {_VISIBLE}"""
 _FROM_RUN = "FROM run\n  WHERE namespace"
