@@ -403,7 +403,7 @@ async def test_end_of_a_task_is_noticed_without_another_question(
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
     assert server.streams == 0, "a short task is not worth a connection"
-    server.clock.advance(2)
+    server.clock.advance(7)
     for _ in range(3):
         assert is_working(await agents.reply_to(call()))
     await until(agents, lambda _: server.streams > 0)
@@ -419,7 +419,7 @@ async def test_task_of_a_server_without_streams_is_not_followed(connect: Connect
     agents = connect(server)
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
-    server.clock.advance(2)
+    server.clock.advance(7)
     assert is_working(await agents.reply_to(call()))
     server.finish.set()
     await until(agents, has_ended)
@@ -445,7 +445,7 @@ async def test_stream_that_ends_before_its_task_is_not_opened_again_at_once() ->
     agents.on_end(noticed.put_nowait)
     agents.send(SendMessage(call(), "why?"))
     await until(agents, is_working)
-    clock.advance(2)
+    clock.advance(7)
     await agents.reply_to(call())
     async with asyncio.timeout(10):
         await noticed.get()

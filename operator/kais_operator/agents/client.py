@@ -58,8 +58,8 @@ _TICKET_RESERVE = timedelta(seconds=15)
 _CARD_AGE = timedelta(seconds=60)
 _MAX_FOLLOWED = 100
 """Tasks that are followed at a time, each with a connection; the others are asked by time alone."""
-_FOLLOWED_AFTER = timedelta(seconds=1.5)
-"""A task is followed when it has worked so long; a shorter one is not worth a connection."""
+_FOLLOWED_AFTER = timedelta(seconds=6)
+"""A task that works for so long is followed; before, it is asked for every 1.5 s or sooner."""
 _FOLLOW_PAUSE = timedelta(seconds=30)
 """Pause before a task is followed again whose stream ended before it."""
 _MAX_KEPT = 2000
