@@ -237,7 +237,9 @@ _RUNNING_CASES: Mapping[str, tuple[_Condition, _Verdict]] = {
         _RunningAttempt.is_stuck_at_timeout,
         lambda run: (
             Outcome.INFRASTRUCTURE_FAILED,
-            _not_started_message(run.mission, run.attempt),
+            _not_started_message(
+                run.attempt, f"the {run.mission.spec.completion.timeout} for all attempts"
+            ),
         ),
     ),
     "the time for all attempts ran out": (
@@ -248,7 +250,7 @@ _RUNNING_CASES: Mapping[str, tuple[_Condition, _Verdict]] = {
         _RunningAttempt.is_start_overdue,
         lambda run: (
             Outcome.INFRASTRUCTURE_FAILED,
-            _not_started_message(run.mission, run.attempt),
+            _not_started_message(run.attempt, run.mission.spec.start_deadline),
         ),
     ),
 }
@@ -290,8 +292,7 @@ def _timeout_message(mission: Mission, last: Attempt) -> str:
     )
 
 
-def _not_started_message(mission: Mission, last: Attempt) -> str:
-    limit = mission.spec.start_deadline
+def _not_started_message(last: Attempt, limit: str) -> str:
     if last.state is State.CHECKING:
         return f"attempt {last.number} could not be checked within {limit}: {last.end_message}"
     return (

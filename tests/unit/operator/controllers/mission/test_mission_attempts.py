@@ -124,6 +124,9 @@ async def test_a_timeout_before_the_image_came_is_the_clusters_fault_too() -> No
     fake.clock.advance(5)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
+    assert condition(fake, "Succeeded")[2].startswith(
+        "InfrastructureFailed: attempt 1 did not start within the 5s for all attempts: Pod/demo/"
+    )
 
 
 async def test_a_failed_attempt_is_followed_by_one_that_knows_why() -> None:
