@@ -6,7 +6,7 @@ Services and a ConfigMap. kais also writes a Formation, two Cells, their status,
 
 The API server and the controller manager decode and check a Deployment, its ReplicaSet or its pod
 in 14 of the controller manager's 22 requests for an instance, so their size is part of its cost.
-kro is therefore measured twice: with the least that such a team needs, and with the very leaves
+kro is therefore measured twice: with the least that such a team needs, and with the same leaves
 that kais made in the same run, with their probes, variables, volumes and security contexts.
 """
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_service.domain.access_control import View
+from knowledge_service.domain.access_control import EVERYTHING, View
 from knowledge_service.ports import FactUsage, Search
 from knowledge_service.store.sqlite.store import SqliteStore
-from tests.knowledge_builders import AGENT, LEAD, OTHER, TEAM, new_fact
+from tests.knowledge_builders import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
 
 
 @pytest.fixture
@@ -54,3 +54,22 @@ def test_uses_that_say_nothing_of_an_outcome_do_not_weigh(store: SqliteStore) ->
     initial_scores = scores(store)
     store.count_usage([FactUsage(blue, "consulted", 50)], observer=TEAM, actor="x")
     assert scores(store) == initial_scores
+
+
+def test_reader_of_everything_counts_each_observer_that_is_not_retired(store: SqliteStore) -> None:
+    def useful() -> float | None:
+        hits = store.search(Search(EVERYTHING, "which gate", 10)).hits
+        parts = {hit.fact.content: hit.parts for hit in hits}
+        return parts["the blue gate"].get("x_usefulness")
+
+    _, blue = told(store)
+    store.count_usage([FactUsage(blue, "failed", 2)], observer=TEAM, actor="x")
+    store.count_usage([FactUsage(blue, "succeeded", 1)], observer=TEAM, actor="x")
+    of_one_observer = useful()
+    assert of_one_observer is not None
+    store.count_usage([FactUsage(blue, "succeeded", 9)], observer=OTHER, actor="x")
+    of_both = useful()
+    assert of_both is not None
+    assert of_both > of_one_observer
+    store.delete_scope(OTHER, actor=PERSON)
+    assert useful() == of_one_observer

@@ -28,7 +28,6 @@ _IDEMPOTENCY_LIFETIME_US = 24 * 3600 * 1_000_000
 _SCOPE = "SELECT scope_no FROM scope WHERE path = ? AND retired_at IS NULL"
 _BY_PATH = """SELECT s.scope_no, s.path FROM json_each(?) n CROSS JOIN scope s ON s.path = n.value
   WHERE s.retired_at IS NULL"""
-_PATH_OF_SCOPE = "SELECT path FROM scope WHERE scope_no = ? AND retired_at IS NULL"
 _NEXT_SCOPE = "SELECT coalesce(max(scope_no), 0) + 1 FROM scope"
 _BELOW = "SELECT scope_no, path FROM scope WHERE path >= ? AND path < ? AND retired_at IS NULL"
 _EVERY_SCOPE = "SELECT scope_no, path FROM scope WHERE retired_at IS NULL"
@@ -232,24 +231,6 @@ def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
         return ScopeFilter(None)
     most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
     return ScopeFilter(json.dumps(sorted(scopes)), most_entries)
-
-
-class VisibleScopes:
-    """The numbers of the scopes that a view includes, each looked up on demand."""
-
-    def __init__(self, connection: apsw.Connection, view: View) -> None:
-        self._connection = connection
-        self._view = view
-        self._known: dict[int, bool] = {}
-
-    def __contains__(self, number: object) -> bool:
-        """Return whether the scope exists and is visible."""
-        if not isinstance(number, int):
-            return False
-        if number not in self._known:
-            rows = self._connection.execute(_PATH_OF_SCOPE, (number,))
-            self._known[number] = any(self._view.can_read(str(path)) for (path,) in rows)
-        return self._known[number]
 
 
 def visible_paths(

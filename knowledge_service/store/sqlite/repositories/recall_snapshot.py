@@ -57,6 +57,15 @@ _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_
   WHERE fact_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
 _RATES = """SELECT scope_no, observer_no, kind, count FROM scope_usage
   WHERE scope_no IN (SELECT value FROM json_each(?)) AND kind IN ('succeeded', 'failed')"""
+# For a reader of everything: a famous fact has an entry for each of thousands of observers.
+_USES_OF_ALL = """SELECT u.fact_no, u.kind, sum(u.count)
+  FROM usage u INDEXED BY usage_outcome CROSS JOIN scope s ON s.scope_no = u.observer_no
+  WHERE u.fact_no IN (SELECT value FROM json_each(?)) AND u.kind IN ('succeeded', 'failed')
+  AND s.retired_at IS NULL GROUP BY u.fact_no, u.kind"""
+_RATES_OF_ALL = """SELECT u.scope_no, u.kind, sum(u.count)
+  FROM scope_usage u CROSS JOIN scope s ON s.scope_no = u.observer_no
+  WHERE u.scope_no IN (SELECT value FROM json_each(?)) AND u.kind IN ('succeeded', 'failed')
+  AND s.retired_at IS NULL GROUP BY u.scope_no, u.kind"""
 # Most scopes that recalled a fact have no outcomes, so they are filtered out first.
 _USES_SEEN = """SELECT u.fact_no, u.observer_no, u.kind, u.count FROM (
     SELECT s.value AS observer_no FROM json_each(?2) s WHERE EXISTS (
@@ -76,6 +85,27 @@ _MANY_RATES = """SELECT n.value FROM json_each(?1) n WHERE EXISTS(SELECT 1 FROM 
 
 
 @dataclass(frozen=True)
+class _OutcomeQueries:
+    """How outcomes of facts, or of scopes, are counted.
+
+    Attributes:
+        of_all: for readers of everything; sums in place of entries.
+        by_number: entries of all observers, for what has few.
+        by_observer: entries of the visible observers, for what has many.
+        crowded: selects what has many.
+    """
+
+    of_all: str
+    by_number: str
+    by_observer: str
+    crowded: str
+
+
+_OF_FACTS = _OutcomeQueries(_USES_OF_ALL, _USES, _USES_SEEN, _MANY_USES)
+_OF_SCOPES = _OutcomeQueries(_RATES_OF_ALL, _RATES, _RATES_SEEN, _MANY_RATES)
+
+
+@dataclass(frozen=True)
 class Vector:
     """A query's vector, and the model that computed it."""
 
@@ -87,8 +117,8 @@ class Vector:
 class ReaderScopes:
     """The scopes of a query's reader.
 
-    Usage counts when its observer is among `observers`. Queries use `observer_filter` and
-    `scope_filter`.
+    Usage counts when its observer is among `observers`, or is any scope that is not retired if
+    `observer_filter` names none. Queries use `observer_filter` and `scope_filter`.
     """
 
     observers: Container[int]
@@ -168,11 +198,11 @@ class SqliteSnapshot:
         self, rows: Sequence[Candidate]
     ) -> tuple[Mapping[int, OutcomeCounts], Mapping[int, float]]:
         """Count the outcomes of facts, and return the success rates of their scopes."""
-        outcomes = self._count(_USES, _USES_SEEN, _MANY_USES, [row.number for row in rows])
+        outcomes = self._count(_OF_FACTS, [row.number for row in rows])
         if not outcomes:
             return {}, {}
         scope_nos = sorted({row.scope_no for row in rows if row.number in outcomes})
-        counts = self._count(_RATES, _RATES_SEEN, _MANY_RATES, scope_nos)
+        counts = self._count(_OF_SCOPES, scope_nos)
         return outcomes, {
             number: ranking.success_rate(outcome_counts)
             for number, outcome_counts in counts.items()
@@ -213,25 +243,32 @@ class SqliteSnapshot:
         cursor: Any = self._connection.execute(sql, bindings)
         return iter(cursor)
 
-    def _count(
-        self, by_fact: str, by_scope: str, crowded: str, numbers: Sequence[int]
-    ) -> dict[int, OutcomeCounts]:
+    def _count(self, queries: _OutcomeQueries, numbers: Sequence[int]) -> dict[int, OutcomeCounts]:
         """Count the outcomes of facts or scopes, as far as the reader may see them."""
         counts: dict[int, dict[str, int]] = {}
-        observers = self._reading.observer_filter
-        by_fact_numbers, by_scope_numbers = observers.split(self._connection, crowded, numbers)
-        rows: list[Any] = []
-        if by_fact_numbers:
-            rows += self._connection.execute(by_fact, (json.dumps(by_fact_numbers),))
-        if by_scope_numbers:
-            rows += self._connection.execute(
-                by_scope, (json.dumps(by_scope_numbers), observers.scopes)
-            )
-        for number, observer, kind, count in rows:
-            if observer in self._reading.observers:
-                kinds = counts.setdefault(number, {})
-                kinds[kind] = kinds.get(kind, 0) + count
+        for number, kind, count in self._visible_outcomes(queries, numbers):
+            kinds = counts.setdefault(number, {})
+            kinds[kind] = kinds.get(kind, 0) + count
         return {number: OutcomeCounts(**kinds) for number, kinds in counts.items()}
+
+    def _visible_outcomes(
+        self, queries: _OutcomeQueries, numbers: Sequence[int]
+    ) -> list[tuple[int, str, int]]:
+        observers = self._reading.observer_filter
+        if observers.scopes is None:
+            cursor: Any = self._connection.execute(queries.of_all, (json.dumps(numbers),))
+            return list(cursor)
+        few, many = observers.split(self._connection, queries.crowded, numbers)
+        rows: list[Any] = []
+        if few:
+            rows += self._connection.execute(queries.by_number, (json.dumps(few),))
+        if many:
+            bindings = (json.dumps(many), observers.scopes)
+            rows += self._connection.execute(queries.by_observer, bindings)
+        visible = self._reading.observers
+        return [
+            (number, kind, count) for number, observer, kind, count in rows if observer in visible
+        ]
 
 
 def _candidate_as_of(number: int, scope_no: int, fact: Fact, *, has_data: bool) -> Candidate:
