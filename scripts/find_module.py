@@ -56,8 +56,13 @@ class Match:
     reason: str
 
 
-def modules(folders: Sequence[str] = rename_map.SOURCE_FOLDERS) -> Iterator[Module]:
-    """Yield each module that has a docstring, folder by folder."""
+@functools.cache
+def modules(folders: tuple[str, ...] = rename_map.SOURCE_FOLDERS) -> tuple[Module, ...]:
+    """Return each module that has a docstring, folder by folder; the files are read once."""
+    return tuple(_read_modules(folders))
+
+
+def _read_modules(folders: Sequence[str]) -> Iterator[Module]:
     for path in rename_map.source_paths(ROOT, folders):
         docstring = ast.get_docstring(ast.parse((ROOT / path).read_text()))
         if docstring:
@@ -118,7 +123,7 @@ def _stemmer() -> "Stemmer.Stemmer":
 
 def main(arguments: Sequence[str]) -> int:
     """Print the matches of a term, or every module; return 1 if nothing matches."""
-    all_modules = list(modules())
+    all_modules = modules()
     if not arguments:
         for module in all_modules:
             lines = len((ROOT / module.path).read_text().splitlines())

@@ -183,7 +183,7 @@ TIERS = (
     Tier("cluster", ("tests/cluster",), 5, control_plane_obstacle),
     Tier("e2e", ("e2e",), 4, node_obstacle, whole_files=True),
 )
-STORE = Tier("store", ("tests/contract/store",), 2, names="not fake")
+STORE = Tier("store", ("tests/contract/store",), 3, names="not fake")
 """The contract of the default store alone."""
 
 

@@ -6,6 +6,7 @@ help text.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,6 +66,18 @@ COMMAND_GROUPS = {
 }
 
 
+@functools.cache
+def _load(name: str) -> Any:
+    first, *further_modules = (
+        importlib.import_module(f"kais_cli.commands.{module}")
+        for module in COMMAND_GROUPS[name].modules
+    )
+    del further_modules
+    command = typer.main.get_command(first.app)
+    command.name = name
+    return command
+
+
 class LazyCommandGroups(unknown_commands.HelpfulGroup):
     """The root command, which loads its groups on demand."""
 
@@ -77,16 +90,7 @@ class LazyCommandGroups(unknown_commands.HelpfulGroup):
         """Load one group; None if there is no such group."""
         del ctx
         name = command_line.ALIASES.get(cmd_name, cmd_name)
-        group = COMMAND_GROUPS.get(name)
-        if group is None:
-            return None
-        first, *further_modules = (
-            importlib.import_module(f"kais_cli.commands.{module}") for module in group.modules
-        )
-        del further_modules
-        command = typer.main.get_command(first.app)
-        command.name = name
-        return command
+        return _load(name) if name in COMMAND_GROUPS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of groups without loading them."""

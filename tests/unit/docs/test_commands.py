@@ -1,6 +1,7 @@
 """No command of the documents is left untried, and each one parses."""
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -77,9 +78,14 @@ class Incomplete(Exception):
     """The text names a command without all its arguments, as prose does."""
 
 
+@functools.cache
+def root_command() -> Any:
+    return typer.main.get_command(app.build())
+
+
 def parse(arguments: list[str]) -> None:
     """Parse the arguments of `kais` as the command itself does; nothing runs."""
-    command: Any = typer.main.get_command(app.build())
+    command = root_command()
     rest = [FACT_ID if argument in PLACEHOLDERS else argument for argument in arguments]
     name, context = "kais", None
     while True:

@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 import zlib
@@ -34,9 +35,19 @@ def nodes(schema, path=""):
             yield from nodes(schema[key], f"{path}[]")
 
 
+@functools.cache
 def schema_of(kind):
     (version,) = crds.definition(kind)["spec"]["versions"]
     return version["schema"]["openAPIV3Schema"]
+
+
+@pytest.fixture(scope="module")
+def files():
+    return crds.files()
+
+
+def read(text):
+    return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,34 +97,33 @@ def test_conditions_are_a_list_map_by_type(kind):
     assert needed <= set(conditions["items"]["required"])
 
 
-@pytest.mark.parametrize("path", crds.files())
-def test_generated_file_fits_and_holds_nothing_that_helm_would_run(path):
-    text = crds.files()[path]
-    assert len(text.encode()) < crds.SIZE_LIMIT
-    assert "{{" not in text
+def test_generated_files_fit_and_hold_nothing_that_helm_would_run(files):
+    for path, text in files.items():
+        assert len(text.encode()) < crds.SIZE_LIMIT, path
+        assert "{{" not in text, path
 
 
-def test_the_definitions_fit_into_the_secret_of_a_helm_release():
-    charts = "".join(text for path, text in crds.files().items() if path.startswith("charts/"))
+def test_the_definitions_fit_into_the_secret_of_a_helm_release(files):
+    charts = "".join(text for path, text in files.items() if path.startswith("charts/"))
     # A release contains the templates and the manifest, compressed, in base64 twice.
     stored = len(zlib.compress(json.dumps([charts, charts]).encode())) * (4 / 3) ** 2
     assert stored < 512 * 1024, "a Secret may have 1 MiB"
 
 
-def test_generated_yaml_reads_back_as_it_was():
+def test_generated_yaml_reads_back_as_it_was(files):
     for kind in KINDS:
-        text = crds.files()[f"crds/{kind.PLURAL}.kais.io.yaml"]
-        assert yaml.safe_load(text) == crds.definition(kind)
+        text = files[f"crds/{kind.PLURAL}.kais.io.yaml"]
+        assert read(text) == crds.definition(kind)
 
 
-def test_chart_keeps_the_definitions_when_it_goes():
-    for path, text in crds.files().items():
-        annotations = yaml.safe_load(text)["metadata"].get("annotations", {})
+def test_chart_keeps_the_definitions_when_it_goes(files):
+    for path, text in files.items():
+        annotations = read(text)["metadata"].get("annotations", {})
         assert (annotations.get("helm.sh/resource-policy") == "keep") == path.startswith("charts/")
 
 
-def test_stale_and_left_over_files_are_found(tmp_path):
-    for path, text in crds.files().items():
+def test_stale_and_left_over_files_are_found(tmp_path, files):
+    for path, text in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     assert crds.stale_files(tmp_path) == []

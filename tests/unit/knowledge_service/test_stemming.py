@@ -1,5 +1,6 @@
 """The stemmer in C gives the terms that the one in Python gave, so no index is made anew for it."""
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -65,6 +66,7 @@ _ODD = [
 ]
 
 
+@functools.cache
 def _vocabulary() -> list[str]:
     text = " ".join(path.read_text() for path in _TEXTS)
     results = set(re.findall(r"[^\W\d_]+", text.casefold())) | thesaurus.STOP_WORDS

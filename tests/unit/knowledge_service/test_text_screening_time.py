@@ -28,17 +28,18 @@ _PARTS = (
 )  # fmt: skip
 
 
-def seconds(call: Callable[[Any], object], value: Any) -> float:
-    """Return the shortest of three times of this thread.
+def is_within(limit_s: float, call: Callable[[Any], object], value: Any) -> bool:
+    """Whether one of three calls takes less processor time of this thread than the limit.
 
     Other processes do not count, nor does a collection of the garbage of the tests before.
     """
-    times = []
-    for _ in range(3):
-        started = time.thread_time()
-        call(value)
-        times.append(time.thread_time() - started)
-    return min(times)
+    return any(seconds(call, value) < limit_s for _ in range(3))
+
+
+def seconds(call: Callable[[Any], object], value: Any) -> float:
+    started = time.thread_time()
+    call(value)
+    return time.thread_time() - started
 
 
 @pytest.mark.parametrize("part", _PARTS)
@@ -46,15 +47,15 @@ def test_each_gate_reads_64_kib_at_once(part: str) -> None:
     text = f"{part * (65_536 // len(part.encode()))} password system rules drop"
     # U+FDFA alone is 18 characters long in that form.
     most_s = _MOST_S * max(1, len(unicodedata.normalize("NFKC", text)) / 65_536)
-    assert seconds(prompt_injection.detect_flags, text) < most_s
-    assert seconds(prompt_injection.detect_flags, {"a": text.split(" ")}) < most_s
-    assert seconds(redaction.mask, text) < _MOST_S
-    assert seconds(redaction.mask_tree, {"a": text}) < _MOST_S
+    assert is_within(most_s, prompt_injection.detect_flags, text)
+    assert is_within(most_s, prompt_injection.detect_flags, {"a": text.split(" ")})
+    assert is_within(_MOST_S, redaction.mask, text)
+    assert is_within(_MOST_S, redaction.mask_tree, {"a": text})
 
 
 def test_members_that_are_masked_alike_are_numbered_in_one_pass() -> None:
     data = {f"password=aaaaa{n:05}": n for n in range(3_000)}
-    assert seconds(redaction.mask_tree, data) < _MOST_S
+    assert is_within(_MOST_S, redaction.mask_tree, data)
     masked = redaction.mask_tree(data)
     assert sorted(masked.values()) == list(range(3_000))
     assert {"password=[masked]", "password=[masked] 2", "password=[masked] 3000"} <= masked.keys()
@@ -65,7 +66,7 @@ def test_marks_in_falling_order_are_normalized_in_bounded_time(mark: str) -> Non
     text = mark * (8_192 // len(mark))
     facts.normalize_content(text)  # the table of marks is made once
     for call in (facts.normalize_content, facts.normalize_key, analyser.of_chunk):
-        assert seconds(call, text) < _MOST_S / 4
+        assert is_within(_MOST_S / 4, call, text)
 
 
 _VOCABULARY = st.sampled_from(

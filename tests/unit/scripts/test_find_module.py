@@ -87,9 +87,9 @@ TERMS = {
 
 
 @functools.cache
-def _corpus() -> tuple[list[find_module.Module], list[find_module.GlossaryEntry]]:
+def _corpus() -> tuple[tuple[find_module.Module, ...], list[find_module.GlossaryEntry]]:
     entries = list(find_module.glossary(find_module.GLOSSARY.read_text()))
-    return list(find_module.modules()), entries
+    return find_module.modules(), entries
 
 
 def test_every_module_of_the_product_has_a_summary() -> None:
