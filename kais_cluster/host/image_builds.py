@@ -9,6 +9,7 @@ name.
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG": "C.UTF-8",
 }
+_DEFAULT_BYTECODE = {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}
+"""Python in the image writes its bytecode where it reads it, whatever this machine is set to."""
 _PIP_RANKS = {"global": 0, "site": 1, "user": 0, ":env:": 2, "install": 3}
 _PIP_KEYS = (
     "index-url",
@@ -79,14 +82,16 @@ class BuildahBuilder:
             packages = "--include=python3,python3-venv,ca-certificates"
             mirror = settings.debian_mirror()
             command = [debootstrap, "--variant=minbase", packages, SUITE, root]
-            subprocesses.run([*command, *([mirror] if mirror else [])])
+            subprocesses.run([*command, *([mirror] if mirror else [])], env=_DEFAULT_BYTECODE)
             python = f"python{PYTHON}"
             subprocesses.run(
-                ["chroot", root, python, "-m", "venv", "--system-site-packages", "/usr/local"]
+                ["chroot", root, python, "-m", "venv", "--system-site-packages", "/usr/local"],
+                env=_DEFAULT_BYTECODE,
             )
             script = "import platform; print(platform.python_version())"
             version = subprocesses.run(["chroot", root, python, "-c", script]).strip()
             _remove_machine_details(root)
+            _remove_unused_files(root)
             self._commit_base(root, version=version)
         finally:
             node_cleanup.remove_tree(scratch)
@@ -222,3 +227,14 @@ def _remove_machine_details(root: Path) -> None:
 def _require_root() -> None:
     if os.geteuid() != 0:
         raise errors.MissingTools("building images needs root: run it as root")
+
+
+def _remove_unused_files(root: Path) -> None:
+    """Remove documentation except licences, translations and pip's bytecode, as slim images do."""
+    for path in (root / "usr/share/doc").rglob("*"):
+        if path.is_symlink() or (path.is_file() and path.name != "copyright"):
+            path.unlink()
+    for name in ("man", "info", "locale", "lintian"):
+        shutil.rmtree(root / "usr/share" / name, ignore_errors=True)
+    for folder in list((root / "usr/local").rglob("__pycache__")):
+        shutil.rmtree(folder)

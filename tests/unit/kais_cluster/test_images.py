@@ -69,6 +69,23 @@ def test_image_storage_whose_removal_was_interrupted_is_none(tmp_path, monkeypat
     assert len(messages) == 3
 
 
+def test_base_image_keeps_licences_and_no_other_documentation_nor_bytecode_of_pip(tmp_path):
+    for name in (
+        "usr/share/doc/bash/copyright",
+        "usr/share/doc/bash/README",
+        "usr/share/man/man1/bash.1",
+        "usr/share/locale/de/bash.mo",
+        "usr/local/lib/pip/__pycache__/pip.cpython-311.pyc",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text")
+    (tmp_path / "usr/share/doc/sh").symlink_to("bash")
+    host_images._remove_unused_files(tmp_path)
+    remaining_paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert remaining_paths == [tmp_path / "usr/share/doc/bash/copyright"]
+
+
 def test_base_image_keeps_nothing_of_this_machine(tmp_path):
     for name in ("etc/hostname", "etc/resolv.conf", "etc/apt/sources.list", "var/log/boot.log"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
