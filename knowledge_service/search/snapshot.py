@@ -10,6 +10,9 @@ from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
 
+MOST_LINKED = 64
+"""The number of facts that a fact brings by its links from it, and by those to it."""
+
 
 @dataclass(frozen=True)
 class Matches:
@@ -48,7 +51,9 @@ class RowBatch:
     """The answer to a `RowRequest`.
 
     Attributes:
-        links: pairs of a requested fact and a visible one.
+        links: pairs of a requested fact and a visible one. Of a fact with more than `MOST_LINKED`
+            links in one direction, those to requested candidates are complete; of the others, those
+            are left out whose other ends are in the newest scopes, and the newest facts of these.
         same_key: live facts of all visible scopes that share a key with one of `keys_of`.
         outcomes: the outcomes of runs that recalled one of `outcomes_of`, as far as the reader may
             see them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.bm25 import Scores
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
-from knowledge_service.search.snapshot import Matches, RowRequest
+from knowledge_service.search.snapshot import MOST_LINKED, Matches, RowRequest
 from knowledge_service.search.snapshot import RowBatch as CandidateRows
 from knowledge_service.search.text import term_ids
 from tests.fakes.store_base import Row
@@ -110,8 +110,14 @@ class MemorySnapshot:
         return scored(documents, terms)
 
     def rows(self, request: RowRequest) -> CandidateRows:
-        both_links = {pair for a, b in self.links for pair in ((a, b), (b, a))}
-        links = sorted(p for p in both_links if p[0] in request.links_of and p[1] in self.by_number)
+        links = sorted(
+            {
+                (number, linked_number)
+                for number in request.links_of
+                for pairs in (self.links, [(to, from_) for from_, to in self.links])
+                for linked_number in self._linked(number, pairs, request.candidates)
+            }
+        )
         linked = {second for _, second in links} - request.candidates.keys()
         keys = {key_hash(row.subject, row.predicate) for row in request.keys_of} - {None}
         recalled = {row.number for row in request.outcomes_of}
@@ -126,3 +132,11 @@ class MemorySnapshot:
             {number: uses for number, uses in self.used.items() if number in recalled},
             {number: ranking.success_rate(uses) for number, uses in self.rated.items()},
         )
+
+    def _linked(
+        self, number: int, pairs: Iterable[tuple[int, int]], read: Container[int]
+    ) -> Sequence[int]:
+        """Return the other ends that were read before, and the first others by scope and number."""
+        ends = {end for own, end in pairs if own == number and end in self.by_number}
+        first = sorted(ends, key=lambda end: (self.by_number[end].scope_no, end))[:MOST_LINKED]
+        return [*first, *(end for end in ends if end in read)]

@@ -12,8 +12,9 @@ import pytest
 from knowledge_client.models import Ref, Source
 from knowledge_service.domain.access_control import View
 from knowledge_service.domain.recall_filters import Filters
-from knowledge_service.ports import Search, Store
+from knowledge_service.ports import NewLink, Search, Store
 from knowledge_service.search.ranking import weights
+from knowledge_service.search.snapshot import MOST_LINKED
 from tests.contract.store.conftest import Time
 from tests.knowledge_builders import AGENT, LEAD, OTHER, PERSON, TEAM, new_fact
 
@@ -293,6 +294,54 @@ def test_what_the_best_is_linked_with_comes_along(store: Store) -> None:
     assert corrected.replacement_id
     # A superseded fact is linked, and is not recalled for that.
     assert found(store, "pods crash") == ["pods of the shop crash at noon"]
+
+
+def test_fact_with_many_links_brings_the_oldest_of_each_direction(store: Store) -> None:
+    matching = [new_fact("crashing pods"), new_fact("pods crash in every night of the whole year")]
+    hub, other = [result.fact_id for result in store.remember(matching, actor=PERSON)]
+    names = [f"guest{number}" for number in range(2 * MOST_LINKED + 2)]
+    results = store.remember([new_fact(name, kind="pitfall") for name in names], actor=PERSON)
+    guests = [result.fact_id for result in results]
+    (last,) = store.remember([new_fact("wednesday")], actor=PERSON)
+    # Newest first, so that the order of the links differs from that of the facts.
+    ends = [(guest, hub) for guest in guests[MOST_LINKED::-1]]
+    ends += [(hub, guest) for guest in guests[: -MOST_LINKED - 2 : -1]]
+    ends.append((last.fact_id, other))
+    for number, (from_id, to_id) in enumerate(ends):
+        types = ("related", "derived_from") if number % 2 else ("related",)
+        for link_type in types:
+            store.link(NewLink(from_id, to_id, link_type), VIEW, actor=PERSON)
+
+    recalled = found(store, "crashing pods", limit=200)
+
+    left_out = {names[MOST_LINKED], names[-1]}
+    assert sorted(recalled) == sorted(
+        {*(fact.content for fact in matching), *names, "wednesday"} - left_out
+    )
+
+
+@pytest.mark.parametrize("is_hub_source", [True, False], ids=["from the fact", "to the fact"])
+@pytest.mark.parametrize("is_known_at", [True, False], ids=["as it was known", "now"])
+def test_match_keeps_its_link_to_a_fact_that_many_older_facts_are_linked_with(
+    store: Store, time: Time, is_hub_source: bool, is_known_at: bool
+) -> None:
+    (hub,) = store.remember([new_fact("crashing pods")], actor=PERSON)
+    guests = store.remember(
+        [new_fact(f"guest{number}", kind="pitfall") for number in range(MOST_LINKED + 1)],
+        actor=PERSON,
+    )
+    (match,) = store.remember([new_fact("pods in every harbour of the whole world")], actor=PERSON)
+    for result in (*guests, match):
+        ends = (hub.fact_id, result.fact_id)
+        from_id, to_id = ends if is_hub_source else ends[::-1]
+        store.link(NewLink(from_id, to_id, "related"), VIEW, actor=PERSON)
+
+    filters = Filters(known_at=time.now if is_known_at else None)
+    hits = store.search(Search(VIEW, "crashing pods", 10, filters=filters)).hits
+
+    parts_by_content = {hit.fact.content: hit.parts for hit in hits}
+    parts = parts_by_content["pods in every harbour of the whole world"]
+    assert parts["links"] == 0.3 * parts_by_content["crashing pods"]["bm25"]
 
 
 def test_why_a_fact_was_not_recalled_is_told_for_every_stage(store: Store) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
@@ -15,6 +16,7 @@ import pytest
 from knowledge_client.models import AliasIn, BlueprintName, Receipt
 from knowledge_service.domain.access_control import ScopeRange, View
 from knowledge_service.domain.aliases import Name
+from knowledge_service.domain.recall_filters import Filters
 from knowledge_service.ports import (
     ActionContext,
     AuditReader,
@@ -26,8 +28,9 @@ from knowledge_service.ports import (
     RunListing,
     Search,
 )
+from knowledge_service.search.snapshot import MOST_LINKED, RowRequest
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
-from knowledge_service.store.sqlite.repositories import base
+from knowledge_service.store.sqlite.repositories import base, recall
 from knowledge_service.store.sqlite.store import SqliteStore
 from tests.knowledge_builders import LEAD, OPERATOR, TEAM, new_fact, run_in
 
@@ -315,6 +318,38 @@ def test_reader_of_many_scopes_waits_for_no_more_entries_than_it_sees_scopes(
     crowd(path, 20_000, 4 * base.MANY_SCOPES)
     measure()
     assert measure() == among_as_many
+
+
+EVERYTHING = View("platform", (ScopeRange("platform", subtree=True),))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        Search(EVERYTHING, MESSAGE, 10),
+        Search(EVERYTHING, MESSAGE, 10, ("platform", "realm:r10001/cell:c")),
+        Search(EVERYTHING, MESSAGE, 10, filters=Filters(known_at=datetime(2100, 1, 1, tzinfo=UTC))),
+    ],
+    ids=["everything", "everything, in named scopes", "everything, as it was known"],
+)
+def test_fact_brings_a_reader_of_everything_so_many_linked_facts_and_no_more(
+    town: Town, tmp_path: Path, search: Search
+) -> None:
+    def measure() -> tuple[int, object]:
+        with Steps(town.store) as counted, town.store._readers.snapshot() as connection:
+            snapshot = recall._snapshot(connection, search, None)
+            counted.count = 0
+            links = snapshot.rows(RowRequest(links_of=[1])).links
+        return counted.count, links
+
+    path = tmp_path / "knowledge.db"
+    crowd(path, 10_000, 2 * MOST_LINKED)
+    measure()
+    steps, links = measure()
+    assert steps
+    crowd(path, 20_000, 4 * MOST_LINKED)
+    measure()
+    assert measure() == (steps, links)
 
 
 def test_history_follows_a_scope_that_is_adopted(tmp_path: Path) -> None:

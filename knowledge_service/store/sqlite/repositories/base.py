@@ -229,6 +229,11 @@ def scope_filter(view: View, scopes: Collection[int]) -> ScopeFilter:
     """Return the visible scopes in the form that queries take."""
     if view.can_read_subtree(PLATFORM):
         return ScopeFilter(None)
+    return named_scopes(scopes)
+
+
+def named_scopes(scopes: Collection[int]) -> ScopeFilter:
+    """Return the scopes that a query names in that form, whatever else its reader may see."""
     most_entries = len(scopes) // _LOOKUPS_PER_ENTRY if len(scopes) > MANY_SCOPES else None
     return ScopeFilter(json.dumps(sorted(scopes)), most_entries)
 

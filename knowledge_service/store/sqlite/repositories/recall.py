@@ -146,7 +146,8 @@ def _snapshot(connection: apsw.Connection, search: Search, vector: Vector | None
     view = search.view
     if view.can_read_subtree(PLATFORM):
         everything = base.scope_filter(view, paths)
-        reading = ReaderScopes(paths, everything, everything)
+        searched = everything if search.scopes is None else base.named_scopes(paths)
+        reading = ReaderScopes(paths, everything, searched)
     else:
         visible = paths if search.scopes is None else base.visible_scopes(connection, view, None)
         of_reader = base.scope_filter(view, visible)

@@ -21,7 +21,7 @@ from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.ranking import bm25, candidates, ranking
 from knowledge_service.search.ranking.candidates import Candidate
 from knowledge_service.search.ranking.ranking import OutcomeCounts
-from knowledge_service.search.snapshot import Matches, RowBatch, RowRequest
+from knowledge_service.search.snapshot import MOST_LINKED, Matches, RowBatch, RowRequest
 from knowledge_service.store.sqlite.db import posting_table
 from knowledge_service.store.sqlite.repositories import base, fact_rows, link_traversal, vectors
 
@@ -38,19 +38,28 @@ _SAME_KEY = """SELECT {} FROM json_each(?1) s CROSS JOIN json_each(?2) k
 _SAME_KEY_NUMBERS = """SELECT f.fact_no FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)"""
 # Superseded or contradicted facts add nothing; every other link adds the fact at its other end.
+# `INDEXED BY` and `CROSS JOIN` also decide the order of the rows, which `_links` depends on.
+_ENDS = (("from", "to", "link_out"), ("to", "from", "link_in"))
 _LINKED = tuple(
-    f"""SELECT l.{own}_no, l.{other}_no, f.scope_no
-  FROM link l JOIN fact f ON f.fact_no = l.{other}_no
-  WHERE l.{own}_no IN (SELECT value FROM json_each(?1)) AND l.closed_at IS NULL
+    f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
+  CROSS JOIN link l INDEXED BY {index} ON l.{own}_no = n.value WHERE l.closed_at IS NULL
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
-    for own, other in (("from", "to"), ("to", "from"))
+    for own, other, index in _ENDS
 )
 _LINKED_SEEN = tuple(
     f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
   CROSS JOIN json_each(?2) s CROSS JOIN link l INDEXED BY {index}
   ON l.{own}_no = n.value AND l.{other}_scope = s.value WHERE l.closed_at IS NULL
   AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
-    for own, other, index in (("from", "to", "link_out"), ("to", "from", "link_in"))
+    for own, other, index in _ENDS
+)
+# The links between facts and candidates: one lookup for each pair.
+_LINKED_CANDIDATES = tuple(
+    f"""SELECT l.{own}_no, l.{other}_no, l.{other}_scope FROM json_each(?1) n
+  CROSS JOIN json_each(?2) c CROSS JOIN link l INDEXED BY {index} ON l.{own}_no = n.value
+  AND l.{other}_scope = c.value ->> 0 AND l.{other}_no = c.value ->> 1 WHERE l.closed_at IS NULL
+  AND l.type NOT IN ('supersedes', 'contradicts', 'promoted_from')"""
+    for own, other, index in _ENDS
 )
 _LIVE, _LIVE_AS_OF = "closed_at IS NULL", "closed_at IS NULL AND l.recorded_at <= ?3"
 _USES = """SELECT fact_no, observer_no, kind, count FROM usage INDEXED BY usage_outcome
@@ -164,7 +173,7 @@ class SqliteSnapshot:
 
     def rows(self, request: RowRequest) -> RowBatch:
         """Read rows, and the links, outcomes and facts with the same key that the request names."""
-        links = self._links(request.links_of) if request.links_of else []
+        links = self._links(request.links_of, request.candidates) if request.links_of else []
         numbers = dict.fromkeys(request.numbers)
         numbers |= {
             linked_number: None
@@ -218,19 +227,54 @@ class SqliteSnapshot:
         numbers = [number for (number,) in self._connection.execute(_SAME_KEY_NUMBERS, bindings)]
         return [row for row in self.candidates(numbers) if row.lifecycle == "live"]
 
-    def _links(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """Read links to facts of the visible scopes."""
+    def _links(
+        self, numbers: Sequence[int], candidates_read: Mapping[int, Candidate]
+    ) -> list[tuple[int, int]]:
+        """Read links to facts of the visible scopes: to candidates, and the first others."""
         pairs: set[tuple[int, int]] = set()
-        for by_fact, by_scope, crowded in zip(
-            _LINKED, _LINKED_SEEN, link_traversal.CROWDED, strict=True
+        scopes = self._reading.scope_filter
+        for by_fact, by_scope, to_candidates, crowded in zip(
+            _LINKED, _LINKED_SEEN, _LINKED_CANDIDATES, link_traversal.CROWDED, strict=True
         ):
-            scopes = self._reading.scope_filter
             by_fact_numbers, by_scope_numbers = scopes.split(self._connection, crowded, numbers)
             for sql, chosen in ((by_fact, by_fact_numbers), (by_scope, by_scope_numbers)):
-                if chosen:
-                    rows = self._execute_live(sql, (json.dumps(chosen), scopes.scopes))
-                    pairs.update(row[:2] for row in rows if row[2] in self.paths)
+                first, cut_off = self._first_linked(sql, chosen)
+                pairs |= first
+                if cut_off:
+                    ends = [(row.scope_no, row.number) for row in candidates_read.values()]
+                    bindings = (json.dumps(cut_off), json.dumps(ends))
+                    rows = self._execute_live(to_candidates, bindings)
+                    pairs.update((number, candidate_no) for number, candidate_no, _ in rows)
         return sorted(pairs)
+
+    def _first_linked(
+        self, sql: str, numbers: Sequence[int]
+    ) -> tuple[set[tuple[int, int]], list[int]]:
+        """Read the first links of each fact, by the scope and then the number of the other end.
+
+        Also return the facts that have `MOST_LINKED` of them, and may have more. The rows come
+        fact by fact, so such a fact ends the query, and the next query goes on behind it.
+        """
+        pairs: set[tuple[int, int]] = set()
+        cut_off: list[int] = []
+        rest = list(numbers)
+        while rest:
+            current, linked = -1, set[int]()
+            bindings = (json.dumps(rest), self._reading.scope_filter.scopes)
+            rest_after: list[int] = []
+            for number, linked_number, scope_no in self._execute_live(sql, bindings):
+                if scope_no not in self.paths:
+                    continue
+                if number != current:
+                    current, linked = number, set()
+                linked.add(linked_number)
+                pairs.add((number, linked_number))
+                if len(linked) == MOST_LINKED:
+                    cut_off.append(number)
+                    rest_after = rest[rest.index(number) + 1 :]
+                    break
+            rest = rest_after
+        return pairs, cut_off
 
     def _execute_live(self, sql: str, bindings: tuple[Any, ...]) -> Iterator[tuple[int, int, int]]:
         """Run a query for links that are live now, or were at the requested time."""
