@@ -6,6 +6,7 @@ import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,11 @@ class Columns(NamedTuple):
     ordinals: NDArray[np.int32]
     frequencies: NDArray[np.uint8]
     lengths: NDArray[np.uint16]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of the arrays."""
+        return self.ordinals.nbytes + self.frequencies.nbytes + self.lengths.nbytes
 
     def slice_(self, first: int, end: int) -> Columns:
         """Return those from one up to another."""
@@ -72,50 +78,57 @@ def _counts(number: int) -> struct.Struct:
 
 
 def find_postings(
-    term: int, rows: Sequence[tuple[int, bytes]], lengths: NDArray[np.uint16]
-) -> Columns:
-    """Find a term's postings in the rows of its bucket."""
-    firsts, sizes, ordinals, frequencies = [], [], [], []
-    needle, head_size = _TERM.pack(term), _HEAD.size
-    for first, data in rows:  # thousands in a recall: what a call would do stands here
-        documents, terms, postings = _HEAD.unpack_from(data) if len(data) >= head_size else _NO_HEAD
-        counts = head_size + 8 * terms
-        start = counts + 2 * terms
-        if documents or len(data) != start + 3 * postings:
-            segment_codec.head(data)
-        offset = data.find(needle, head_size, counts)
-        while offset >= 0 and (offset - head_size) % 8:  # the end of one term, the start of another
-            offset = data.find(needle, offset + 1, counts)
-        if offset < 0:
-            continue
-        counts_before = _counts((offset - head_size) // 8 + 1).unpack_from(data, counts)
-        size = counts_before[-1]
-        end = sum(counts_before)
-        if end > postings:
-            raise segment_codec.CorruptSegment(
-                "a row of the index has not the postings that it says"
+    terms: Sequence[tuple[int, Sequence[tuple[int, bytes]]]], lengths: NDArray[np.uint16]
+) -> list[Columns]:
+    """Find the postings of each term in the rows of its bucket.
+
+    All terms are decoded at once, because a recall has dozens and most have few postings.
+    """
+    firsts, sizes, ordinals, frequencies, ends = [], [], [], [], [0]
+    head_size = _HEAD.size
+    for term, rows in terms:
+        needle, end_of_term = _TERM.pack(term), ends[-1]
+        for first, data in rows:  # hundreds in a recall: what a call would do stands here
+            documents, terms_of_row, postings = (
+                _HEAD.unpack_from(data) if len(data) >= head_size else _NO_HEAD
             )
-        skipped = end - size
-        ordinals.append(data[start + 2 * skipped : start + 2 * end])
-        start += 2 * postings
-        frequencies.append(data[start + skipped : start + end])
-        firsts.append(first)
-        sizes.append(size)
+            counts = head_size + 8 * terms_of_row
+            start = counts + 2 * terms_of_row
+            if documents or len(data) != start + 3 * postings:
+                segment_codec.head(data)
+            offset = data.find(needle, head_size, counts)
+            while offset >= 0 and (offset - head_size) % 8:  # across two terms
+                offset = data.find(needle, offset + 1, counts)
+            if offset < 0:
+                continue
+            counts_before = _counts((offset - head_size) // 8 + 1).unpack_from(data, counts)
+            size = counts_before[-1]
+            end = sum(counts_before)
+            if end > postings:
+                raise segment_codec.CorruptSegment(
+                    "a row of the index has not the postings that it says"
+                )
+            skipped = end - size
+            ordinals.append(data[start + 2 * skipped : start + 2 * end])
+            start += 2 * postings
+            frequencies.append(data[start + skipped : start + end])
+            firsts.append(first)
+            sizes.append(size)
+            end_of_term += size
+        ends.append(end_of_term)
     if not sizes:
-        return NO_POSTINGS
+        return [NO_POSTINGS] * len(terms)
     document_ordinals = segment_codec.check_ordinals(
         np.frombuffer(b"".join(ordinals), "<u2"), SHARD_SIZE
     ).astype(np.int32)
     document_ordinals += np.repeat(np.array(firsts, dtype=np.int32), sizes)
-    return Columns(
+    columns = Columns(
         document_ordinals, np.frombuffer(b"".join(frequencies), "u1"), lengths[document_ordinals]
     )
+    return [columns.slice_(start, end) for start, end in pairwise(ends)]
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
-    """Join postings whose documents ascend from part to part; at least one part."""
-    filled = [part for part in parts if len(part.ordinals)]
-    if len(filled) < 2:  # noqa: PLR2004 - nothing to join
-        return filled[0] if filled else parts[0]
-    parts = filled
-    return Columns(*[np.concatenate(column) for column in zip(*parts, strict=True)])
+    """Join postings whose documents ascend from part to part, as arrays of their own."""
+    ordinals, frequencies, lengths = zip(*parts, strict=True)
+    return Columns(np.concatenate(ordinals), np.concatenate(frequencies), np.concatenate(lengths))

@@ -11,7 +11,7 @@ segments exist, and how much of a cached entry is valid for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,16 +138,15 @@ def _read_missing(
     rows = source.rows(ranges) if ranges else {}
     for scope_no, missing in incomplete.items():
         layout, cached = layouts[scope_no], postings[scope_no]
-        tail = _by_term(
-            match
-            for decoded in layout.segments
-            for match in decoded.postings_of(query_terms[missing])
-        )
-        for n, index in enumerate(missing):
-            sharded = _read_sharded(terms[index], cached[index], layout, rows, scope_no)
-            columns = join_columns([sharded, *tail.get(n, ())])
+        parts = _read_sharded(layout, rows, scope_no, [(terms[n], cached[n]) for n in missing])
+        missing_terms = query_terms[missing]
+        for decoded in layout.segments:
+            for n, first, columns in decoded.postings_of(missing_terms):
+                parts[n].append(columns.shifted(first))
+        for index, parts_of_term in zip(missing, parts, strict=True):
+            columns = join_columns(parts_of_term)
             cached[index] = entry = _Postings(layout.count, columns)
-            cache.put((scope_no, terms[index]), entry, sum([column.nbytes for column in columns]))
+            cache.put((scope_no, terms[index]), entry, columns.size_bytes)
 
 
 def _missing_ranges(
@@ -172,26 +171,25 @@ def _missing_ranges(
     return list(ranges.values())
 
 
-def _by_term(matches: Iterable[TermPostings]) -> dict[int, list[Columns]]:
-    """Group postings by query term, with documents that count from the start of the scope."""
-    terms: dict[int, list[Columns]] = {}
-    for term, first, postings in matches:
-        terms.setdefault(term, []).append(postings.shifted(first))
-    return terms
-
-
 def _read_sharded(
-    term: int, entry: _Postings | None, layout: ScopeLayout, rows: Rows, scope_no: int
-) -> Columns:
-    """Return a term's postings in the sharded segments: those of the entry, then those of rows."""
+    layout: ScopeLayout,
+    rows: Rows,
+    scope_no: int,
+    entries: Sequence[tuple[int, _Postings | None]],
+) -> list[list[Columns]]:
+    """Return the postings of terms in the sharded segments: those of its entry, those of rows."""
     end = layout.sharded_count
-    first = _cached_until(entry, end)
-    columns = [entry.until(first)] if entry else []
-    if first < end and layout.sharded:
-        shard_rows = rows.get((scope_no, segment_codec.bucket(term)), ())
-        unread = [row for row in shard_rows if row[0] >= first]
-        columns.append(find_postings(term, unread, layout.sharded.lengths))
-    return join_columns(columns) if columns else NO_POSTINGS
+    parts: list[list[Columns]] = []
+    unread: list[tuple[int, Sequence[tuple[int, bytes]]]] = []
+    for term, entry in entries:
+        first = _cached_until(entry, end)
+        parts.append([entry.until(first)] if entry else [])
+        shard_rows = rows.get((scope_no, segment_codec.bucket(term)), ()) if first < end else ()
+        unread.append((term, [row for row in shard_rows if row[0] >= first]))
+    lengths = layout.sharded.lengths if layout.sharded else NO_POSTINGS.lengths
+    for parts_of_term, columns in zip(parts, find_postings(unread, lengths), strict=True):
+        parts_of_term.append(columns)
+    return parts
 
 
 def _cached_until(entry: _Postings | None, count: int) -> int:
