@@ -30,6 +30,7 @@ from knowledge_service.startup_progress import Progress
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.workers.background import BackgroundWorker, run_workers
 from knowledge_service.workers.embeddings import EmbeddingBackfill
+from knowledge_service.workers.index_merge import IndexMerge
 from knowledge_service.workers.retention import RetentionWorker
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def _workers(
     workers: list[BackgroundWorker] = [
         *_extraction_workers(store, metrics, models),
         RetentionWorker(store, on_run=on_run, receipts_for=settings.receipts_for),
+        IndexMerge(store, on_run=on_run),
     ]
     endpoint = embeddings.read()
     if endpoint:

@@ -80,6 +80,10 @@ class FactLifecycleStore(Protocol):
         """Erase some facts of permanently deleted scopes; return 0 when none is left."""
         ...
 
+    def merge_index(self) -> bool:
+        """Merge a part of the index of substrings; return False if nothing is left to merge."""
+        ...
+
     def delete_old_receipts(self, cutoff: datetime) -> int:
         """Delete receipts (the recalls of the audit log) made before `cutoff`; return their number.
 

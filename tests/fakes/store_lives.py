@@ -184,6 +184,9 @@ class Lives(Base):
                 uow.erase(deleted_item, actor=actor, reason=f"the scope {path} was deleted")
             return len(waiting)
 
+    def merge_index(self) -> bool:
+        return False
+
     def retain(self) -> int:
         with self._lock:
             self._check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import string
 from collections.abc import Callable
 from pathlib import Path
 
@@ -294,3 +296,57 @@ def test_reads_take_as_many_steps_however_many_others_there_are(path: Path) -> N
     # Each commit can add a segment, which costs some steps.
     assert max(b - a for a, b in zip(among_few, among_many, strict=True)) < 1000
     store.close()
+
+
+def store_in_many_commits(store: Store, commits: int) -> list[str]:
+    dice = random.Random(13)  # noqa: S311 - texts of a test
+    ids: list[str] = []
+    for number in range(commits):
+        texts = ("".join(dice.choices(string.ascii_lowercase, k=400)) for _ in range(10))
+        ids += stored(store, f"needle {number}", *texts)
+    return ids
+
+
+def segments_of(path: Path) -> int:
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    (count,) = next(iter(db.execute("SELECT count(DISTINCT segid) FROM trigram_idx")))
+    db.close()
+    return int(count)
+
+
+def test_a_merge_leaves_one_segment_and_the_same_answers_and_then_ends(path: Path) -> None:
+    store = SqliteStore(path)
+    store_in_many_commits(store, 60)
+    before = segments_of(path), found(store, "needle 1"), found(store, "ab")
+    steps = 0
+    while store.merge_index():
+        steps += 1
+    assert before[0] > 1
+    assert steps > 1
+    assert (segments_of(path), found(store, "needle 1"), found(store, "ab")) == (1, *before[1:])
+    assert not store.merge_index()
+    stored(store, "one more needle")
+    assert not store.merge_index(), "a small segment is worth no rewrite of the others"
+    store.close()
+
+
+def test_a_merge_continues_after_a_restart_and_returns_no_text_erased_meanwhile(
+    path: Path,
+) -> None:
+    store = SqliteStore(path)
+    ids = store_in_many_commits(store, 60)
+    assert store.merge_index()
+    store.erase(ids[0], ORDER)
+    store.close()
+    store = SqliteStore(path)
+    while store.merge_index():
+        pass
+    assert segments_of(path) == 1
+    assert ids[0] not in found(store, "needle")
+    assert len(found(store, "needle")) == 59
+    assert rows_of(path, "needle 0") == 0
+    store.close()
+
+
+def test_an_empty_index_has_nothing_to_merge(store: Store) -> None:
+    assert store.merge_index() is False

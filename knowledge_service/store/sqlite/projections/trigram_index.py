@@ -44,6 +44,14 @@ _RANGE = """SELECT rowid FROM trigram WHERE trigram MATCH ? AND rowid BETWEEN ? 
   ORDER BY rowid"""
 _SAMPLE = f"{_RANGE} LIMIT {_SAMPLE_SIZE}"
 _EVERYWHERE = "SELECT rowid FROM trigram WHERE trigram MATCH ?"
+# The third column of `trigram_idx` is twice the number of a page in its segment, or one more.
+_SEGMENT_SIZES = "SELECT max(pgno >> 1) FROM trigram_idx GROUP BY segid"
+_MERGE = "INSERT INTO trigram(trigram, rank) VALUES('merge', ?)"
+# Pages that a step of a merge writes, about; the writer is busy with them for 5 to 15 ms.
+_STEP_PAGES = 64
+# A merge of everything begins when at least an eighth of the pages is outside the largest segment:
+# a table that grows is written about eight times in all.
+_SHARE_OUTSIDE = 8
 _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.trigram_entry USING fts5vocab(main, trigram, instance)"
 )
@@ -130,6 +138,27 @@ def candidates(
         for scope_no in scopes
     ]
     yield from map(_fact_no, heapq.merge(*ranges, key=_complement))
+
+
+def merge_some(connection: apsw.Connection) -> bool:
+    """Merge segments of the table for some milliseconds; return False if nothing is left to merge.
+
+    Each commit writes a segment, and a search reads all of them. FTS5 itself merges segments of one
+    size only; a merge that a stop interrupted continues.
+    """
+    if _merge(connection, _STEP_PAGES):
+        return True
+    sizes = [size for (size,) in connection.execute(_SEGMENT_SIZES)]
+    outside = sum(sizes) - max(sizes, default=0)
+    is_due = outside >= _STEP_PAGES and outside * _SHARE_OUTSIDE >= sum(sizes)
+    return is_due and _merge(connection, -_STEP_PAGES)
+
+
+def _merge(connection: apsw.Connection, pages: int) -> bool:
+    """Merge up to some pages, of all segments if the number is negative; return whether it did."""
+    before = connection.total_changes()
+    connection.execute(_MERGE, (pages,))
+    return connection.total_changes() - before > 1  # the row of the command counts as one
 
 
 def dump(connection: apsw.Connection) -> Iterator[Any]:

@@ -23,6 +23,7 @@ from knowledge_service.fact_transactions import corrections, erase, promote, rev
 from knowledge_service.ports import ActionContext, ReviewQuery
 from knowledge_service.store.sqlite.db.read_pool import ReadPool
 from knowledge_service.store.sqlite.db.write_queue import WriteQueue
+from knowledge_service.store.sqlite.projections import trigram_index
 from knowledge_service.store.sqlite.repositories import (
     base,
     fact_history,
@@ -140,6 +141,10 @@ class FactLifecycle(base.SqliteRepository):
             if not erased_count:
                 break
         return count
+
+    def merge_index(self) -> bool:
+        """Merge a part of the index of substrings in a commit of some milliseconds."""
+        return self._writer.submit(lambda tx: trigram_index.merge_some(tx.connection))
 
     def deleted_facts(self) -> int:
         """Return the number of facts of deleted scopes that are not erased yet."""
