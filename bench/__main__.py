@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.figures import machine
 
 BENCHES = (
-    *("renders", "commands", "service", "in_process", "maintenance"),
+    *("renders", "commands", "service", "in_process", "recall_cost", "maintenance"),
     *("mcp", "recall", "recall_rates", "control_plane", "minds", "kro"),
 )
 WITH_OPTIONS = (["service"], ["maintenance"], ["recall_rates"], ["kro"])
@@ -27,8 +27,8 @@ to a third longer in some minutes than in others.
 
 To reproduce the figures, run `make bench` on an idle machine (about two hours); it writes this
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
-`renders`, `commands`, `service`, `in_process`, `maintenance`, `mcp`, `recall`, `recall_rates`,
-`control_plane`, `minds` and `kro`.
+`renders`, `commands`, `service`, `in_process`, `recall_cost`, `maintenance`, `mcp`, `recall`,
+`recall_rates`, `control_plane`, `minds` and `kro`.
 Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
 
 """
