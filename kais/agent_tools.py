@@ -37,10 +37,10 @@ RECONNECT = "reconnect_"
 """Prefix of the tool that connects an MCP server again; the name of the server follows."""
 
 
-def is_known(name: str) -> bool:
+def is_tool_name(name: str) -> bool:
     """Whether this version knows the name of a tool in `spec.tools`."""
-    is_of_server = name == mcp_servers.MCP or mcp_servers.is_server_tool(name)
-    return is_of_server or name in _NAMES or name in NOT_YET_SUPPORTED
+    is_of_mcp_server = name == mcp_servers.MCP or mcp_servers.is_server_tool(name)
+    return is_of_mcp_server or name in _SUPPORTED_NAMES or name in NOT_YET_SUPPORTED
 
 
 def is_repeatable(name: str) -> bool:
@@ -55,10 +55,10 @@ def problem(names: Iterable[str]) -> str | None:
     """Say why a mind cannot have these tools; None if it can."""
     names = list(dict.fromkeys(names))
     unsupported = [name for name in names if name in NOT_YET_SUPPORTED]
-    unknown = [name for name in names if not is_known(name)]
+    unknown = [name for name in names if not is_tool_name(name)]
     problems = []
     if unknown:
-        supported = ", ".join((*_NAMES, mcp_servers.MCP))
+        supported = ", ".join((*_SUPPORTED_NAMES, mcp_servers.MCP))
         problems.append(f"spec.tools: unknown: {', '.join(unknown)}; known are {supported}")
     if unsupported:
         problems.append(f"spec.tools: not yet supported: {', '.join(unsupported)}; remove them")
@@ -83,13 +83,15 @@ def server_problem(tools: Iterable[Tool]) -> str | None:
 
 def approval_problem(tools: Iterable[Tool], mode: CellMode) -> str | None:
     """Say why calls of these tools cannot wait for an approval; None if they can."""
-    named = [tool.name for tool in tools if tool.approval is not None and tool.approval.required]
-    if named and mode is CellMode.TASK:
+    names_with_approval = [
+        tool.name for tool in tools if tool.approval is not None and tool.approval.required
+    ]
+    if names_with_approval and mode is CellMode.TASK:
         return (
-            f"spec.tools: approval of {', '.join(named)} is not yet supported in mode: Task; "
-            "remove it, or change spec.mode"
+            f"spec.tools: approval of {', '.join(names_with_approval)} is not yet supported in"
+            " mode: Task; remove it, or change spec.mode"
         )
     return None
 
 
-_NAMES = tuple(tool.value for tool in AgentTool)
+_SUPPORTED_NAMES = tuple(tool.value for tool in AgentTool)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_ATTEMPTS = 100  # the maximum of the API
+_MAX_ATTEMPTS = 100  # the maximum of the API
 
 
 def write(session: Session, mission: str, *, attempt: int | None, tail: int, follow: bool) -> None:
@@ -22,7 +22,7 @@ def write(session: Session, mission: str, *, attempt: int | None, tail: int, fol
     Raises:
         Refused: There are no pods of that attempt, or no longer.
     """
-    pods = _pods(session, mission, attempt)
+    pods = _pods_of_attempt(session, mission, attempt)
     if not pods:
         attempt_label = f"attempt {attempt}" if attempt else "any attempt"
         raise errors.Refused(
@@ -49,25 +49,27 @@ def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
     _write_pods(session, pods, tail=tail, follow=follow)
 
 
-def _pods(session: Session, mission: str, attempt: int | None) -> list[Body]:
+def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> list[Body]:
     pods = session.cluster.list(
         "Pod", session.namespace, labels=f"{labels.MISSION}={names.label_value(mission)}"
     )
-    numbers = {names.job_name(mission, number): number for number in range(1, _ATTEMPTS + 1)}
+    attempt_by_job = {
+        names.job_name(mission, number): number for number in range(1, _MAX_ATTEMPTS + 1)
+    }
     by_attempt: dict[int, list[Body]] = {}
     for pod in pods:
         job = pod["metadata"].get("labels", {}).get(_JOB_NAME, "")
-        by_attempt.setdefault(numbers.get(job, 0), []).append(pod)
-    chosen = by_attempt.get(attempt or max(by_attempt, default=0), [])
-    return sorted(chosen, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+        by_attempt.setdefault(attempt_by_job.get(job, 0), []).append(pod)
+    attempt_pods = by_attempt.get(attempt or max(by_attempt, default=0), [])
+    return sorted(attempt_pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
 
 
 def _write_pods(session: Session, pods: Sequence[Body], *, tail: int, follow: bool) -> None:
     """Write the logs of pods; say so if there is nothing in them."""
     has_output = [_write_pod(session, pod, tail=tail, follow=follow) for pod in pods]
     if not any(has_output):
-        names_of_pods = ", ".join(pod["metadata"]["name"] for pod in pods)
-        session.note(f"the log of {names_of_pods} is empty")
+        pod_names = ", ".join(pod["metadata"]["name"] for pod in pods)
+        session.note(f"the log of {pod_names} is empty")
 
 
 def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> bool:
@@ -81,12 +83,12 @@ def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> bool:
         pieces = session.cluster.logs(
             session.namespace, name, container=container, tail=tail, follow=follow
         )
-        last = "\n"
+        last_piece = "\n"
         for piece in pieces:
             session.write(piece)
             has_output = has_output or bool(piece)
-            last = piece or last
-        if not last.endswith("\n"):
+            last_piece = piece or last_piece
+        if not last_piece.endswith("\n"):
             session.write("\n")
     return has_output
 

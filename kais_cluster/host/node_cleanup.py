@@ -15,23 +15,25 @@ from pathlib import Path
 from kais_cluster import errors, settings, subprocesses
 from kais_cluster.host import processes
 
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
 _SHIM_SOCKET = re.compile(r"/run/containerd/s/[0-9a-f]+")
 
 
 def stop_containers(host: settings.HostSettings) -> None:
     """Kill all containers that the containerd of this directory started, then their shims."""
-    tasks = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
-    tasks_by_id = {path.name: path for path in tasks.iterdir()} if tasks.is_dir() else {}
-    for identity, path in tasks_by_id.items():
-        for result in Path("/var/lib/cni/results").glob(f"*-{identity}-*"):
+    tasks_directory = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
+    task_by_container = (
+        {task.name: task for task in tasks_directory.iterdir()} if tasks_directory.is_dir() else {}
+    )
+    for container_id, task in task_by_container.items():
+        for result in Path("/var/lib/cni/results").glob(f"*-{container_id}-*"):
             result.unlink(missing_ok=True)
-        for socket in _shim_sockets(path):
+        for socket in _shim_sockets(task):
             socket.unlink(missing_ok=True)
-    for group in _groups(set(tasks_by_id)):
-        for pid in _members(group):
+    for cgroup in _find_cgroups(set(task_by_container)):
+        for pid in _pids_in(cgroup):
             _kill(pid)
-    for pid, command in _commands("containerd-shim-runc-v2"):
+    for pid, command in _command_lines("containerd-shim-runc-v2"):
         if f"-address {host.directory}/containerd.sock" in command:
             _kill(pid)
 
@@ -39,11 +41,11 @@ def stop_containers(host: settings.HostSettings) -> None:
 def stop_orphans(host: settings.HostSettings) -> list[str]:
     """Kill our binaries that run for this directory; return their names."""
     names = []
-    for pid, command in _commands():
-        program = _program(pid)
-        if program.parent == host.binaries and f"{host.directory}/" in command:
+    for pid, command in _command_lines():
+        executable = _executable(pid)
+        if executable.parent == host.binaries and f"{host.directory}/" in command:
             _kill(pid)
-            names.append(program.name)
+            names.append(executable.name)
             while processes.start_time(pid):
                 time.sleep(0.02)
     return names
@@ -65,14 +67,14 @@ def unmount_below(directory: Path) -> None:
 
 def remove_node_files(host: settings.HostSettings) -> None:
     """Remove the kubelet's cgroups and the files that it keeps outside the state directory."""
-    groups = [path for path in _groups(None) if "kubepods" in str(path)]
-    for group in sorted(groups, key=lambda path: len(path.parts), reverse=True):
+    pod_cgroups = [path for path in _find_cgroups(None) if "kubepods" in str(path)]
+    for cgroup in sorted(pod_cgroups, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):  # not empty: it belongs to another cluster
-            group.rmdir()
+            cgroup.rmdir()
     if (host.directory / "made-var-lib-kubelet").exists():
         remove_tree(Path("/var/lib/kubelet"))
-    logs = Path("/var/log/containers")
-    for link in logs.iterdir() if logs.is_dir() else ():
+    log_links = Path("/var/log/containers")
+    for link in log_links.iterdir() if log_links.is_dir() else ():
         if link.is_symlink() and str(link.readlink()).startswith(f"{host.directory}/"):
             link.unlink()
 
@@ -89,32 +91,32 @@ def _shim_sockets(task: Path) -> Iterator[Path]:
             yield from map(Path, _SHIM_SOCKET.findall((task / name).read_text()))
 
 
-def _groups(names: set[str] | None) -> list[Path]:
+def _find_cgroups(names: set[str] | None) -> list[Path]:
     """Return the cgroups with one of the names; all cgroups for None."""
     if names is not None and not names:
         return []
-    walk = os.walk(_CGROUPS)
+    walk = os.walk(_CGROUP_ROOT)
     return [Path(root) for root, _, _ in walk if names is None or Path(root).name in names]
 
 
-def _members(group: Path) -> list[int]:
+def _pids_in(cgroup: Path) -> list[int]:
     try:
-        return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+        return [int(line) for line in (cgroup / "cgroup.procs").read_text().split()]
     except OSError:
         return []
 
 
-def _commands(program: str = "") -> Iterator[tuple[int, str]]:
+def _command_lines(program: str = "") -> Iterator[tuple[int, str]]:
     """Yield the pid and command line of all processes, or of those that run one program."""
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or (program and _program(int(entry.name)).name != program):
+        if not entry.name.isdigit() or (program and _executable(int(entry.name)).name != program):
             continue
         with contextlib.suppress(OSError):
-            text = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
-            yield int(entry.name), text.decode(errors="replace")
+            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+            yield int(entry.name), arguments.decode(errors="replace")
 
 
-def _program(pid: int) -> Path:
+def _executable(pid: int) -> Path:
     try:
         return Path(f"/proc/{pid}/exe").readlink()
     except OSError:

@@ -20,7 +20,7 @@ _MAX_CACHED_WORDS, _MAX_WORD_LENGTH = 65_536, 64
 
 SECRET, INSTRUCTION = 1, 2
 """The text may hold a secret (`redaction`), or an order (`prompt_injection`)."""
-_NO_SUSPECTS: Mapping[str, int] = MappingProxyType({})
+_NO_SUSPICIOUS_WORDS: Mapping[str, int] = MappingProxyType({})
 
 
 class _WordCache:
@@ -28,40 +28,38 @@ class _WordCache:
 
     def __init__(self) -> None:
         self.clean_words: set[str] = set()
-        self.suspects_by_word: dict[str, int] = {}
+        self.gates_by_word: dict[str, int] = {}
 
-    def suspects_of(self, text: str) -> Mapping[str, int]:
+    def suspicious_words_of(self, text: str) -> Mapping[str, int]:
         """Return the suspicious words of a text, with the gates that must check them."""
         unresolved = set(_words(text)) - self.clean_words
         if not unresolved:
-            return _NO_SUSPECTS
-        suspects = {
-            word: self.suspects_by_word[word]
-            for word in unresolved
-            if word in self.suspects_by_word
+            return _NO_SUSPICIOUS_WORDS
+        gates_by_suspicious_word = {
+            word: self.gates_by_word[word] for word in unresolved if word in self.gates_by_word
         }
-        uncached = unresolved - suspects.keys()
+        uncached = unresolved - gates_by_suspicious_word.keys()
         if len(uncached) > 1 and not _screen_words(" ".join(uncached)):
             self.clean_words.update([word for word in uncached if len(word) <= _MAX_WORD_LENGTH])
-            return suspects
+            return gates_by_suspicious_word
         for word in uncached:
             gates = _screen_words(word)
             if gates:
-                suspects[word] = gates
+                gates_by_suspicious_word[word] = gates
             if len(word) <= _MAX_WORD_LENGTH:
                 self._add(word, gates)
-        return suspects
+        return gates_by_suspicious_word
 
     def _add(self, word: str, gates: int) -> None:
         if gates:
-            self.suspects_by_word[word] = gates
+            self.gates_by_word[word] = gates
         else:
             self.clean_words.add(word)
 
     @property
     def is_full(self) -> bool:
         """Return whether the cache must be replaced."""
-        return len(self.clean_words) + len(self.suspects_by_word) > _MAX_CACHED_WORDS
+        return len(self.clean_words) + len(self.gates_by_word) > _MAX_CACHED_WORDS
 
 
 class _CacheHolder:
@@ -73,26 +71,28 @@ _cache_holder = _CacheHolder()
 
 def screen(text: str) -> int:
     """Return the gates that must check a text: 0, `SECRET`, `INSTRUCTION` or both."""
-    return _union(_suspects_of(text).values())
+    return _combine_gates(_suspicious_words_of(text).values())
 
 
 def screen_all(texts: Sequence[str]) -> Sequence[int]:
     """Screen each text like `screen`."""
-    suspects = _suspects_of("\n".join(texts))
-    if not suspects:
+    gates_by_suspicious_word = _suspicious_words_of("\n".join(texts))
+    if not gates_by_suspicious_word:
         return [0] * len(texts)
-    is_clean = suspects.keys().isdisjoint
+    is_clean = gates_by_suspicious_word.keys().isdisjoint
     return [
-        0 if is_clean(words := _words(text)) else _union(suspects.get(word, 0) for word in words)
+        0
+        if is_clean(words := _words(text))
+        else _combine_gates(gates_by_suspicious_word.get(word, 0) for word in words)
         for text in texts
     ]
 
 
-def _suspects_of(text: str) -> Mapping[str, int]:
-    suspects = _cache_holder.cache.suspects_of(text)
+def _suspicious_words_of(text: str) -> Mapping[str, int]:
+    gates_by_suspicious_word = _cache_holder.cache.suspicious_words_of(text)
     if _cache_holder.cache.is_full:
         _cache_holder.cache = _WordCache()  # tracking the order of use would cost more
-    return suspects
+    return gates_by_suspicious_word
 
 
 def _words(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def _words(text: str) -> list[str]:
     return text.replace("\n", " ").split(" ")
 
 
-def _union(gates: Iterable[int]) -> int:
+def _combine_gates(gates: Iterable[int]) -> int:
     return functools.reduce(operator.or_, gates, 0)
 
 

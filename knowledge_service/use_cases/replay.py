@@ -68,8 +68,8 @@ def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -
 def _visible_receipt(principal: Principal, stored: NewReceipt) -> tuple[View, Receipt]:
     """Return the view and receipt of a recall, limited to scopes that the caller may read."""
     scopes = tuple(path for path in stored.receipt.scopes if principal.view.can_read(path))
-    reaches = tuple(ScopeRange(path, subtree=False) for path in scopes)
-    view = View(stored.observer, reaches, drafts=principal.view.drafts)
+    scope_ranges = tuple(ScopeRange(path, subtree=False) for path in scopes)
+    view = View(stored.observer, scope_ranges, drafts=principal.view.drafts)
     return view, stored.receipt.model_copy(update={"scopes": scopes})
 
 
@@ -114,14 +114,14 @@ def _rank_changes(
 ) -> tuple[RankChange, ...]:
     recorded_ranks = {fact: (rank, score) for rank, (fact, score) in enumerate(recorded, start=1)}
     current_ranks = {fact: (rank, score) for rank, (fact, score) in enumerate(current, start=1)}
-    absent = (None, None)
+    no_rank = (None, None)
     return tuple(
         RankChange(
             fact=fact,
-            rank_then=recorded_ranks.get(fact, absent)[0],
-            rank_now=current_ranks.get(fact, absent)[0],
-            score_then=recorded_ranks.get(fact, absent)[1],
-            score_now=current_ranks.get(fact, absent)[1],
+            rank_then=recorded_ranks.get(fact, no_rank)[0],
+            rank_now=current_ranks.get(fact, no_rank)[0],
+            score_then=recorded_ranks.get(fact, no_rank)[1],
+            score_now=current_ranks.get(fact, no_rank)[1],
         )
         for fact in dict.fromkeys([*recorded_ranks, *current_ranks])
         if recorded_ranks.get(fact) != current_ranks.get(fact)

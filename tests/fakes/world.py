@@ -44,7 +44,7 @@ class FakeWorld:
         plan = reconciler.decide(seen.observed, self.clock.now())
         executed = await executor.execute(plan, self.world)
         self.world.write_refusals.forget(ref)
-        plan = executed.completed_plan(plan)
+        plan = executed.plan_to_report(plan)
         if seen.body is not None:
             await status.write(self.world.cluster, seen.body, plan.status)
             await executor.emit_events(plan, seen.body, self.world)

@@ -27,7 +27,7 @@ from knowledge_client import errors as knowledge_errors
 
 logger = logging.getLogger(__name__)
 
-_FINAL = (
+_PERMANENT_ERRORS = (
     knowledge_errors.InvalidRequest,
     knowledge_errors.TooLarge,
     knowledge_errors.Conflict,
@@ -37,8 +37,8 @@ _FINAL = (
 
 A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
 """
-_MESSAGE_LIMIT = 2048
-_Reaching: TypeAlias = (
+_MAX_REFUSAL_CHARACTERS = 2048
+_PodAction: TypeAlias = (
     plans.RunInContainer
     | plans.EndCommands
     | plans.SendMessage
@@ -48,7 +48,7 @@ _Reaching: TypeAlias = (
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutionResult:
     """The result of one execution.
 
     Attributes:
@@ -66,11 +66,11 @@ class Executed:
     called_knowledge: bool = False
     written_objects: tuple[Body, ...] = ()
     wrote: bool = False
-    met_existing_object: bool = False
+    has_name_conflict: bool = False
     events: tuple[plans.EmitEvent, ...] = ()
     refused_apply: str | None = None
 
-    def completed_plan(self, plan: plans.Plan) -> plans.Plan:
+    def plan_to_report(self, plan: plans.Plan) -> plans.Plan:
         """Return the Plan with the events of its execution, and a refused apply in its status."""
         status = apply_failed_status.append_refusal(plan.status, self.refused_apply)
         return replace(plan, actions=(*plan.actions, *self.events), status=status)
@@ -86,7 +86,7 @@ class _Execution:
         self.called_knowledge = False
         self.written_objects: list[Body] = []
         self.wrote = False
-        self.met_existing_object = False
+        self.has_name_conflict = False
         self.events: list[plans.EmitEvent] = []
         self.refused_apply: str | None = None
 
@@ -101,8 +101,8 @@ class _Execution:
             logger.debug("skipped %s: the knowledge service did not take an earlier action", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
-        elif isinstance(action, _Reaching):
-            await self._reach_pod(action)
+        elif isinstance(action, _PodAction):
+            await self._run_pod_action(action)
         elif isinstance(action, plans.RefreshStatistics) and self.knowledge_problem is None:
             self._refresh(action)
 
@@ -112,7 +112,7 @@ class _Execution:
         if action.extracted is not None:
             sync_state.mark_extraction_counted(action.namespace, action.extracted)
 
-    async def _reach_pod(self, action: _Reaching) -> None:
+    async def _run_pod_action(self, action: _PodAction) -> None:
         """Start what goes on in a pod in the background, or end it."""
         if isinstance(action, plans.SendMessage):
             self.world.agents.send(action)
@@ -129,7 +129,7 @@ class _Execution:
         try:
             self._record_write(await cluster_actions.ACTIONS[type(action)](self.world, action))
         except errors.AlreadyExists:
-            self.met_existing_object = True
+            self.has_name_conflict = True
         except errors.Invalid as exc:
             if not isinstance(action, plans.Apply) or action.if_invalid is None:
                 raise
@@ -152,7 +152,7 @@ class _Execution:
             await knowledge_actions.ACTIONS[type(action)](self.world, action)
         except knowledge_errors.KnowledgeError as exc:
             self.knowledge_problem = str(exc)
-            if isinstance(exc, _FINAL) and exc.problem is not None:
+            if isinstance(exc, _PERMANENT_ERRORS) and exc.problem is not None:
                 self.refusal = str(exc)
                 self._record_refusal(action)
             return
@@ -169,7 +169,7 @@ class _Execution:
         logger.warning(
             "%s is set aside, the knowledge service rejected it: %s", action.ref, self.refusal
         )
-        annotations = {labels.REFUSED: self.refusal[:_MESSAGE_LIMIT]}
+        annotations = {labels.REFUSED: self.refusal[:_MAX_REFUSAL_CHARACTERS]}
         patch = plans.PatchMetadata(action.ref, action.resource_version, annotations=annotations)
         self._record_write(await cluster_actions.patch_metadata(self.world, patch))
 
@@ -182,7 +182,7 @@ class _Execution:
         try:
             self._record_write(await self.world.cluster.create(filled.body))
         except errors.AlreadyExists:
-            self.met_existing_object = True
+            self.has_name_conflict = True
 
     def _record_write(self, body: Body | None) -> None:
         self.wrote = True
@@ -194,11 +194,11 @@ class _Execution:
         if self.knowledge_problem is None:
             return False
         if isinstance(action, plans.Delete):
-            return action.after_store
+            return action.waits_for_knowledge
         return isinstance(action, plans.PatchMetadata) and action.finalizers is not None
 
 
-async def execute(plan: plans.Plan, world: World) -> Executed:
+async def execute(plan: plans.Plan, world: World) -> ExecutionResult:
     """Carry out a Plan's actions except its Events, which `emit_events` writes after the status.
 
     Raises:
@@ -208,12 +208,12 @@ async def execute(plan: plans.Plan, world: World) -> Executed:
     execution = _Execution(world)
     for action in plan.actions:
         await execution.apply_action(action)
-    return Executed(
+    return ExecutionResult(
         knowledge_problem=execution.knowledge_problem,
         called_knowledge=execution.called_knowledge,
         written_objects=tuple(execution.written_objects),
         wrote=execution.wrote,
-        met_existing_object=execution.met_existing_object,
+        has_name_conflict=execution.has_name_conflict,
         events=tuple(execution.events),
         refused_apply=execution.refused_apply,
     )

@@ -178,24 +178,24 @@ class Reconciler:
             self._observed_bodies[key] = observation.body
         plan = controller.decide(observation.observed, self._world.clock.now())
         try:
-            executed = await executor.execute(plan, self._world)
+            result = await executor.execute(plan, self._world)
         except (errors.Forbidden, errors.Invalid) as exc:
             self._world.write_refusals.note(key, str(exc))
             await self._write_refusal(key, observation, plan, exc)
             raise Backoff(str(exc), within_s=_seconds(plan.requeue_after)) from exc
         self._world.write_refusals.forget(key)
-        plan = executed.completed_plan(plan)
-        for body in executed.written_objects:
+        plan = result.plan_to_report(plan)
+        for body in result.written_objects:
             self._own_writes.record_write(body, key=key)
-        if executed.wrote or executed.called_knowledge:
+        if result.wrote or result.called_knowledge:
             _log(key, observation.body, "Acted", _action_names(plan))
-        if self._should_iterate_again(key, executed):
+        if self._should_iterate_again(key, result):
             self._add_events(key, observation, plan, is_status_written=False)
             return _Iteration(
                 _earlier(BUSY_RETRY_S, _seconds(plan.requeue_after)), is_unfinished=True
             )
         debounce_s = await self._report_status(key, observation, plan)
-        requeue_after_s = self._requeue_after_s(key, plan, executed)
+        requeue_after_s = self._requeue_after_s(key, plan, result)
         return _Iteration(
             _earlier(debounce_s, requeue_after_s) if debounce_s > 0 else requeue_after_s
         )
@@ -216,26 +216,26 @@ class Reconciler:
         self._status_debounce.forget(key)
         self._world.containers.end_commands(key)
 
-    def _should_iterate_again(self, key: ObjectRef, executed: executor.Executed) -> bool:
+    def _should_iterate_again(self, key: ObjectRef, result: executor.ExecutionResult) -> bool:
         """Return whether the next iteration comes so soon that it writes the status, not this one.
 
         An iteration that acted decided its status before it did; the one that finds nothing left to
         do has the current one. A key that never gets there writes its status all the same.
         """
-        has_acted = executed.called_knowledge or executed.wrote
-        if executed.knowledge_problem is not None or not has_acted:
+        has_acted = result.called_knowledge or result.wrote
+        if result.knowledge_problem is not None or not has_acted:
             self._busy_iterations.pop(key, None)
             return False
         self._busy_iterations[key] = self._busy_iterations.get(key, 0) + 1
         return self._busy_iterations[key] <= MAX_BUSY_ITERATIONS
 
     def _requeue_after_s(
-        self, key: ObjectRef, plan: Plan, executed: executor.Executed
+        self, key: ObjectRef, plan: Plan, result: executor.ExecutionResult
     ) -> float | None:
         requeue_after_s = _seconds(plan.requeue_after)
-        if executed.knowledge_problem is not None:
+        if result.knowledge_problem is not None:
             raise Backoff(
-                executed.knowledge_problem, cap_s=KNOWLEDGE_BACKOFF_CAP_S, within_s=requeue_after_s
+                result.knowledge_problem, cap_s=KNOWLEDGE_BACKOFF_CAP_S, within_s=requeue_after_s
             )
         if self._busy_iterations.get(key, 0) > MAX_BUSY_ITERATIONS:
             raise Backoff(
@@ -244,7 +244,7 @@ class Reconciler:
             )
         return (
             _earlier(NAME_CONFLICT_RETRY_S, requeue_after_s)
-            if executed.met_existing_object
+            if result.has_name_conflict
             else requeue_after_s
         )
 

@@ -64,7 +64,7 @@ class Delete:
 
     ref: ObjectRef
     uid: str
-    after_store: bool = False
+    waits_for_knowledge: bool = False
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ async def test_actions_happen_in_the_order_of_the_plan(fakes):
 async def test_a_namesake_is_no_failure(fakes):
     fakes.cluster.put(config_map())
     executed = await executor.execute(Plan((plans.Create(config_map()),)), fakes.world)
-    assert executed.met_existing_object
+    assert executed.has_name_conflict
     assert not executed.wrote
 
 

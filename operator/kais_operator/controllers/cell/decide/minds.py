@@ -52,7 +52,7 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     tools = [tool.name for tool in spec.tools]
     problem = agent_tools.problem(tools) or agent_tools.mode_problem(tools, spec.effective_mode)
     if problem is not None:
-        is_known = all(agent_tools.is_known(name) for name in tools)
+        is_known = all(agent_tools.is_tool_name(name) for name in tools)
         return Obstacle(Reason.NOT_YET_SUPPORTED if is_known else Reason.UNKNOWN_TOOL, problem)
     problem = agent_tools.server_problem(spec.tools)
     if problem is not None:

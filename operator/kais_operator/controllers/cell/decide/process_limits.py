@@ -19,7 +19,7 @@ TOTAL_BYTES = 1_835_008
 """Maximum of one container: 2 MiB less 256 KiB for the variables of the image."""
 OBJECT_BYTES = 1_400_000
 """Maximum of all containers of a pod: etcd accepts 1.5 MiB for a whole object."""
-_POINTER = 8
+_POINTER_BYTES = 8
 _FIELDS = {
     labels.ENV_OBJECTIVE: "spec.objective",
     labels.ENV_MESSAGE: "spec.entrypoint.message",
@@ -28,7 +28,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True)
-class _Input:
+class _ProcessInput:
     """The size of one argument or variable of a process, and the field that it comes from."""
 
     field: str
@@ -44,7 +44,7 @@ def problem(containers: Sequence[Body]) -> str | None:
     """Return which field makes a pod's containers too large to start; None when all fit."""
     total = 0
     for container in containers:
-        inputs = list(_inputs(container))
+        inputs = list(_process_inputs(container))
         if not inputs:
             continue
         largest = max(inputs, key=lambda item: item.size)
@@ -53,7 +53,7 @@ def problem(containers: Sequence[Body]) -> str | None:
                 f"{largest.field} takes {largest.size} bytes, and a process accepts"
                 f" {STRING_BYTES} in one argument or variable: shorten it, or put it into a file"
             )
-        container_bytes = sum(item.size + _POINTER for item in inputs)
+        container_bytes = sum(item.size + _POINTER_BYTES for item in inputs)
         total += container_bytes
         if container_bytes > TOTAL_BYTES:
             return (
@@ -71,27 +71,27 @@ def problem(containers: Sequence[Body]) -> str | None:
     return None
 
 
-def _inputs(container: Body) -> Iterator[_Input]:
+def _process_inputs(container: Body) -> Iterator[_ProcessInput]:
     name = container["name"]
     for key in ("command", "args"):
         for index, text in enumerate(container.get(key) or ()):
-            size = len(_plain(text).encode()) + 1
-            yield _Input(f"{key}[{index}] of container {name}", size)
+            size = len(_unescape_dollars(text).encode()) + 1
+            yield _ProcessInput(f"{key}[{index}] of container {name}", size)
     for variable in container.get("env") or ():
         if "value" in variable:
-            yield _of_variable(variable)
+            yield _variable_input(variable)
 
 
-def _of_variable(variable: Mapping[str, str]) -> _Input:
+def _variable_input(variable: Mapping[str, str]) -> _ProcessInput:
     name = variable["name"]
     field = _FIELDS.get(name, f"env {name}")
-    return _Input(field, _variable_size(name, _plain(variable["value"])))
+    return _ProcessInput(field, _variable_size(name, _unescape_dollars(variable["value"])))
 
 
 def _variable_size(name: str, value: str) -> int:
     return len(name) + len("=") + len(value.encode()) + 1
 
 
-def _plain(text: str) -> str:
+def _unescape_dollars(text: str) -> str:
     """Undo the doubling of `$` that keeps Kubernetes from expanding it."""
     return text.replace("$$", "$")

@@ -18,7 +18,7 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 
 
 @dataclass(frozen=True)
-class MissionView:
+class EvaluatedMission:
     """A mission as observed and evaluated.
 
     Attributes:
@@ -49,11 +49,11 @@ class MissionView:
         )
 
 
-def keep_last_true_condition(view: MissionView, type_: str) -> DesiredCondition | None:
+def keep_last_true_condition(view: EvaluatedMission, type_: str) -> DesiredCondition | None:
     """Return the last condition while the knowledge service does not answer, if it is True."""
     last_condition = view.mission.condition(type_)
-    is_store_unavailable = view.observed.ledger.problem is not None
-    if not is_store_unavailable or last_condition is None or last_condition.status != "True":
+    is_service_unavailable = view.observed.ledger.problem is not None
+    if not is_service_unavailable or last_condition is None or last_condition.status != "True":
         return None
     reason = next(
         (candidate for candidate in Reason if candidate.value == last_condition.reason),

@@ -41,7 +41,7 @@ from kais_operator.controllers.mission.decide import (
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
-from kais_operator.controllers.mission.decide.evaluated_mission import MissionView
+from kais_operator.controllers.mission.decide.evaluated_mission import EvaluatedMission
 from kais_operator.controllers.mission.decide.mission_observed import (
     MissionObserved,
     ref_of,
@@ -102,7 +102,7 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
         )
         cancels += agent_reviews.cancel_actions(observed, attempt_list, run_id=run_id)
         if cancels and _awaits_cancel(observed, attempt_list):
-            view = MissionView(observed, run_id, attempt_list)
+            view = EvaluatedMission(observed, run_id, attempt_list)
             return _plan(
                 view, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
             )
@@ -112,7 +112,7 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
             outcome_annotation.outcome_patch(mission, run_outcome),
             *_delete_open_jobs(attempt_list),
         ]
-        view = MissionView(observed, run_id, attempt_list, run_outcome)
+        view = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
         return _plan(view, stopped, now, requeue_after=_SHORT_DELAY)
     return _continue_run(
         observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
@@ -138,7 +138,7 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     if mission.is_deleting:
         return Plan((finalizers.release(mission),))
     if outcome.unsupported(mission, observed.team) is not None:
-        return _plan(MissionView(observed, None), (), now)
+        return _plan(EvaluatedMission(observed, None), (), now)
     nonce = rerun.nonce_of(mission)
     run_id = rerun.run_id_for(mission, nonce)
     if observed.copied:  # its owner reference may be copied as well
@@ -211,7 +211,10 @@ def _continue_run(
         persisted and prior_actions
     ):  # both patch the same resourceVersion, so the second one has to follow
         return _plan(
-            MissionView(observed, run_id, attempt_list), actions, now, requeue_after=_SHORT_DELAY
+            EvaluatedMission(observed, run_id, attempt_list),
+            actions,
+            now,
+            requeue_after=_SHORT_DELAY,
         )
     actions += persisted
     last = attempt_list[-1] if attempt_list else None
@@ -226,7 +229,7 @@ def _continue_run(
             for action in start_actions
             if not isinstance(action, PatchMetadata | CancelTask | SendMessage)
         )
-    view = MissionView(observed, run_id, attempt_list, None, obstacle)
+    view = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
     limits = [outcome.start_deadline(mission, None, now=now)] if is_late else []
@@ -293,7 +296,7 @@ def _await_attempt(
     else:
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
     actions += next_actions
-    view = MissionView(observed, run_id, attempt_list, None, obstacle)
+    view = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     if attempt_state.is_without_pod(last, observed.pods):
         podless_for = now - last.started_at
         retry_after = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
@@ -361,7 +364,7 @@ def _finish_run(
 ) -> Plan:
     """Record the run, request extraction and remove the finalizer; afterwards only report."""
     mission = observed.mission
-    view = MissionView(observed, run_id, attempt_list, run_outcome)
+    view = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
     actions: list[Action] = [
         *_end_commands(observed),
         *_delete_open_jobs(attempt_list),
@@ -446,7 +449,7 @@ def _earliest(
 
 
 def _plan(
-    view: MissionView,
+    view: EvaluatedMission,
     actions: Sequence[Action],
     now: datetime,
     *,

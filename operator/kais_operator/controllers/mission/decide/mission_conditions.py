@@ -24,7 +24,7 @@ from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
 from kais_operator.controllers.mission.decide.entrypoint import NotReady
 from kais_operator.controllers.mission.decide.evaluated_mission import (
-    MissionView,
+    EvaluatedMission,
     keep_last_true_condition,
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
@@ -42,7 +42,7 @@ _REASONS = {
 }
 
 
-def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
+def decide_status(view: EvaluatedMission, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Return a mission's status, and the Events for its transitions."""
     wanted_conditions = [
         _started(view),
@@ -66,7 +66,7 @@ def decide_status(view: MissionView, now: datetime) -> tuple[Body, tuple[EmitEve
     )
 
 
-def _started(view: MissionView) -> DesiredCondition:
+def _started(view: EvaluatedMission) -> DesiredCondition:
     unsupported = outcome.unsupported(view.mission, view.observed.team)
     if unsupported is not None and not view.attempts and view.run_outcome is None:
         return conditions.false(ConditionType.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
@@ -92,7 +92,7 @@ def _started(view: MissionView) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
 
 
-def _remark(view: MissionView) -> str:
+def _remark(view: EvaluatedMission) -> str:
     """Return a remark on a budget that has no effect, because no mind spends it."""
     budget = view.mission.spec.budget
     if budget is None or budget.max_cost is None or mission_status.usage_of(view) is not None:
@@ -110,7 +110,7 @@ def _never_started(run_outcome: RunOutcome) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, reason, run_outcome.message)
 
 
-def _checks_passed(view: MissionView) -> DesiredCondition:
+def _checks_passed(view: EvaluatedMission) -> DesiredCondition:
     type_ = ConditionType.CHECKS_PASSED
     if not view.mission.spec.completion.checks:
         message = "the mission declares no checks; the exit code decides"
@@ -142,7 +142,7 @@ def _checks_passed(view: MissionView) -> DesiredCondition:
     return conditions.true(type_, Reason.CHECKS_PASSED, f"attempt {last.number}: {passed}")
 
 
-def _renderer_message(view: MissionView) -> str | None:
+def _renderer_message(view: EvaluatedMission) -> str | None:
     """Describe what checks with patterns wait for; None when they do not wait."""
     problem = view.observed.renderer_problem
     if problem is None:
@@ -150,7 +150,7 @@ def _renderer_message(view: MissionView) -> str | None:
     return f"{problem}; the patterns of checks are evaluated when it does"
 
 
-def _knowledge_extracted(view: MissionView) -> DesiredCondition:
+def _knowledge_extracted(view: EvaluatedMission) -> DesiredCondition:
     type_ = ConditionType.KNOWLEDGE_EXTRACTED
     extraction = view.observed.ledger.extraction
     if view.run_outcome is None:
@@ -182,7 +182,7 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Des
     return conditions.true(type_, reason, message)
 
 
-def _recorded(view: MissionView) -> DesiredCondition:
+def _recorded(view: EvaluatedMission) -> DesiredCondition:
     ledger = view.observed.ledger
     if view.run_outcome is None:
         if ledger.problem is not None:
@@ -202,7 +202,7 @@ def _recorded(view: MissionView) -> DesiredCondition:
     return _not_yet_recorded(view)
 
 
-def _not_yet_recorded(view: MissionView) -> DesiredCondition:
+def _not_yet_recorded(view: EvaluatedMission) -> DesiredCondition:
     refusal = view.observed.ledger.refusal
     if refusal is not None:
         message = (
@@ -214,7 +214,7 @@ def _not_yet_recorded(view: MissionView) -> DesiredCondition:
     return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, message)
 
 
-def _succeeded(view: MissionView) -> DesiredCondition:
+def _succeeded(view: EvaluatedMission) -> DesiredCondition:
     run_outcome = view.run_outcome
     if run_outcome is not None and run_outcome.outcome is Outcome.SUCCEEDED:
         return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, run_outcome.message)
@@ -243,7 +243,7 @@ def _failure(run_outcome: RunOutcome) -> Reason:
     return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
 
 
-def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
+def _in_progress(view: EvaluatedMission, last: Attempt) -> DesiredCondition:
     """Describe the state of the latest attempt while the run continues."""
     count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
@@ -271,7 +271,9 @@ def _in_progress(view: MissionView, last: Attempt) -> DesiredCondition:
     )
 
 
-def _waits_for_verdict(view: MissionView, last: Attempt, count: str) -> DesiredCondition | None:
+def _waits_for_verdict(
+    view: EvaluatedMission, last: Attempt, count: str
+) -> DesiredCondition | None:
     """Describe whose decision an attempt waits for; None if it waits for none."""
     waiting = tool_approvals.waiting_calls(last.approvals)
     if waiting and last.state in {State.RUNNING, State.REVIEWING}:
@@ -280,7 +282,7 @@ def _waits_for_verdict(view: MissionView, last: Attempt, count: str) -> DesiredC
 
 
 def _waits_for_approval(
-    view: MissionView, waiting: tuple[CallApproval, ...], count: str
+    view: EvaluatedMission, waiting: tuple[CallApproval, ...], count: str
 ) -> DesiredCondition:
     tools = ", ".join(
         f"{each.tool} of {each.cell}" if each.cell is not None else each.tool for each in waiting
@@ -294,7 +296,7 @@ def _waits_for_approval(
     return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_REQUIRED, message)
 
 
-def _in_review(view: MissionView, last: Attempt, count: str) -> DesiredCondition:
+def _in_review(view: EvaluatedMission, last: Attempt, count: str) -> DesiredCondition:
     """Describe whose verdict is awaited: that of a cell, or of a person."""
     if reviewer_cells.find(view.mission, view.observed.team) is None:
         return conditions.unknown(
@@ -305,7 +307,7 @@ def _in_review(view: MissionView, last: Attempt, count: str) -> DesiredCondition
     return conditions.unknown(ConditionType.SUCCEEDED, Reason.REVIEW_RUNNING, message)
 
 
-def _review_message(view: MissionView, last: Attempt) -> str:
+def _review_message(view: EvaluatedMission, last: Attempt) -> str:
     """Ask for a review: with its criteria, and how to answer with kubectl."""
     review = view.mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
@@ -324,7 +326,7 @@ def _review_message(view: MissionView, last: Attempt) -> str:
     return f"{message}; {remark}" if remark is not None else message
 
 
-def _review_requested(view: MissionView, succeeded: DesiredCondition) -> tuple[EmitEvent, ...]:
+def _review_requested(view: EvaluatedMission, succeeded: DesiredCondition) -> tuple[EmitEvent, ...]:
     """Return an Event for an attempt that waits for its review, once for each attempt."""
     last_review = view.mission.status.review
     is_announced = last_review is not None and last_review.status is ReviewStatus.PENDING

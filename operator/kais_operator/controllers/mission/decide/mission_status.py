@@ -34,7 +34,7 @@ from kais_operator.controllers.mission.decide import review as decide_review
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
 from kais_operator.controllers.mission.decide.attempt_state import State
 from kais_operator.controllers.mission.decide.evaluated_mission import (
-    MissionView,
+    EvaluatedMission,
     keep_last_true_condition,
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
@@ -44,7 +44,9 @@ _RESULT_LIMIT = 4096
 _REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
 
 
-def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -> MissionStatus:
+def status_of(
+    view: EvaluatedMission, timed_conditions: list[conditions.Condition]
+) -> MissionStatus:
     """Return the whole status with the given conditions."""
     mission, run_outcome = view.mission, view.run_outcome
     summaries = view.summaries()
@@ -89,7 +91,7 @@ def status_of(view: MissionView, timed_conditions: list[conditions.Condition]) -
     )
 
 
-def usage_of(view: MissionView) -> AgentUsage | None:
+def usage_of(view: EvaluatedMission) -> AgentUsage | None:
     """Return what the run's models used in all attempts; None if nothing was reported."""
     if view.run_outcome is not None:
         return view.run_outcome.usage
@@ -139,7 +141,7 @@ def _tokens(usage: AgentUsage | None) -> TokenUse | None:
     return TokenUse(input=usage.input_tokens, output=usage.output_tokens) if usage else None
 
 
-def _check_results(view: MissionView, last: AttemptSummary | None) -> list[CheckResult]:
+def _check_results(view: EvaluatedMission, last: AttemptSummary | None) -> list[CheckResult]:
     """Return the results of the latest attempt's checks; Pending where there is no result."""
     results = {result.name: result for result in last.checks} if last is not None else {}
     check_results = []
@@ -151,7 +153,7 @@ def _check_results(view: MissionView, last: AttemptSummary | None) -> list[Check
     return check_results
 
 
-def _review(view: MissionView, summaries: Sequence[AttemptSummary]) -> ReviewResult | None:
+def _review(view: EvaluatedMission, summaries: Sequence[AttemptSummary]) -> ReviewResult | None:
     """Return the latest verdict, or Pending while a review is awaited."""
     if summaries and summaries[-1].state is State.REVIEWING:
         return ReviewResult(status=ReviewStatus.PENDING)
@@ -165,7 +167,9 @@ def _review(view: MissionView, summaries: Sequence[AttemptSummary]) -> ReviewRes
     )
 
 
-def _acknowledged(view: MissionView, summaries: Sequence[AttemptSummary]) -> Acknowledged | None:
+def _acknowledged(
+    view: EvaluatedMission, summaries: Sequence[AttemptSummary]
+) -> Acknowledged | None:
     """Return the values of the verb annotations that have taken effect."""
     annotations = view.mission.metadata.annotations
     verdict = decide_review.read(view.mission)
@@ -197,7 +201,7 @@ def _previous_runs(mission: Mission) -> list[ToldAttempt]:
     ]
 
 
-def _phase(view: MissionView) -> MissionPhase:
+def _phase(view: EvaluatedMission) -> MissionPhase:
     if view.run_outcome is not None:
         is_good = view.run_outcome.outcome is Outcome.SUCCEEDED
         return MissionPhase.SUCCEEDED if is_good else MissionPhase.FAILED
@@ -221,7 +225,7 @@ def _history_entry(summary: AttemptSummary, run_outcome: RunOutcome | None) -> T
     )
 
 
-def _knowledge(view: MissionView) -> KnowledgeUse | None:
+def _knowledge(view: EvaluatedMission) -> KnowledgeUse | None:
     receipt, injected = _injection(view)
     extraction = view.observed.ledger.extraction
     extracted = len(extraction.facts) if extraction and extraction.state == "done" else None
@@ -240,7 +244,7 @@ def _knowledge(view: MissionView) -> KnowledgeUse | None:
     )
 
 
-def _remembered(view: MissionView) -> int | None:
+def _remembered(view: EvaluatedMission) -> int | None:
     """Return how many facts cells stored in the run, None for none.
 
     It is the last known number while the run cannot be read.
@@ -254,7 +258,7 @@ def _remembered(view: MissionView) -> int | None:
     return last_status.remembered if last_status is not None and is_same_run else None
 
 
-def _injection(view: MissionView) -> tuple[str | None, int | None]:
+def _injection(view: EvaluatedMission) -> tuple[str | None, int | None]:
     if view.run_outcome is not None:
         return view.run_outcome.receipt, view.run_outcome.injected
     last = view.attempts[-1] if view.attempts else None
@@ -263,7 +267,7 @@ def _injection(view: MissionView) -> tuple[str | None, int | None]:
     return knowledge_injection.receipt_of(view.observed.maps.get(last.job_name))
 
 
-def _facts(view: MissionView, knowledge: KnowledgeUse | None) -> str | None:
+def _facts(view: EvaluatedMission, knowledge: KnowledgeUse | None) -> str | None:
     """Return `3 in` during the run, and `3 in, 2 out` when the facts that it left are known."""
     injected = knowledge.injected if knowledge is not None else None
     extracted = knowledge.extracted if knowledge is not None else None
@@ -275,7 +279,7 @@ def _facts(view: MissionView, knowledge: KnowledgeUse | None) -> str | None:
     return f"{injected or 0} in, {(extracted or 0) + (remembered or 0)} out"
 
 
-def _may_extract(view: MissionView) -> bool:
+def _may_extract(view: EvaluatedMission) -> bool:
     extraction = view.observed.ledger.extraction
     if extraction is not None:
         return extraction.state in ("pending", "running")

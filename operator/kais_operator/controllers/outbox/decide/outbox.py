@@ -56,7 +56,7 @@ def decide_outbox(observed: OutboxObserved, now: datetime) -> Plan:
     calls = json.loads(observed.outbox["data"][KEY])
     ref = children.ref_of(observed.outbox)
     refused = SetAside(ref, metadata["resourceVersion"])
-    deletion = Delete(ref, uid=metadata["uid"], after_store=True)
+    deletion = Delete(ref, uid=metadata["uid"], waits_for_knowledge=True)
     return Plan((*(_action(call) for call in calls), refused, deletion))
 
 

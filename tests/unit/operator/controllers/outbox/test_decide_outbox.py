@@ -106,4 +106,4 @@ def test_a_call_is_sent_as_it_was_written_down(
 
 def test_an_outbox_is_removed_only_after_its_calls() -> None:
     *_, deletion = outbox.decide_outbox(holding(outbox.close_run(CLOSE)), NOW).actions
-    assert getattr(deletion, "after_store", None) is True
+    assert getattr(deletion, "waits_for_knowledge", None) is True
