@@ -106,10 +106,10 @@ def require_key(config: MindConfig, key: ModelKey) -> None:
     """
     is_public = config.base_url is None and config.provider is not Provider.OLLAMA
     if is_public and key.read() is None:
-        place = f"the Secret {config.secret}" if config.secret else "the Secret of the cell"
+        secret_name = f"the Secret {config.secret}" if config.secret else "the Secret of the cell"
         raise AgentError(
             FailureClass.MODEL_UNAUTHORIZED,
-            f"there is no key for {config.provider.value}: {place} does not exist in the "
+            f"there is no key for {config.provider.value}: {secret_name} does not exist in the "
             "namespace, or the key in it is missing or empty",
         )
 

@@ -85,8 +85,8 @@ def load(settings: Settings) -> MindConfig:
         spec = CellSpec.model_validate_json(settings.spec)
     except pydantic.ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise _invalid(f"spec.{place}: {first['msg']}".replace("spec.:", "spec:")) from exc
+        field_path = ".".join(str(part) for part in first["loc"])
+        raise _invalid(f"spec.{field_path}: {first['msg']}".replace("spec.:", "spec:")) from exc
     if spec.mind is None:
         raise _invalid("spec.mind is missing; the agent runtime runs cells with a mind only")
     problem = agent_tools.problem(tool.name for tool in spec.tools)

@@ -34,7 +34,7 @@ TAGS: Final = (
     *(BOARD_TAG, MARK_TAG),
 )
 _FILE_BYTES: Final = 2 * 1024 * 1024
-_WORK: Final = (
+_WORK_PROMPT: Final = (
     "Your work is inside <objective>. A <message> adds to it. <feedback> says why your previous "
     "attempt was not accepted. A <summary> stands for older messages of this conversation. Your "
     "last message, without a tool call, is your result: state it completely."
@@ -130,7 +130,7 @@ def instructions(
     `peers` and `servers` are names.
     """
     names = set(tools)
-    parts = [prompt, _REVIEW if is_review else _WORK, _DATA]
+    parts = [prompt, _REVIEW if is_review else _WORK_PROMPT, _DATA]
     if names & KNOWLEDGE_TOOLS:
         parts.append(_KNOWLEDGE)
     if names & _FILE_TOOLS:

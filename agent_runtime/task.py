@@ -90,7 +90,9 @@ class Attempt:
             is_truncated=is_truncated,
             usage=usage,
             failure=failure,
-            artifacts=tuple(Artifact(path, size) for path, size in self._workspace.written.items()),
+            artifacts=tuple(
+                Artifact(path, size) for path, size in self._workspace.written_sizes.items()
+            ),
             servers=self._servers.reports,
         )
 

@@ -55,9 +55,9 @@ def start(cell: str, mask: Callable[[str], str], *, has_content: bool) -> Traces
 
     from agent_runtime.span_content import ContentFilter  # noqa: PLC0415
 
-    named = Resource.create({"service.name": "kais-agent", "kais.cell": cell})
+    resource = Resource.create({"service.name": "kais-agent", "kais.cell": cell})
     provider = TracerProvider(
-        resource=named.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+        resource=resource.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
     )
     exporter = ContentFilter(OTLPSpanExporter(), mask, has_content=has_content)
     provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -86,11 +86,11 @@ def _span(
 ) -> Iterator[None]:
     from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
 
-    named = {"kais.run.id": run_id, "kais.attempt": attempt}
+    attributes = {"kais.run.id": run_id, "kais.attempt": attempt}
     with traces.provider.get_tracer(_SCOPE).start_as_current_span(
         f"attempt {traces.cell}",
         context=_context(traceparent),
-        attributes={name: value for name, value in named.items() if value is not None},
+        attributes={name: value for name, value in attributes.items() if value is not None},
         record_exception=False,
         set_status_on_exception=False,
     ) as span:

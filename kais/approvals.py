@@ -81,7 +81,9 @@ def canonical(arguments: Mapping[str, Any]) -> str:
     Characters that nobody sees, or that change the order of others, are escaped as JSON has it.
     """
     text = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in text
+    )
 
 
 def hash_of(arguments: str) -> str:
@@ -133,7 +135,7 @@ def parse_decisions(text: str, by: str) -> tuple[ApprovalDecision, ...]:
     """
     value = _load(text)
     values = value if isinstance(value, list) else [value]
-    return tuple(_decision(each, by) for each in values[-MAX_APPROVALS:])
+    return tuple(_decision(entry, by) for entry in values[-MAX_APPROVALS:])
 
 
 def parse_decision(text: str, by: str) -> ApprovalDecision:
@@ -148,7 +150,8 @@ def parse_decision(text: str, by: str) -> ApprovalDecision:
 def dump_decisions(decisions: Sequence[ApprovalDecision]) -> str:
     """Return decisions of one person as the annotation has them, without their author."""
     records = [
-        {key: value for key, value in asdict(each).items() if key != "by"} for each in decisions
+        {key: value for key, value in asdict(decision).items() if key != "by"}
+        for decision in decisions
     ]
     return json.dumps(records[0] if len(records) == 1 else records, ensure_ascii=False)
 

@@ -127,7 +127,10 @@ def _metadata_violations(template: PodTemplate) -> Iterator[Violation]:
     ):
         for key in values or ():
             domain = key.rpartition("/")[0]
-            if any(domain == own or domain.endswith(f".{own}") for own in _DOMAINS):
+            if any(
+                domain == owned_domain or domain.endswith(f".{owned_domain}")
+                for owned_domain in _DOMAINS
+            ):
                 path = f"podTemplate.metadata.{part}[{key}]"
                 yield Violation(
                     path, f"is reserved: keys under {domain}/ are set by kais; rename it"

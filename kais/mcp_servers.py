@@ -154,7 +154,7 @@ def server_of(name: str) -> str | None:
 
 def _require_server(name: str, servers: Iterable[McpServer]) -> None:
     server_name, _, tool = name.partition(SEPARATOR)
-    server = next((each for each in servers if each.name == server_name), None)
+    server = next((config for config in servers if config.name == server_name), None)
     if server is None:
         raise InvalidServers(
             f"spec.tools: {name} is a tool of the MCP server {server_name}, which is not declared"
@@ -170,9 +170,9 @@ def _parse(tool: Tool) -> McpServer:
         return McpServer.model_validate(tool.config or {}, by_alias=True, by_name=False)
     except pydantic.ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(["config", *(str(part) for part in first["loc"])])
+        field_path = ".".join(["config", *(str(part) for part in first["loc"])])
         problem = first["msg"].removeprefix("Value error, ")
-        raise InvalidServers(f"spec.tools: mcp: {place}: {problem}") from exc
+        raise InvalidServers(f"spec.tools: mcp: {field_path}: {problem}") from exc
 
 
 class ServerState(StrEnum):

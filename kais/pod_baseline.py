@@ -74,16 +74,16 @@ def _pod_fields(spec: CellTemplateSpec) -> PodFields:
 
 def _containers(spec: CellTemplateSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the fields of each container that a rule is about, with the container's path."""
-    own = spec.container
-    if own is not None:
+    cell_container = spec.container
+    if cell_container is not None:
         yield (
             "container",
             {
-                "securityContext": own.security_context,
-                "livenessProbe": own.liveness_probe,
-                "readinessProbe": own.readiness_probe,
-                "startupProbe": own.startup_probe,
-                "lifecycle": own.lifecycle,
+                "securityContext": cell_container.security_context,
+                "livenessProbe": cell_container.liveness_probe,
+                "readinessProbe": cell_container.readiness_probe,
+                "startupProbe": cell_container.startup_probe,
+                "lifecycle": cell_container.lifecycle,
             },
         )
     for index, container in enumerate(_pod_fields(spec).init_containers or ()):

@@ -101,15 +101,15 @@ def _middle_places(count: int, generator: random.Random) -> tuple[int, int]:
     return min(count - 1, int(first * count)), min(count - 1, int(second * count))
 
 
-def sentence(with_knowledge: Group, without: Group) -> str:
+def sentence(with_knowledge: Group, without_knowledge: Group) -> str:
     """Say in one sentence what knowledge changes."""
-    if min(with_knowledge.counted, without.counted) < MIN_RUNS:
+    if min(with_knowledge.counted, without_knowledge.counted) < MIN_RUNS:
         return "Too few runs to tell."
-    difference = newcombe(with_knowledge, without)
+    difference = newcombe(with_knowledge, without_knowledge)
     assert difference is not None  # noqa: S101 (both groups have runs)
     counts = (
         f"With knowledge {with_knowledge.succeeded} of {with_knowledge.counted},"
-        f" without {without.succeeded} of {without.counted}"
+        f" without {without_knowledge.succeeded} of {without_knowledge.counted}"
     )
     points, low, high = (
         round(share * 100) for share in (difference.value, difference.low, difference.high)

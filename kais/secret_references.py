@@ -13,7 +13,9 @@ from kais import templates
 from kais.errors import Violation
 from kais.resources.blueprint import ParameterType, TemplateSpec
 
-_NAMED = frozenset({"secretKeyRef", "secretRef", "nodePublishSecretRef", "credentialsRef"})
+_REFERENCE_FIELDS = frozenset(
+    {"secretKeyRef", "secretRef", "nodePublishSecretRef", "credentialsRef"}
+)
 """Fields whose member `name` is the name of a Secret."""
 _LISTED = {"imagePullSecrets": "name", "headersFrom": "secret"}
 """Lists of objects whose member of this name is the name of a Secret."""
@@ -54,8 +56,10 @@ def violations(
     )
 
 
-def _literals(found: Iterable[tuple[str, Any]]) -> set[str]:
-    return {name for _, name in found if isinstance(name, str) and not templates.is_template(name)}
+def _literals(literals: Iterable[tuple[str, Any]]) -> set[str]:
+    return {
+        name for _, name in literals if isinstance(name, str) and not templates.is_template(name)
+    }
 
 
 def _names(formation: Any, finder: _Finder) -> _Names:
@@ -97,5 +101,5 @@ def _own_names(key: str, child: Any, path: str) -> _Names:
         for name in ("secretName", "name"):
             if name in child:
                 yield f"{path}.{name}", child[name]
-    elif key in _NAMED and isinstance(child, Mapping) and "name" in child:
+    elif key in _REFERENCE_FIELDS and isinstance(child, Mapping) and "name" in child:
         yield f"{path}.name", child["name"]

@@ -14,7 +14,7 @@ from typing import Any
 
 FORM = '{"verdict": "approve" or "reject", "reasons": "…"}'
 _VERDICTS = {"approve": True, "reject": False}
-_SHOWN = 200
+_MAX_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def parse(text: str) -> AgentVerdict:
     except RecursionError as exc:
         raise ValueError("it is nested too deeply") from exc
     except json.JSONDecodeError as exc:
-        raise ValueError(f"it is not JSON: {text.strip()[:_SHOWN]!r}") from exc
+        raise ValueError(f"it is not JSON: {text.strip()[:_MAX_SHOWN_CHARACTERS]!r}") from exc
     if not isinstance(value, dict) or set(value) != {"verdict", "reasons"}:
         raise ValueError(f"it is not of the form {FORM}")
     verdict, reasons = value["verdict"], value["reasons"]

@@ -75,9 +75,9 @@ class HelpfulGroup(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except TyperException as exc:
-            instead = self.advice(ctx, args)
-            if instead is not None:
-                exc.message = f"No such command {name!r}; use {instead}"
+            advice = self.advice(ctx, args)
+            if advice is not None:
+                exc.message = f"No such command {name!r}; use {advice}"
             raise
 
     def advice(self, ctx: Any, arguments: Sequence[str]) -> str | None:

@@ -96,13 +96,13 @@ async def list_page(knowledge: Knowledge, cursor: str | None) -> Page:
     kinds = tuple(_ROOTS)
     resources: tuple[Resource, ...] = ()
     next_cursor: str | None = None
-    for each in kinds[kinds.index(kind) :]:
+    for listed_kind in kinds[kinds.index(kind) :]:
         if resources:
-            return Page(resources, f"{each}:")
-        resources, next_cursor = await _LISTS[each](knowledge, inner_cursor)
+            return Page(resources, f"{listed_kind}:")
+        resources, next_cursor = await _LISTS[listed_kind](knowledge, inner_cursor)
         inner_cursor = None
         if next_cursor:
-            return Page(resources, f"{each}:{next_cursor}")
+            return Page(resources, f"{listed_kind}:{next_cursor}")
     return Page(resources, None)
 
 

@@ -138,7 +138,7 @@ class _Handlers:
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
         page = await self._read(ctx, lambda backend: resources.list_page(backend, cursor))
-        listed = [_to_resource(each) for each in page.resources]
+        listed = [_to_resource(resource) for resource in page.resources]
         return types.ListResourcesResult(resources=listed, next_cursor=page.cursor)
 
     async def list_resource_templates(
@@ -163,8 +163,8 @@ class _Handlers:
         uri = params.uri
         reference = resources.parse(uri)
         if reference is None:
-            known = ", ".join(template.uri_template for template in resources.TEMPLATES)
-            raise MCPError(types.INVALID_PARAMS, f"unknown resource; there are {known}")
+            uri_templates = ", ".join(template.uri_template for template in resources.TEMPLATES)
+            raise MCPError(types.INVALID_PARAMS, f"unknown resource; there are {uri_templates}")
         fields = await self._read(ctx, lambda backend: resources.read(backend, reference))
         content = {"untrusted": True, "notice": framing.NOTICE, **fields}
         text = types.TextResourceContents(

@@ -219,7 +219,7 @@ def list_facts(
     if plain.get("unlinked") is not None:
         plain["unlinked"] = "true" if plain["unlinked"] else "false"
     request = _get("/v1/facts", models.FactPage, **plain)
-    return replace(request, params=request.params + tuple(("facet", each) for each in facets))
+    return replace(request, params=request.params + tuple(("facet", facet) for facet in facets))
 
 
 def get_fact(fact_id: str, known_at: datetime | None = None) -> Request[models.Fact]:
@@ -394,7 +394,7 @@ def neighbors(
 
 
 def _with_type_filter(request: Request[Response_co], types: Sequence[str]) -> Request[Response_co]:
-    query = tuple(("type", each) for each in types)
+    query = tuple(("type", event_type) for event_type in types)
     return replace(request, params=request.params + query)
 
 

@@ -179,8 +179,8 @@ def _temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]
     try:
         folder = tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
     except OSError as exc:
-        place = parent or "the folder for temporary files (TMPDIR)"
-        raise StartupError(f"cannot create a folder in {place} ({exc.strerror})") from exc
+        folder_name = parent or "the folder for temporary files (TMPDIR)"
+        raise StartupError(f"cannot create a folder in {folder_name} ({exc.strerror})") from exc
     with folder as name:
         yield Path(name)
 

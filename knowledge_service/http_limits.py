@@ -37,8 +37,8 @@ _TIMEOUT_S = 60.0
 class LimitedHttpProtocol(HttpToolsProtocol):
     """A connection that is closed if the head is too large or the request takes too long."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._size = 0
         self._is_receiving = False
         self.idle_since_s = 0.0
@@ -66,24 +66,32 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             )
         if len(self.connections) <= _MAX_CONNECTIONS:
             return None
-        others = [each for each in self.connections if isinstance(each, LimitedHttpProtocol)]
-        others.remove(self)
-        for each in others:
-            if each.transport.is_closing():  # its client does not read the rest
-                each.transport.abort()
+        other_connections = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, LimitedHttpProtocol)
+        ]
+        other_connections.remove(self)
+        for connection in other_connections:
+            if connection.transport.is_closing():  # its client does not read the rest
+                connection.transport.abort()
                 return None
-        idle = [each for each in others if each.is_idle()]
+        idle = [connection for connection in other_connections if connection.is_idle()]
         if not idle:
             return StoreUnavailable(f"all {_MAX_CONNECTIONS} connections are in use; try again")
-        min(idle, key=lambda each: each.idle_since_s).time_out()
+        min(idle, key=lambda connection: connection.idle_since_s).time_out()
         return None
 
     def _exceeds_address_limit(self) -> bool:
         address = self.client[0] if self.client else ""
         if not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback:
             return False
-        ours = [each.client for each in self.connections if isinstance(each, LimitedHttpProtocol)]
-        return [client[0] for client in ours if client].count(address) > _MAX_PER_ADDRESS
+        clients = [
+            connection.client
+            for connection in self.connections
+            if isinstance(connection, LimitedHttpProtocol)
+        ]
+        return [client[0] for client in clients if client].count(address) > _MAX_PER_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""

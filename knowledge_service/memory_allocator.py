@@ -29,5 +29,5 @@ def configure() -> bool:
         _M_TRIM_THRESHOLD: _TRIM_THRESHOLD_BYTES,
         _M_MMAP_THRESHOLD: _MMAP_THRESHOLD_BYTES,
     }
-    taken = [mallopt(option, value) for option, value in chosen.items()]
-    return all(taken)
+    results = [mallopt(option, value) for option, value in chosen.items()]
+    return all(results)

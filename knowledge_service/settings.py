@@ -276,7 +276,7 @@ def _mcp(
     url = env.get("KAIS_MCP_URL") or None
     if url and not url.startswith(("http://", "https://")):
         parser.error(f"KAIS_MCP_URL: {url!r} is not an address; begin with http:// or https://")
-    return McpSettings(tuple(each.strip() for each in origins if each.strip()), url)
+    return McpSettings(tuple(origin.strip() for origin in origins if origin.strip()), url)
 
 
 def _recall_conversations(env: Mapping[str, str], parser: argparse.ArgumentParser) -> bool:

@@ -167,9 +167,9 @@ def _guard(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]
     """Turn the error of a tool into an answer for the model, and bound its result."""
 
     @functools.wraps(tool)
-    async def guarded(*arguments: Any, **named: Any) -> str:
+    async def guarded(*arguments: Any, **keywords: Any) -> str:
         try:
-            result = await tool(*arguments, **named)
+            result = await tool(*arguments, **keywords)
         except ToolError as exc:
             raise exceptions.ToolFailed(str(exc)) from exc
         if len(result) > TOOL_RESULT_CHARACTERS:

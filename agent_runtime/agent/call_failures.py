@@ -56,21 +56,23 @@ _PERMANENT: Final[tuple[tuple[type[Exception], FailureClass, str], ...]] = (
 
 def classify(error: Exception, mind: MindConfig) -> FailedCall:
     """Return what a failed call means; `error` is what the library raised."""
-    own = find_cause(error)
-    if own is not None:
-        is_transient = own.failure.reason is FailureClass.MODEL_UNAVAILABLE
-        return FailedCall(own, own.is_charged, may_retry=is_transient)
-    place = f"model {mind.model} at {mind.base_url or f'the endpoint of {mind.provider.value}'}"
+    cause = find_cause(error)
+    if cause is not None:
+        is_transient = cause.failure.reason is FailureClass.MODEL_UNAVAILABLE
+        return FailedCall(cause, cause.is_charged, may_retry=is_transient)
+    model_and_endpoint = (
+        f"model {mind.model} at {mind.base_url or f'the endpoint of {mind.provider.value}'}"
+    )
     if isinstance(error, TimeoutError):
-        message = f"{place} did not finish its answer in time"
+        message = f"{model_and_endpoint} did not finish its answer in time"
         return _unavailable(message, is_charged=True)
     if isinstance(error, _TRANSIENT):
-        message = f"{place} cannot answer: {_detail(error)}"
+        message = f"{model_and_endpoint} cannot answer: {_detail(error)}"
         return _unavailable(message, is_charged=_is_charged(error), retry_after_s=error.retry_after)
     reason, text = _permanent(error)
     if reason is FailureClass.MODEL_UNAUTHORIZED and mind.secret:
         text = f"{text} of the Secret {mind.secret}"
-    message = f"{place} {text}: {_detail(error)}"
+    message = f"{model_and_endpoint} {text}: {_detail(error)}"
     return FailedCall(AgentError(reason, message), is_charged=_is_charged(error))
 
 

@@ -94,8 +94,8 @@ def _answer_at(history: Sequence[messages.ModelMessage], start: int) -> int:
         for position, message in enumerate(history)
         if isinstance(message, messages.ModelResponse)
     ]
-    later = [position for position in answers if position >= start]
-    return next(iter(later or answers[-1:]), 1)
+    following_answers = [position for position in answers if position >= start]
+    return next(iter(following_answers or answers[-1:]), 1)
 
 
 def _voice(part: messages.ModelRequestPart | messages.ModelResponsePart) -> str:

@@ -185,8 +185,8 @@ class Meter:
 
     def _until(self, problem: str, now_s: float) -> str:
         if not problem.startswith("resources.maxCostPerHour is 0") and "PerHour" in problem:
-            later = datetime.fromtimestamp(now_s + HOUR_S, UTC)
-            return f"; what is spent now counts until {later:%H:%M} UTC"
+            window_end = datetime.fromtimestamp(now_s + HOUR_S, UTC)
+            return f"; what is spent now counts until {window_end:%H:%M} UTC"
         return ""
 
 

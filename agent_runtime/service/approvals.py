@@ -36,8 +36,8 @@ class Approvals:
 
     def of_task(self, task: str) -> list[CallApproval]:
         """Return the calls of a task and its peers that waited for a person, or do."""
-        own, of_peers = self.state.approvals(task), self.state.peer_approvals(task)
-        return list(approvals.merged(of_peers, own))
+        own_calls, peer_calls = self.state.approvals(task), self.state.peer_approvals(task)
+        return list(approvals.merged(peer_calls, own_calls))
 
     def is_waiting(self, task: str) -> bool:
         """Whether a call of a task, or of a peer that works for it, waits for a person."""
@@ -49,36 +49,39 @@ class Approvals:
         Raises:
             DecisionRefused: The call is unknown, has other arguments, or is decided otherwise.
         """
-        known = self.state.approval(decision.call)
-        if known is None:
+        recorded_call = self.state.approval(decision.call)
+        if recorded_call is None:
             raise DecisionRefused(404, f"no call {decision.call} waits for an approval here")
-        if known.sha256 != decision.sha256:
+        if recorded_call.sha256 != decision.sha256:
             raise DecisionRefused(
                 409, f"call {decision.call} has other arguments than those that were shown"
             )
         outcome = approvals.OUTCOMES[decision.decision]
-        if known.outcome is None:
-            known = self._end(known, outcome, by=decision.by, reason=decision.reason)
-        if (known.outcome, known.by) != (outcome, decision.by):
+        if recorded_call.outcome is None:
+            recorded_call = self._end(
+                recorded_call, outcome, by=decision.by, reason=decision.reason
+            )
+        if (recorded_call.outcome, recorded_call.by) != (outcome, decision.by):
             raise DecisionRefused(
                 409,
-                f"call {decision.call} was {known.outcome} by {known.by or 'its timeout'} before",
+                f"call {decision.call} was {recorded_call.outcome} by"
+                f" {recorded_call.by or 'its timeout'} before",
             )
-        return known
+        return recorded_call
 
     async def wait(self, request: CallApproval, expires_s: float) -> CallApproval:
         """Wait until a person decides about a call, or its time is over."""
         decided = self._waiting.setdefault(request.call, asyncio.Event())
-        known = self.state.approval(request.call)
-        if known is not None and known.outcome is not None:
+        recorded_call = self.state.approval(request.call)
+        if recorded_call is not None and recorded_call.outcome is not None:
             decided.set()  # a decision came while the task was shown as waiting
         try:
             async with asyncio.timeout(max(0.0, expires_s - self.clock.now_s())):
                 await decided.wait()
         except TimeoutError:
-            known = self.state.approval(request.call) or request
-            if known.outcome is None:
-                self._end(known, "expired", by=None, reason="")
+            recorded_call = self.state.approval(request.call) or request
+            if recorded_call.outcome is None:
+                self._end(recorded_call, "expired", by=None, reason="")
         finally:
             self._waiting.pop(request.call, None)
         return self.state.approval(request.call) or request
@@ -124,10 +127,10 @@ class ApprovalGate:
         text = approvals.canonical(arguments)
         if len(text) > approvals.ARGUMENT_CHARACTERS:
             return f"{tool} was not called: its arguments are too long to be approved"
-        known = self.approvals.state.approval(call)
-        if known is None:
+        recorded_call = self.approvals.state.approval(call)
+        if recorded_call is None:
             now = self.approvals.clock.now_s()
-            known = CallApproval(
+            recorded_call = CallApproval(
                 call=call,
                 tool=tool,
                 arguments=text,
@@ -135,20 +138,20 @@ class ApprovalGate:
                 requested_at=time_text(now),
                 expires_at=time_text(now + rule.timeout_s),
             )
-            self.approvals.state.add_approval(self.task, known)
-        if known.sha256 != approvals.hash_of(text):
+            self.approvals.state.add_approval(self.task, recorded_call)
+        if recorded_call.sha256 != approvals.hash_of(text):
             raise AgentError(
                 FailureClass.TOOL_FAILED,
                 f"the arguments of {tool} changed after its approval was asked for",
             )
-        if known.outcome is None:
+        if recorded_call.outcome is None:
             self.sink(AgentEvent("decision", f"{tool} waits for an approval: {text}"))
             await self.changed()
-            expires_s = datetime.fromisoformat(known.expires_at).timestamp()
-            known = await self.approvals.wait(known, expires_s)
-            self.sink(AgentEvent("decision", sentence(known)))
+            expires_s = datetime.fromisoformat(recorded_call.expires_at).timestamp()
+            recorded_call = await self.approvals.wait(recorded_call, expires_s)
+            self.sink(AgentEvent("decision", sentence(recorded_call)))
             await self.changed()
-        return self._outcome(rule, known)
+        return self._outcome(rule, recorded_call)
 
     def _rule(self, tool: str) -> ApprovalRule | None:
         """Return the rule of a tool, otherwise that of its MCP server."""
@@ -157,13 +160,13 @@ class ApprovalGate:
             return self.rules.get(tool)
         return self.rules.get(f"{server}{mcp_servers.SEPARATOR}")
 
-    def _outcome(self, rule: ApprovalRule, known: CallApproval) -> str | None:
-        if known.outcome == "approved":
+    def _outcome(self, rule: ApprovalRule, recorded_call: CallApproval) -> str | None:
+        if recorded_call.outcome == "approved":
             return None
-        if known.outcome == "expired" and rule.fails:
-            message = f"{known.tool} was not approved until {known.expires_at}"
+        if recorded_call.outcome == "expired" and rule.fails:
+            message = f"{recorded_call.tool} was not approved until {recorded_call.expires_at}"
             raise AgentError(FailureClass.TOOL_FAILED, message)
-        return sentence(known)
+        return sentence(recorded_call)
 
 
 def sentence(approval: CallApproval) -> str:

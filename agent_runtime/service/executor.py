@@ -165,7 +165,7 @@ class MindExecutor(AgentExecutor):
             return metadata
         if peers:
             metadata[a2a.PEER_USAGE_KEY] = {
-                cell: agent_results.dump_usage(used) for cell, used in peers.items()
+                cell: agent_results.dump_usage(peer_usage) for cell, peer_usage in peers.items()
             }
         return metadata
 

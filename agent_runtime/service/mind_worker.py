@@ -133,7 +133,7 @@ class MindWorker:
             is_truncated=answer is not None and answer.is_truncated,
             usage=meter.usage(tool_calls=progress.tool_calls),
             failure=failure,
-            artifacts=tuple(Artifact(path, size) for path, size in workspace.written.items()),
+            artifacts=tuple(Artifact(path, size) for path, size in workspace.written_sizes.items()),
         )
 
     def usage(self, task: str) -> AgentUsage | None:
@@ -206,10 +206,10 @@ class MindWorker:
         sink: EventSink = assembly.ignore_event
         if self.knowledge is not None:
             available |= assembly.knowledge_tools(self.settings, self.knowledge, framing, run)
-            waits = PeerApprovals(
+            peer_approvals = PeerApprovals(
                 functools.partial(self.state.save_peer_approvals, assignment.task), changed
             )
-            available |= self._peer_tool(assignment, meter, framing, self.knowledge, waits)
+            available |= self._peer_tool(assignment, meter, framing, self.knowledge, peer_approvals)
             sink = assembly.open_recorder(self.settings, self.knowledge, self.key, run, stack)
         servers = assembly.open_servers(
             self.settings,
@@ -289,7 +289,7 @@ class MindWorker:
         meter: Meter,
         framing: PydanticFraming,
         knowledge: AsyncKnowledgeClient,
-        waits: PeerApprovals,
+        peer_approvals: PeerApprovals,
     ) -> assembly.Tools:
         def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
             text = json.dumps(agent_results.dump_usage(usage))
@@ -310,7 +310,7 @@ class MindWorker:
                     self.connections.peers or httpx.AsyncHTTPTransport(trust_env=False)
                 ),
                 is_stopping=lambda: self._is_stopping,
-                waits=waits,
+                peer_approvals=peer_approvals,
             ),
             framing=framing,
             meter=meter,

@@ -77,10 +77,10 @@ class A2APeers:
         context: str,
         transport: httpx.AsyncBaseTransport | None = None,
         is_stopping: Callable[[], bool] = lambda: False,
-        waits: PeerApprovals | None = None,
+        peer_approvals: PeerApprovals | None = None,
     ) -> None:
         self._url_of = url_of
-        self._waits = waits
+        self._peer_approvals = peer_approvals
         self._is_stopping = is_stopping
         self._context = context
         self._transport = transport
@@ -109,7 +109,7 @@ class A2APeers:
         try:
             async with http, asyncio.timeout(PEER_S) as limit:
                 call = _Call(http, self._url_of(cell), tickets, report, self._is_stopping)
-                calls = _WaitingCalls(self._waits, message, cell, limit)
+                calls = _WaitingCalls(self._peer_approvals, message, cell, limit)
                 return await call.run(sent, cell, calls)
         except TimeoutError as exc:
             raise PeerUnavailable(f"gave no answer within {PEER_S:.0f} s") from exc
@@ -135,9 +135,9 @@ class _WaitingCalls:
     """
 
     def __init__(
-        self, waits: PeerApprovals | None, message: str, cell: str, limit: asyncio.Timeout
+        self, peer_approvals: PeerApprovals | None, message: str, cell: str, limit: asyncio.Timeout
     ) -> None:
-        self._waits = waits
+        self._peer_approvals = peer_approvals
         self._message = message
         self._cell = cell
         self._limit = limit
@@ -147,27 +147,27 @@ class _WaitingCalls:
         """Report the calls of a task; return whether the peer waits for a person to decide."""
         reported = MessageToDict(task.metadata).get(a2a.APPROVALS_KEY)
         values = reported if isinstance(reported, list) else []
-        parsed = [approvals.parse_call(each) for each in values[-approvals.MAX_APPROVALS :]]
+        parsed = [approvals.parse_call(call) for call in values[-approvals.MAX_APPROVALS :]]
         calls = tuple(
-            replace(each, cell=each.cell or self._cell)
-            for each in parsed
-            if each is not None and approvals.is_of(each)
+            replace(call, cell=call.cell or self._cell)
+            for call in parsed
+            if call is not None and approvals.is_of(call)
         )
-        if self._waits is not None and calls != self._reported:
-            self._waits.save(self._message, calls)
+        if self._peer_approvals is not None and calls != self._reported:
+            self._peer_approvals.save(self._message, calls)
             self._reported = calls
-            await self._waits.changed()
+            await self._peer_approvals.changed()
         is_asking = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-        if not is_asking or all(each.outcome is not None for each in calls):
+        if not is_asking or all(call.outcome is not None for call in calls):
             return False
         self._limit.reschedule(asyncio.get_running_loop().time() + PEER_S)
         return True
 
     def drop(self) -> None:
         """Forget the calls that wait: the question gets no answer any more."""
-        if self._waits is not None and self._reported:
-            decided = [each for each in self._reported if each.outcome is not None]
-            self._waits.save(self._message, decided)
+        if self._peer_approvals is not None and self._reported:
+            decided = [call for call in self._reported if call.outcome is not None]
+            self._peer_approvals.save(self._message, decided)
 
 
 class _Call:

@@ -251,13 +251,13 @@ class State:
         self.execute(
             "INSERT INTO peer_approval VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET calls = excluded.calls",
-            (task, message, json.dumps([each.dump() for each in calls])),
+            (task, message, json.dumps([call.dump() for call in calls])),
         )
 
     def peer_approvals(self, task: str) -> list[CallApproval]:
         """Return the calls that need an approval of the peers that a task has asked."""
         rows = self.execute("SELECT calls FROM peer_approval WHERE task = ?", (task,))
-        return [CallApproval.load(each) for (calls,) in rows for each in json.loads(str(calls))]
+        return [CallApproval.load(record) for (calls,) in rows for record in json.loads(str(calls))]
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[object, ...]]:
         """Run one statement, and return its rows."""

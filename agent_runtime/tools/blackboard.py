@@ -90,15 +90,18 @@ class Blackboard:
         decay_s = self._decay_s()
         try:
             with self._folder() as folder:
-                marks, left_out = self._read_all(folder, decay_s)
+                marks, unreadable_count = self._read_all(folder, decay_s)
                 if mark.strip():
-                    marks = [self._leave(folder, mark, topic, len(marks) + left_out), *marks]
+                    marks = [
+                        self._leave(folder, mark, topic, len(marks) + unreadable_count),
+                        *marks,
+                    ]
         except OSError as exc:
             raise ToolError(f"the blackboard cannot be used: {exc.strerror or exc}") from exc
         visible = [each for each in marks if self._is_visible(each)]
         if topic and not mark.strip():
             visible = [each for each in visible if each.topic == topic]
-        return self._show(visible, left_out)
+        return self._show(visible, unreadable_count)
 
     def _decay_s(self) -> float:
         decay = None
@@ -130,20 +133,20 @@ class Blackboard:
 
     def _read_all(self, folder: int, decay_s: float) -> tuple[list[Mark], int]:
         """Return the marks that have not expired, newest first, and how many cannot be read."""
-        now, left_out = self.clock.now_s(), 0
+        now, unreadable_count = self.clock.now_s(), 0
         marks: list[Mark] = []
         with os.scandir(folder) as entries:
             for entry in entries:
-                if len(marks) + left_out >= MAX_MARKS:
+                if len(marks) + unreadable_count >= MAX_MARKS:
                     break
                 mark = _read(folder, entry.name)
                 if mark is None or mark.at_s > now + _MAX_SKEW_S:
-                    left_out += 1
+                    unreadable_count += 1
                 elif mark.at_s + decay_s <= now:
                     _remove(folder, entry.name)
                 else:
                     marks.append(mark)
-        return sorted(marks, key=lambda each: each.at_s, reverse=True), left_out
+        return sorted(marks, key=lambda each: each.at_s, reverse=True), unreadable_count
 
     def _leave(self, folder: int, text: str, topic: str, count: int) -> Mark:
         """Store a mark; a call that is repeated after a restart leaves it once."""
@@ -163,8 +166,8 @@ class Blackboard:
     def _is_visible(self, mark: Mark) -> bool:
         return self.sees_other_runs or mark.run == self.run
 
-    def _show(self, marks: list[Mark], left_out: int) -> str:
-        if not marks and not left_out:
+    def _show(self, marks: list[Mark], unreadable_count: int) -> str:
+        if not marks and not unreadable_count:
             return "the blackboard is empty"
         now, frames, size = self.clock.now_s(), [], 0
         for mark in marks[:SHOWN_MARKS]:
@@ -177,8 +180,8 @@ class Blackboard:
             frames.append(frame)
         hidden = len(marks) - len(frames)
         notes = [f"[{hidden} older marks left out]"] if hidden else []
-        if left_out:
-            notes.append(f"[{left_out} entries left out: too large, or no marks]")
+        if unreadable_count:
+            notes.append(f"[{unreadable_count} entries left out: too large, or no marks]")
         opening = self.framing.open_tag(BOARD_TAG, {})
         return "\n".join((opening, *frames, self.framing.close_tag(BOARD_TAG), *notes))
 

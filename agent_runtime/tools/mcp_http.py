@@ -24,7 +24,7 @@ _FIRST_REDIRECT: Final = 300
 _FIRST_ERROR: Final = 400
 _FIRST_SERVER_ERROR: Final = 500
 _REFUSED: Final = (401, 403)
-_TOO_MANY: Final = 429
+_TOO_MANY_REQUESTS: Final = 429
 _PROTOCOL_ANSWERS: Final = (400, 404, 405, 406)
 """Statuses by which servers of other protocol versions answer; the SDK understands them."""
 
@@ -102,16 +102,26 @@ class ServerTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(502, request=request)
 
     def _read(self, header: str) -> str:
-        source = next(each for each in self.server.headers_from if each.name == header)
-        place = f"the key {source.key} of the Secret {source.secret} for the header {header}"
+        source = next(
+            header_source
+            for header_source in self.server.headers_from
+            if header_source.name == header
+        )
+        key_and_secret = (
+            f"the key {source.key} of the Secret {source.secret} for the header {header}"
+        )
         try:
             folder = self.folder or Path()
             with (folder / self.server.name / header.lower()).open("rb") as stream:
                 value = stream.read(_HEADER_BYTES).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as exc:
-            raise _HeaderMissing(f"gets no request: {place} is missing or no text") from exc
+            raise _HeaderMissing(
+                f"gets no request: {key_and_secret} is missing or no text"
+            ) from exc
         if not value or not value.isprintable():
-            raise _HeaderMissing(f"gets no request: {place} is empty or has more than one line")
+            raise _HeaderMissing(
+                f"gets no request: {key_and_secret} is empty or has more than one line"
+            )
         self.register(value)
         return value
 
@@ -165,8 +175,8 @@ def _fault(request: httpx2.Request, response: httpx2.Response) -> ServerFault | 
     if status in _REFUSED:
         return ServerFault(ServerState.REFUSED, f"refuses the request (HTTP {status})")
     if status >= _FIRST_ERROR and status not in _PROTOCOL_ANSWERS:
-        is_away = status >= _FIRST_SERVER_ERROR or status == _TOO_MANY
-        state = ServerState.UNAVAILABLE if is_away else ServerState.INVALID
+        is_unavailable = status >= _FIRST_SERVER_ERROR or status == _TOO_MANY_REQUESTS
+        state = ServerState.UNAVAILABLE if is_unavailable else ServerState.INVALID
         return ServerFault(state, f"answers with HTTP {status}")
     if status >= _FIRST_ERROR:
         return None

@@ -43,7 +43,7 @@ _NAME: Final = re.compile(r"^[A-Za-z0-9_-]+$")
 _FIRST_WAIT_S: Final = 0.25
 _LONGEST_WAIT_S: Final = 5.0
 _CLOSE_S: Final = 5.0
-_NAMED: Final = 5
+_MAX_LISTED_NAMES: Final = 5
 _ERROR_MESSAGES: Final = {
     types.PARSE_ERROR: "answers with something else than JSON-RPC",
     types.CONNECTION_CLOSED: "ended its answer too early",
@@ -175,8 +175,8 @@ class _Connection:
             return working.result()
         except _ERRORS as exc:
             fault = self._fault_of(exc)
-            is_away = fault.state is ServerState.UNAVAILABLE or _has_forgotten(exc)
-            is_lost = is_away or self._owner.done()
+            is_unavailable = fault.state is ServerState.UNAVAILABLE or _has_forgotten(exc)
+            is_lost = is_unavailable or self._owner.done()
             raise ServerFailed(fault, is_lost=is_lost, words=self._words(exc)) from exc
         finally:
             working.cancel()
@@ -292,7 +292,7 @@ class McpServers:
 
     async def close(self) -> None:
         """End all sessions."""
-        connections = [each.connection for each in self._servers.values() if each.connection]
+        connections = [server.connection for server in self._servers.values() if server.connection]
         await asyncio.gather(*(connection.close() for connection in connections))
 
     async def _reconnect(self, name: str) -> str:
@@ -316,8 +316,8 @@ class McpServers:
                 listed = await connection.list_tools()
             except ServerFailed as exc:
                 await connection.close()
-                is_over = loop.time() + wait >= end
-                if exc.fault.state is not ServerState.UNAVAILABLE or is_over:
+                is_deadline_passed = loop.time() + wait >= end
+                if exc.fault.state is not ServerState.UNAVAILABLE or is_deadline_passed:
                     self._fail(server, exc.fault)
                     return
                 await asyncio.sleep(wait)
@@ -333,19 +333,19 @@ class McpServers:
         config = server.config
         allowed = [tool for tool in listed if config.allows(tool.name)]
         tools: dict[str, ServerTool] = {}
-        left_out: list[str] = []
+        uncallable_names: list[str] = []
         for tool in allowed:
             readable = _server_tool(config, tool)
             if readable is None or readable.name in tools or len(tools) >= MAX_TOOLS:
-                left_out.append(tool.name)
+                uncallable_names.append(tool.name)
             else:
                 tools[readable.name] = readable
         message = f"{config.url} offers {len(tools)} of its {len(listed)} tools to the mind"
         missing = sorted(set(config.allow or ()) - {tool.name for tool in listed})
         if missing:
             message += f"; it does not offer {_names(missing)}"
-        if left_out:
-            message += f"; left out, because no model could call them: {_names(left_out)}"
+        if uncallable_names:
+            message += f"; left out, because no model could call them: {_names(uncallable_names)}"
         if server.tools is not None:  # what changed in the middle of a task is not called
             unchanged = {name for name, tool in server.tools.items() if tools.get(name) == tool}
             changed = sorted(set(server.tools) - unchanged)
@@ -428,8 +428,12 @@ def _part(part: types.ContentBlock) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(_line(name)[:NAME_CHARACTERS] for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    listed_names = ", ".join(_line(name)[:NAME_CHARACTERS] for name in names[:_MAX_LISTED_NAMES])
+    return (
+        listed_names
+        if len(names) <= _MAX_LISTED_NAMES
+        else f"{listed_names} and {len(names) - _MAX_LISTED_NAMES} more"
+    )
 
 
 def _line(text: str) -> str:

@@ -106,9 +106,9 @@ class PeerTool:
         """
         if not question.strip() or len(question) > QUESTION_CHARACTERS:
             raise ToolError(f"a question needs 1 to {QUESTION_CHARACTERS} characters")
-        known = read_peers(self.file, self.cell)
-        if peer not in known:
-            names = ", ".join(known) or "none"
+        peers = read_peers(self.file, self.cell)
+        if peer not in peers:
+            names = ", ".join(peers) or "none"
             raise ToolError(f"not-allowed: {peer!r} is no peer of yours; your peers: {names}")
         message = journal.call_id() or str(uuid.uuid4())
         async with self._turn:  # each question may cost all that the run has left

@@ -36,7 +36,7 @@ class Workspace:
     shared: Path
     private: Path
     framing: Framing
-    written: dict[str, int] = field(default_factory=dict)
+    written_sizes: dict[str, int] = field(default_factory=dict)
     """Sizes of the files that were written, by path."""
 
     def tools(self) -> dict[AgentTool, Callable[..., Any]]:
@@ -84,7 +84,7 @@ class Workspace:
                 _require_file(handle, path)
                 file.truncate()
                 file.write(data)
-        self.written[path] = len(data)
+        self.written_sizes[path] = len(data)
         return f"wrote {len(data)} bytes to {path}"
 
     async def list_files(self, path: str = "") -> str:

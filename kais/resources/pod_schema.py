@@ -183,17 +183,17 @@ def _list_violations(schema: Mapping[str, Any], tree: list[Any], path: str) -> I
     for index, item in enumerate(tree):
         yield from violations(schema["items"], item, f"{path}[{index}]")
     keys = schema.get("x-kubernetes-list-map-keys", ())
-    known: set[tuple[Any, ...]] = set()
+    previous_keys: set[tuple[Any, ...]] = set()
     for index, item in enumerate(tree):
         if not keys or not isinstance(item, dict):
             continue
         identity = tuple(str(item.get(key, _default_of(schema, key))) for key in keys)
-        if identity in known:
+        if identity in previous_keys:
             names = " and ".join(
                 f'{key} "{value}"' for key, value in zip(keys, identity, strict=True)
             )
             yield Violation(f"{path}[{index}]", f"{names} is a duplicate")
-        known.add(identity)
+        previous_keys.add(identity)
 
 
 def _default_of(schema: Mapping[str, Any], key: str) -> Any:

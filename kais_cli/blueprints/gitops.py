@@ -30,12 +30,12 @@ def manager_of(body: Body) -> str | None:
     """Return the tool that manages an object, by its labels, annotations and field managers."""
     metadata = body["metadata"]
     managers = (entry.get("manager", "") for entry in metadata.get("managedFields") or ())
-    for names, known in (
+    for names, known_managers in (
         (metadata.get("labels") or {}, _LABELS),
         (metadata.get("annotations") or {}, _ANNOTATIONS),
         (managers, _FIELD_MANAGERS),
     ):
         for name in names:
-            if name in known:
-                return known[name]
+            if name in known_managers:
+                return known_managers[name]
     return None

@@ -103,7 +103,9 @@ def _format_median(median: MedianStats | None, *, digits: int = 0) -> str | None
     """Format a median with its interval: `12 (9 to 15)`."""
     if median is None:
         return None
-    value, low, high = (f"{each:.{digits}f}" for each in (median.median, median.low, median.high))
+    value, low, high = (
+        f"{number:.{digits}f}" for number in (median.median, median.low, median.high)
+    )
     return f"{value} ({low} to {high})"
 
 

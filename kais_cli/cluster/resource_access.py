@@ -126,11 +126,11 @@ def write_list(
         trees = [output.without_managed_fields(body) for body in bodies]
         session.write(output.dump(trees, Format(form.value)))
     elif not bodies:
-        place = f"in namespace {namespace}" if namespace else "in any namespace"
+        searched_namespaces = f"in namespace {namespace}" if namespace else "in any namespace"
         labels = f" with the labels {selection.labels}" if selection.labels else ""
         missing_namespace = _missing_namespace(session) if namespace else None
         advice = f"; {missing_namespace}" if missing_namespace else ""
-        session.note(f"no {_GROUPS[kind]}s{labels} {place}{advice}")
+        session.note(f"no {_GROUPS[kind]}s{labels} {searched_namespaces}{advice}")
     else:
         columns = _columns(table, selection)
         session.write(columns.format_rows([_row(body, table, selection) for body in bodies]))

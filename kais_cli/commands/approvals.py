@@ -43,8 +43,10 @@ def list_approvals(
         session.write(output.dump_object({"items": records}, output_))
         return ExitStatus.SUCCEEDED
     if not waiting:
-        place = "any namespace" if all_namespaces else f"namespace {session.namespace}"
-        session.note(f"no call waits for an approval in {place}")
+        searched_namespaces = (
+            "any namespace" if all_namespaces else f"namespace {session.namespace}"
+        )
+        session.note(f"no call waits for an approval in {searched_namespaces}")
         return ExitStatus.SUCCEEDED
     rows = [
         (
@@ -133,14 +135,14 @@ def _pending(mission: Mission, new: ApprovalDecision) -> list[ApprovalDecision]:
     annotations = mission.metadata.annotations
     author = annotations.get(labels.APPROVAL_BY, "")
     try:
-        written = approvals.parse_decisions(annotations.get(labels.APPROVAL, ""), author)
+        decisions = approvals.parse_decisions(annotations.get(labels.APPROVAL, ""), author)
     except ValueError:
         return []  # it decides nothing
     waiting = {call.call for call in mission.status.approvals if call.outcome is None}
-    pending = [each for each in written if each.call in waiting]
+    pending = [decision for decision in decisions if decision.call in waiting]
     if pending and author != new.by:
         raise errors.Refused(
             f"the cell has not yet stored what {author} decided about call {pending[0].call} of "
             f"{mission.ref}; try again in a few seconds"
         )
-    return [each for each in pending if each.call != new.call]
+    return [decision for decision in pending if decision.call != new.call]

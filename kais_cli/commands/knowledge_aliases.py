@@ -68,8 +68,10 @@ def free(
         namespace=parsed.namespace, value=parsed.value, reason=require_reason(reason)
     )
     with scope_context.client(session) as client:
-        named = client.remove_alias(short_ids.resolve(client, fact), body)
-    return write_result(session, named, output_, page=f"{named.fact_id}: {alias} is free\n")
+        fact_aliases = client.remove_alias(short_ids.resolve(client, fact), body)
+    return write_result(
+        session, fact_aliases, output_, page=f"{fact_aliases.fact_id}: {alias} is free\n"
+    )
 
 
 def _set(
@@ -82,8 +84,8 @@ def _set(
         namespace=parsed.namespace, value=parsed.value, move=move, reason=require_reason(reason)
     )
     with scope_context.client(session) as client:
-        named = client.set_alias(short_ids.resolve(client, fact), body)
-    return write_result(session, named, form, page=f"{named.fact_id}: has {alias}\n")
+        fact_aliases = client.set_alias(short_ids.resolve(client, fact), body)
+    return write_result(session, fact_aliases, form, page=f"{fact_aliases.fact_id}: has {alias}\n")
 
 
 def _parse(argument: str) -> WrittenAlias:

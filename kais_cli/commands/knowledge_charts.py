@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = group("charts", "Keep structural tension charts.")
 knowledge.app.add_typer(app)
-_NAMED = 3
+_MAX_LISTED_STEPS = 3
 _PHASES = ("germination", "assimilation", "completion")
 
 ChartId = Annotated[str, typer.Argument(metavar="CHART", help="Id of the chart.")]
@@ -101,8 +101,8 @@ def due(
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """List the charts that are due, or have an open step that is."""
-    before = session.environment.now() + timedelta(days=within)
-    return _list(session, scope, output_, due_before=before)
+    deadline = session.environment.now() + timedelta(days=within)
+    return _list(session, scope, output_, due_before=deadline)
 
 
 @command(app, "archive")
@@ -125,9 +125,9 @@ def archive(
         archived = chart_archive.archive(client, scope=path, file=file)
     charts = pluralise(len(archived.charts), "chart")
     session.note(f"{charts} with {archived.entities} entities moved to {file}")
-    if archived.left:
-        names = ", ".join(repr(name) for name in archived.left[:_NAMED])
-        session.note(f"{len(archived.left)} of them are still in the graph: {names}")
+    if archived.remaining_names:
+        names = ", ".join(repr(name) for name in archived.remaining_names[:_MAX_LISTED_STEPS])
+        session.note(f"{len(archived.remaining_names)} of them are still in the graph: {names}")
         return ExitStatus.FAILED
     return ExitStatus.SUCCEEDED
 

@@ -52,17 +52,17 @@ def follow_events(
     Events name facts and contain none of their text. JSON has one event per line.
     """
     form = _formatter(output_)
-    seen: Event | None = None
+    last_event: Event | None = None
     try:
         for count, event in enumerate(_events(session, after, topics or ()), start=1):
             session.write(form(event))
             session.environment.write()  # for readers of a pipe
-            seen = event
+            last_event = event
             if count == limit:
                 break
     finally:
-        if seen is not None:
-            session.note(f"to continue, use --after {seen.id}")
+        if last_event is not None:
+            session.note(f"to continue, use --after {last_event.id}")
     return ExitStatus.SUCCEEDED
 
 

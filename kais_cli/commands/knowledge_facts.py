@@ -216,8 +216,10 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Undo the last change to a fact."""
-    undone, others = run_fact_action(session, fact, reason, undo_and_read)
-    return write_result(session, undone, output_, page=detail_view.undo_summary(undone, others))
+    undone, other_facts = run_fact_action(session, fact, reason, undo_and_read)
+    return write_result(
+        session, undone, output_, page=detail_view.undo_summary(undone, other_facts)
+    )
 
 
 def undo_and_read(

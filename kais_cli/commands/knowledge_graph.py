@@ -105,8 +105,8 @@ def open_entities(session: Session, names: Names, *, output_: Output = Format.TA
         _note_bounds(session, graph, "fewer names")
     else:
         _write_graph(session, graph, output_, hint="fewer names")
-    found = {entity.name for entity in graph.entities}
-    missing = [name for name in dict.fromkeys(names) if name not in found]
+    found_names = {entity.name for entity in graph.entities}
+    missing = [name for name in dict.fromkeys(names) if name not in found_names]
     for name in missing:
         session.note(f"entity {name!r} does not exist or is not visible to you")
     return ExitStatus.FAILED if missing else ExitStatus.SUCCEEDED
@@ -235,7 +235,9 @@ def _join(pages: Iterable[Graph]) -> Graph:
             }
         )
     names = {entity.name for entity in graph.entities}
-    relations = tuple(each for each in graph.relations if {each.from_, each.to} <= names)
+    relations = tuple(
+        relation for relation in graph.relations if {relation.from_, relation.to} <= names
+    )
     is_truncated = is_cut or graph.cursor is not None
     return graph.model_copy(update={"relations": relations, "truncated": is_truncated})
 
@@ -243,7 +245,7 @@ def _join(pages: Iterable[Graph]) -> Graph:
 def _write_graph(session: Session, graph: Graph, form: Format, *, hint: str) -> None:
     if form is Format.NAME:
         session.write(
-            "".join(f"{table_layout.format_cell(each.name)}\n" for each in graph.entities)
+            "".join(f"{table_layout.format_cell(entity.name)}\n" for entity in graph.entities)
         )
     elif form is Format.TABLE:
         session.write(tables.format_entities(graph.entities))

@@ -105,9 +105,9 @@ def restore(
     from kais_cli.graph.mirror import check_path, list_copies  # noqa: PLC0415 (only this command)
 
     copies = list_copies(check_path(file))
-    chosen = [each for each in copies if copy in (None, each.name)]
+    chosen = [saved_copy for saved_copy in copies if copy in (None, saved_copy.name)]
     if not chosen:
-        names = ", ".join(each.name for each in copies)
+        names = ", ".join(saved_copy.name for saved_copy in copies)
         raise errors.UsageError(
             f"no copy {copy} beside {file}; there are {names}"
             if copies

@@ -107,17 +107,17 @@ def list_links(
     with scope_context.client(session) as client:
         every_link = _links(client, short_ids.resolve(client, fact), types or ())
         links = list(itertools.islice(every_link, None if all_ else limit + 1))
-    shown = links if all_ else links[:limit]
+    listed_links = links if all_ else links[:limit]
     if output_ is Format.TABLE:
-        rows = [_row(each) for each in shown]
+        rows = [_row(link) for link in listed_links]
         session.write(table_layout.format_table(_COLUMNS, rows) if rows else "")
     elif output_ is Format.NAME:
-        session.write("".join(f"{each.id}\n" for each in shown))
+        session.write("".join(f"{link.id}\n" for link in listed_links))
     else:
-        session.write(output.dump(shown, output_))
-    if len(shown) < len(links):
+        session.write(output.dump(listed_links, output_))
+    if len(listed_links) < len(links):
         session.note("there are more links; use --all or a higher --limit")
-    elif not shown:
+    elif not listed_links:
         session.note("no links match")
     return ExitStatus.SUCCEEDED
 

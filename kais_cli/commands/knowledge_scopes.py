@@ -102,18 +102,20 @@ def list_aliases(  # noqa: PLR0913 (one argument per option)
         every_alias = _aliases(client, aliases_of, prefix=prefix or None, scope=path)
         aliases = list(itertools.islice(every_alias, None if all_ else limit + 1))
     is_cut = not all_ and len(aliases) > limit
-    shown = aliases[:limit] if is_cut else aliases
+    listed_aliases = aliases[:limit] if is_cut else aliases
     if output_ is Format.TABLE:
-        rows = [(each.value, each.fact_id, each.scope) for each in shown]
+        rows = [(alias.value, alias.fact_id, alias.scope) for alias in listed_aliases]
         session.write(table_layout.format_table(("ALIAS", "FACT", "SCOPE"), rows) if rows else "")
     elif output_ is Format.NAME:
-        lines = (alias_notation.format_alias(WrittenAlias(a.namespace, a.value)) for a in shown)
+        lines = (
+            alias_notation.format_alias(WrittenAlias(a.namespace, a.value)) for a in listed_aliases
+        )
         session.write("".join(f"{line}\n" for line in lines))
     else:
-        session.write(output.dump(shown, output_))
+        session.write(output.dump(listed_aliases, output_))
     if is_cut:
         session.note("there are more aliases; use --all or a longer --prefix")
-    elif not shown:
+    elif not listed_aliases:
         session.note(f"no aliases in namespace {aliases_of} match")
     return ExitStatus.SUCCEEDED
 

@@ -73,8 +73,8 @@ def complete(words: Sequence[str], incomplete: str, sources: Sources) -> list[Ca
         candidates = _commands(line.node)
     else:
         candidates = _argument_values(tree, line, sources)
-    found = [Candidate(prefix + c.value, c.help) for c in candidates]
-    return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+    completed = [Candidate(prefix + c.value, c.help) for c in candidates]
+    return [candidate for candidate in completed if candidate.value.startswith(incomplete)]
 
 
 def _commands(node: Mapping[str, Any]) -> Iterator[Candidate]:

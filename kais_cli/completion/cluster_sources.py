@@ -57,9 +57,11 @@ class ClusterSources:
 
         try:
             login = kubeconfig_login.read(self._kubeconfig, context=self._context, may_prompt=False)
-            place = f"/namespaces/{namespace or login.namespace}" if is_namespaced else ""
+            namespace_path = f"/namespaces/{namespace or login.namespace}" if is_namespaced else ""
             base = "/api" if version == "v1" else "/apis"
-            items: list[Mapping[str, Any]] = _get(login, f"{base}/{version}{place}/{plural}")
+            items: list[Mapping[str, Any]] = _get(
+                login, f"{base}/{version}{namespace_path}/{plural}"
+            )
         except (errors.CliError, OSError, ValueError, KeyError):
             return []
         return items

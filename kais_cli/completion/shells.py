@@ -51,8 +51,8 @@ def split(line: str) -> tuple[list[str], str]:
 def format_candidates(shell: str, candidates: Sequence[Candidate], incomplete: str) -> str:
     """Format candidates, one per line."""
     if shell == "bash":  # bash replaces only what stands after the last = or :
-        kept = len(incomplete) - len(re.split("[=:]", incomplete)[-1])
-        return "".join(f"{candidate.value[kept:]}\n" for candidate in candidates)
+        kept_length = len(incomplete) - len(re.split("[=:]", incomplete)[-1])
+        return "".join(f"{candidate.value[kept_length:]}\n" for candidate in candidates)
     if shell == "zsh":
         return "".join(
             f"{c.value.replace(':', chr(92) + ':')}:{_one_line(c.help)}\n" for c in candidates

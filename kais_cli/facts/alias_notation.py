@@ -42,8 +42,8 @@ def format_alias(alias: WrittenAlias) -> str:
     inner = alias.value.strip(" ")
     start = alias.value.find(inner)
     parts = (
-        _escape(character, at_edge=not start <= place < start + len(inner))
-        for place, character in enumerate(alias.value)
+        _escape(character, at_edge=not start <= index < start + len(inner))
+        for index, character in enumerate(alias.value)
     )
     return f"alias:{alias.namespace}:{''.join(parts)}"
 

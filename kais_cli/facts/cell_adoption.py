@@ -28,14 +28,14 @@ class Adoption:
     refused: tuple[tuple[str, str], ...]
 
 
-def list_adoptable(client: KnowledgeClient, within: str) -> tuple[models.Fact, ...]:
+def list_adoptable(client: KnowledgeClient, parent_scope: str) -> tuple[models.Fact, ...]:
     """List the live facts of cells in `within` that their Blueprint's scope lacks, oldest first.
 
     `within` is the path of a realm or of a formation.
     """
     own_facts: list[models.Fact] = []
     shared: dict[str, set[tuple[object, ...]]] = {}
-    for path in _cell_scopes(client, within):
+    for path in _cell_scopes(client, parent_scope):
         parent = str(Scope.parse(path).parent)
         if parent not in shared:
             shared[parent] = {_statement(fact) for fact in _live_facts(client, parent)}
@@ -57,13 +57,13 @@ def adopt_facts(client: KnowledgeClient, facts: Sequence[models.Fact]) -> Adopti
     return Adoption(tuple(copies), tuple(refused))
 
 
-def _cell_scopes(client: KnowledgeClient, within: str) -> Iterator[str]:
+def _cell_scopes(client: KnowledgeClient, parent_scope: str) -> Iterator[str]:
     cursor = None
     while True:
         page = client.list_scopes(cursor=cursor, limit=_PAGE)
         for entry in page.scopes:
             scope = Scope.parse(entry.path)
-            is_below = entry.path.startswith(f"{within}/")
+            is_below = entry.path.startswith(f"{parent_scope}/")
             if is_below and scope.level is Level.CELL and scope.formation is not None:
                 yield entry.path
         cursor = page.cursor

@@ -218,10 +218,10 @@ def store_changes(stored: Fact, content: str) -> Iterator[str]:
         )
 
 
-def undo_summary(undone: UndoResult, others: Mapping[str, Fact | None]) -> str:
+def undo_summary(undone: UndoResult, other_facts: Mapping[str, Fact | None]) -> str:
     """Format the result of an `undo`, with the other facts that it changed as they are now."""
     lines = [f"{undone.fact_id}: {_UNDONE.get(undone.undone, 'undone')}\n"]
-    for fact_id, fact in others.items():
+    for fact_id, fact in other_facts.items():
         note = f"; now {fact.lifecycle}: {_excerpt(fact.content)}" if fact is not None else ""
         lines.append(f"{fact_id}: changed with it{note}\n")
     return "".join(lines)

@@ -37,8 +37,10 @@ def resolve(client: KnowledgeClient, argument: str) -> str:
     if len(page.facts) == 1:
         return page.facts[0].id
     listed = "".join(f"\n  {fact.id}  {_excerpt(fact.content)}" for fact in page.facts)
-    more = "\n  …" if page.cursor else ""
-    raise errors.UsageError(f"several IDs begin with {argument}; write more of it:{listed}{more}")
+    ellipsis = "\n  …" if page.cursor else ""
+    raise errors.UsageError(
+        f"several IDs begin with {argument}; write more of it:{listed}{ellipsis}"
+    )
 
 
 def _lacks_filter(exc: knowledge_errors.InvalidRequest) -> bool:
@@ -53,16 +55,18 @@ def _search_pages(client: KnowledgeClient, prefix: str) -> FactPage:
     Raises:
         UsageError: The fact is not among the newest ones.
     """
-    found: list[Fact] = []
+    matches: list[Fact] = []
     cursor: str | None = None
     for _ in range(_PAGES_SEARCHED):
         page = client.list_facts(limit=_PAGE, cursor=cursor)
-        found += [fact for fact in page.facts if fact.id.startswith(prefix)]
+        matches += [fact for fact in page.facts if fact.id.startswith(prefix)]
         cursor = page.cursor
-        is_behind = bool(page.facts) and page.facts[-1].id < prefix
-        if cursor is None or is_behind or len(found) > _LISTED:
-            more = "more" if len(found) > _LISTED else None
-            return page.model_copy(update={"facts": tuple(found[:_LISTED]), "cursor": more})
+        is_past_prefix = bool(page.facts) and page.facts[-1].id < prefix
+        if cursor is None or is_past_prefix or len(matches) > _LISTED:
+            next_cursor = "more" if len(matches) > _LISTED else None
+            return page.model_copy(
+                update={"facts": tuple(matches[:_LISTED]), "cursor": next_cursor}
+            )
     raise errors.UsageError(
         f"the knowledge service is older than this `kais` and cannot find IDs that begin with"
         f" {prefix}; none of the newest {_PAGES_SEARCHED * _PAGE} facts has one. Write the whole ID"

@@ -26,7 +26,7 @@ class Archived:
 
     charts: tuple[str, ...]
     entities: int
-    left: tuple[str, ...]
+    remaining_names: tuple[str, ...]
 
 
 def archive(client: KnowledgeClient, *, scope: str | None, file: Path) -> Archived:

@@ -54,11 +54,11 @@ class GraphImport:
 
     def run(self, file: BinaryIO) -> None:
         """Import a seekable file."""
-        before = _identity(file)
+        identity_before = _identity(file)
         self._import_entities(file)
         file.seek(0)
         self._import_relations(file)
-        if _identity(file) != before:
+        if _identity(file) != identity_before:
             self.has_changed = True
             self.report(f"{self.name} changed while it was read; import it again")
         if self.damaged > _MAX_REPORTS:
@@ -96,11 +96,11 @@ class GraphImport:
         try:
             self._create(batch)
         except _REJECTIONS:
-            for each in batch:
+            for numbered_entity in batch:
                 try:
-                    self._create([each])
+                    self._create([numbered_entity])
                 except _REJECTIONS as exc:
-                    self._reject(each[0], f"is refused: {_detail(exc)}")
+                    self._reject(numbered_entity[0], f"is refused: {_detail(exc)}")
 
     def _create(self, batch: list[_Entity]) -> None:
         body = models.GraphEntitiesIn(
@@ -146,11 +146,11 @@ class GraphImport:
         try:
             self._relate(batch)
         except _REJECTIONS:
-            for each in batch:
+            for numbered_relation in batch:
                 try:
-                    self._relate([each])
+                    self._relate([numbered_relation])
                 except _REJECTIONS as exc:
-                    self._reject(each[0], f"is refused: {_detail(exc)}")
+                    self._reject(numbered_relation[0], f"is refused: {_detail(exc)}")
 
     def _relate(self, batch: list[_Relation]) -> None:
         body = models.GraphRelationsIn(relations=tuple(relation for _, relation in batch))

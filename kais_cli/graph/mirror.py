@@ -194,9 +194,9 @@ class Mirror:
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Any]]:
         """Yield the record of the last save, which is written back if the block succeeds."""
-        place = self.path.with_name(f".{self.path.name}.saves")
+        lock_path = self.path.with_name(f".{self.path.name}.saves")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        with os.fdopen(os.open(place, flags, 0o600), "r+", encoding="utf-8") as file:
+        with os.fdopen(os.open(lock_path, flags, 0o600), "r+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 state = json.loads(file.read() or "{}")

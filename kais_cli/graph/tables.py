@@ -19,15 +19,15 @@ def format_entities(entities: Sequence[GraphEntity]) -> str:
     """Format entities as a table with the first observation of each."""
     rows = [
         (
-            each.name,
-            each.entity_type,
-            each.scope,
-            len(each.observations),
-            tables.truncate_content(each.observations[0], _MAX_COLUMNS)
-            if each.observations
+            entity.name,
+            entity.entity_type,
+            entity.scope,
+            len(entity.observations),
+            tables.truncate_content(entity.observations[0], _MAX_COLUMNS)
+            if entity.observations
             else None,
         )
-        for each in entities
+        for entity in entities
     ]
     headers = ("NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST")
     return table_layout.format_table(headers, rows) if rows else ""
@@ -35,7 +35,10 @@ def format_entities(entities: Sequence[GraphEntity]) -> str:
 
 def format_relations(relations: Sequence[GraphRelation]) -> str:
     """Format relations as a table."""
-    rows = [(each.from_, each.relation_type, each.to, each.strength) for each in relations]
+    rows = [
+        (relation.from_, relation.relation_type, relation.to, relation.strength)
+        for relation in relations
+    ]
     return table_layout.format_table(("FROM", "RELATION", "TO", "STRENGTH"), rows) if rows else ""
 
 

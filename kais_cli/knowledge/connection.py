@@ -190,7 +190,7 @@ def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
 def _release_mismatch(pod: Body, release: install_defaults.Release) -> str | None:
     """Describe how a pod differs from one of the release's StatefulSet; None if it does not."""
     references = pod["metadata"].get("ownerReferences") or []
-    owner = next((each for each in references if each.get("controller")), None)
+    owner = next((reference for reference in references if reference.get("controller")), None)
     if owner is None:
         return f"is not controlled by StatefulSet/{release.knowledge}"
     if (owner["apiVersion"], owner["kind"], owner["name"]) != (

@@ -114,14 +114,14 @@ def suggest_scope(
 
 def scopes_below(client: KnowledgeClient, path: str) -> list[ScopeStats]:
     """Return the visible scopes below a path that have live facts."""
-    found, cursor = [], None
+    scopes, cursor = [], None
     for _ in range(_MAX_SUGGESTION_PAGES):
         page = client.list_scopes(cursor=cursor, limit=100)
-        found += [s.stats for s in page.scopes if _is_below(s.path, path) and s.stats.facts]
+        scopes += [s.stats for s in page.scopes if _is_below(s.path, path) and s.stats.facts]
         cursor = page.cursor
         if cursor is None:
             break
-    return found
+    return scopes
 
 
 def _is_below(path: str, ancestor: str) -> bool:

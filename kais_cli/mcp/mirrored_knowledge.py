@@ -74,9 +74,9 @@ class MirroredKnowledge(PersonKnowledge):
         scoped_body = body.model_copy(update={"scope": body.scope or self.scope})
         graph = await super().create_entities(scoped_body)
         lines = [
-            records.format_entity(each, each.observations)
-            for each in graph.entities
-            if each.scope == self.scope
+            records.format_entity(entity, entity.observations)
+            for entity in graph.entities
+            if entity.scope == self.scope
         ]
         await self._save(lines, is_addition=True)
         return graph
@@ -93,14 +93,14 @@ class MirroredKnowledge(PersonKnowledge):
         """Add observations, and rewrite the file."""
         await self._import_once()
         added = await super().add_observations(body)
-        await self._save([text for each in added.observations for text in each.contents])
+        await self._save([text for addition in added.observations for text in addition.contents])
         return added
 
     async def delete_observations(self, body: GraphObservationsIn, /) -> GraphObservations:
         """Retract observations, and rewrite the file."""
         await self._import_once()
         deleted = await super().delete_observations(body)
-        await self._save([text for each in deleted.observations for text in each.contents])
+        await self._save([text for deletion in deleted.observations for text in deletion.contents])
         return deleted
 
     async def delete_entities(self, body: GraphNamesIn, /) -> GraphNames:
@@ -114,7 +114,7 @@ class MirroredKnowledge(PersonKnowledge):
         """Close relations, and rewrite the file."""
         await self._import_once()
         deleted = await super().delete_relations(body)
-        await self._save([each.relation_type for each in deleted.relations])
+        await self._save([relation.relation_type for relation in deleted.relations])
         return deleted
 
     async def create_chart(self, chart: ChartIn, /) -> Chart:
@@ -225,10 +225,12 @@ class MirroredKnowledge(PersonKnowledge):
 
     def _add_relations(self, client: KnowledgeClient, created: GraphRelations) -> None:
         """Append the relations that lead from entities of the scope."""
-        names = tuple(dict.fromkeys(each.from_ for each in created.relations))
+        names = tuple(dict.fromkeys(item.from_ for item in created.relations))
         entities = client.open_entities(GraphNamesIn(names=names)).entities
-        own = {each.name for each in entities if each.scope == self.scope}
-        lines = [records.format_relation(each) for each in created.relations if each.from_ in own]
+        own_names = {item.name for item in entities if item.scope == self.scope}
+        lines = [
+            records.format_relation(item) for item in created.relations if item.from_ in own_names
+        ]
         if lines:
             self._write(client, lines)
 

@@ -177,7 +177,7 @@ async def _list_blueprints(backend: PersonKnowledge, _: NoArguments) -> Blueprin
     blueprints = [Blueprint.from_dict(body) for body in bodies[:_MAX_LISTED]]
     return BlueprintsAnswer(
         namespace=session.namespace,
-        blueprints=tuple(_blueprint_view(each) for each in blueprints),
+        blueprints=tuple(_blueprint_view(blueprint) for blueprint in blueprints),
         truncated=len(bodies) > _MAX_LISTED,
     )
 
@@ -189,13 +189,15 @@ def _blueprint_view(blueprint: Blueprint) -> BlueprintView:
         served_revision=blueprint.status.served_revision,
         parameters=tuple(
             ParameterView(
-                name=each.name,
-                type=str(each.type),
-                description=_bounded(each.description),
-                required=each.default is None if each.required is None else each.required,
-                default=each.default,
+                name=parameter.name,
+                type=str(parameter.type),
+                description=_bounded(parameter.description),
+                required=parameter.default is None
+                if parameter.required is None
+                else parameter.required,
+                default=parameter.default,
             )
-            for each in blueprint.spec.parameters
+            for parameter in blueprint.spec.parameters
         ),
     )
 
@@ -226,8 +228,8 @@ async def _get_results(backend: PersonKnowledge, arguments: MissionArguments) ->
         result=status.result,
         result_truncated=bool(status.result_truncated),
         checks=tuple(
-            CheckView(name=each.name, status=each.status, message=_bounded(each.message))
-            for each in status.checks
+            CheckView(name=check.name, status=check.status, message=_bounded(check.message))
+            for check in status.checks
         ),
     )
 
@@ -308,9 +310,9 @@ def _entrypoint(session: Session, name: str, cell: str | None) -> dict[str, Any]
     template = topology.template_of(formation.spec, short_name) if short_name else None
     reference = f"Formation/{session.namespace}/{name}"
     if template is None:
-        names = ", ".join(each.name for each in formation.spec.cells)
+        names = ", ".join(candidate.name for candidate in formation.spec.cells)
         raise errors.UsageError(f"{reference} has no cell {cell!r}; its templates are {names}")
-    spec = next(each.spec for each in formation.spec.cells if each.name == template)
+    spec = next(candidate.spec for candidate in formation.spec.cells if candidate.name == template)
     _require_agent(f"cell {short_name} of {reference}", serves_a2a=spec.serves_a2a)
     return {"entrypoint": {"cell": short_name}} if cell else {}
 

@@ -121,10 +121,11 @@ class _ChangePrinter:
 
 def _interrupt_message(targets: Sequence[Target]) -> str:
     mission = next((target for target in targets if target.kind == "Mission"), targets[0])
-    where = f"{mission.name} -n {mission.namespace}"
+    mission_arguments = f"{mission.name} -n {mission.namespace}"
     return (
         f"{mission.kind}/{mission.namespace}/{mission.name} continues; follow it again with"
-        f" `kais mission watch {where}`, or end it with `kais mission abort {where}`"
+        f" `kais mission watch {mission_arguments}`, or end it with"
+        f" `kais mission abort {mission_arguments}`"
     )
 
 

@@ -67,10 +67,10 @@ class AnalysisWorker:
 
     def analyse(self, texts: Sequence[FactText]) -> AnalysedBatch:
         """Analyse texts, in the worker or in this process; the result is the same."""
-        found = self._request(_ENCODER.encode(texts)) if len(texts) >= _MIN_FACTS else None
-        if found is None or not len(found.hashes) == len(found.terms) == len(texts):
+        analysed = self._request(_ENCODER.encode(texts)) if len(texts) >= _MIN_FACTS else None
+        if analysed is None or not len(analysed.hashes) == len(analysed.terms) == len(texts):
             return batch_analysis.analyse_batch(texts)
-        return found
+        return analysed
 
     def stop(self) -> None:
         """End the worker; it is not started again."""
@@ -120,19 +120,19 @@ class AnalysisWorker:
             status = self._start_process().wait()
             with self._lock:
                 self._end_process()
-            why = f"it ended with {status}" if status else ""
+            failure = f"it ended with {status}" if status else ""
         except OSError as exc:
-            why = str(exc)
-        if why and not self._is_stopped:
-            self._pause(why)
+            failure = str(exc)
+        if failure and not self._is_stopped:
+            self._pause(failure)
         self._thread = None
 
-    def _pause(self, why: str) -> None:
+    def _pause(self, failure: str) -> None:
         self._retry_at_s = self._monotonic() + _PAUSE_S
-        _log.warning("batches are analysed without a worker", extra={"fields": {"why": why}})
+        _log.warning("batches are analysed without a worker", extra={"fields": {"why": failure}})
 
     def _start_process(self) -> subprocess.Popen[bytes]:
-        ours, theirs = socket.socketpair()
+        service_end, worker_end = socket.socketpair()
         command = [
             sys.executable,
             "-P",
@@ -141,25 +141,25 @@ class AnalysisWorker:
             str(self._idle_s),
         ]
         try:
-            with theirs:
+            with worker_end:
                 process = subprocess.Popen(  # noqa: S603 - ourselves
-                    command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL
+                    command, stdin=worker_end.fileno(), stdout=subprocess.DEVNULL
                 )
         except OSError:
-            ours.close()
+            service_end.close()
             raise
         with self._lock:
             self._process = process
             if self._is_stopped:
                 self._end_process()
         try:
-            _check_version(ours)
+            _check_version(service_end)
         except OSError:
-            ours.close()
+            service_end.close()
             _terminate(process)
             raise
         with self._lock:
-            self._socket = ours
+            self._socket = service_end
             if self._is_stopped:
                 self._end_process()
         return process
@@ -173,14 +173,14 @@ class AnalysisWorker:
         self._batch_count = 0
 
 
-def _check_version(ours: socket.socket) -> None:
+def _check_version(service_end: socket.socket) -> None:
     """Wait until the worker is ready, and check that it has the version of the service.
 
     Raises:
         OSError: it is not ready in time, or has another version.
     """
-    ours.settimeout(_START_S)
-    if messages.receive(ours) != version.VERSION:
+    service_end.settimeout(_START_S)
+    if messages.receive(service_end) != version.VERSION:
         raise OSError("the worker has another version of kais-knowledge; restart the service")
 
 

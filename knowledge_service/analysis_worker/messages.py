@@ -19,24 +19,24 @@ def send(to: socket.socket, message: bytes) -> None:
     to.sendall(_LENGTH.pack(len(message)) + message)
 
 
-def receive(of: socket.socket) -> bytes:
+def receive(connection: socket.socket) -> bytes:
     """Wait for a message.
 
     Raises:
         OSError: the peer closed the connection, takes too long, or sends no valid message.
     """
-    size = _LENGTH.unpack(_receive_exactly(of, _LENGTH.size))[0]
+    size = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))[0]
     if size > _MAX_BYTES:
         raise ConnectionError("the message exceeds the maximum size")
-    return _receive_exactly(of, size)
+    return _receive_exactly(connection, size)
 
 
-def _receive_exactly(of: socket.socket, count: int) -> bytes:
+def _receive_exactly(connection: socket.socket, count: int) -> bytes:
     data = bytearray(count)
-    left = memoryview(data)
-    while left:
-        size = of.recv_into(left)
+    remaining = memoryview(data)
+    while remaining:
+        size = connection.recv_into(remaining)
         if not size:
             raise ConnectionResetError("the peer closed the connection")
-        left = left[size:]
+        remaining = remaining[size:]
     return bytes(data)

@@ -47,8 +47,8 @@ class Cache:
         entry = self._entries.get(key)
         if entry is None:
             return None
-        until, identity = entry
-        if self._monotonic() >= until:
+        expires_at_s, identity = entry
+        if self._monotonic() >= expires_at_s:
             del self._entries[key]
             return None
         self._entries.move_to_end(key)

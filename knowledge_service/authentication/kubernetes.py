@@ -141,9 +141,9 @@ class KubernetesAuthentication:
             )
         if identity.username in self._administrators:
             return administrator(identity.username, "system")
-        named = person(identity, self._people)
-        if named is not None:
-            return named
+        person_principal = person(identity, self._people)
+        if person_principal is not None:
+            return person_principal
         registration = await self._registration(identity.username)
         if registration is None and self._people and not is_account(identity):
             raise Forbidden(

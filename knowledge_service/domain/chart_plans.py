@@ -140,7 +140,7 @@ def plan_telescoped_step(
 
 
 def _next_number(chart: StoredChart) -> int:
-    return max((each.number for each in chart.steps), default=0) + 1
+    return max((step.number for step in chart.steps), default=0) + 1
 
 
 def _with_due_date(chart: StoredChart, step: StepTitle, now: datetime) -> StepTitle:
@@ -154,7 +154,7 @@ def plan_removal(parts: Sequence[Part]) -> list[Act]:
     return [
         RetractAct(fact=fact_id)
         for part in parts
-        for fact_id in (*(each for each, _ in part.observations), part.fact_id)
+        for fact_id in (*(observation_id for observation_id, _ in part.observations), part.fact_id)
     ]
 
 
@@ -175,8 +175,8 @@ def plan_changes(
             acts.append(ReviseAct(fact=title_id, changes=FactChanges(content=outcome)))
         else:
             acts.append(_observation(chart.outcome.fact_id, outcome, 0, writer))
-    known = {text for _, text in chart.reality.observations}
-    new = [text for text in dict.fromkeys(realities) if text not in known]
+    existing_texts = {text for _, text in chart.reality.observations}
+    new = [text for text in dict.fromkeys(realities) if text not in existing_texts]
     acts += _observe(chart.reality, new, writer)
     changes: dict[str, Any] = {}
     if due is not None:
@@ -194,7 +194,9 @@ def plan_progress(
     """Plan an observation of a step, and with `in_reality` of the current reality."""
     acts = _observe(step, [text], writer)
     acts.append(_revise(step, {"phase": _ASSIMILATION}, writer))
-    if in_reality and text not in {known for _, known in chart.reality.observations}:
+    if in_reality and text not in {
+        existing_text for _, existing_text in chart.reality.observations
+    }:
         acts += _observe(chart.reality, [text], writer)
     if chart.chart.data.get("phase") == _GERMINATION:
         acts.append(_revise(chart.chart, {"phase": _ASSIMILATION}, writer))
@@ -232,9 +234,9 @@ def plan_completion(
 
 def _complete_step(chart: StoredChart, step: Part, writer: Writer) -> list[Act]:
     text = f"Completed: {step.title}"[:8192]
-    known = {each for _, each in chart.reality.observations}
+    existing_texts = {existing_text for _, existing_text in chart.reality.observations}
     return [
-        *([] if text in known else _observe(chart.reality, [text], writer)),
+        *([] if text in existing_texts else _observe(chart.reality, [text], writer)),
         _link(step.fact_id, chart.reality.fact_id, _FLOWS, _stamp(writer.now)),
         _revise(step, {"completionStatus": True, "phase": _COMPLETION}, writer),
     ]
@@ -295,12 +297,12 @@ def _observe(part: Part, texts: Sequence[str], writer: Writer) -> list[Act]:
     ]
 
 
-def _observation(about: str, text: str, position: int, writer: Writer) -> Act:
+def _observation(entity_id: str, text: str, position: int, writer: Writer) -> Act:
     fact = FactIn(
         content=text,
         scope=writer.scope,
         kind="observation",
-        about=about,
+        about=entity_id,
         position=position,
         source=writer.source,
         force=True,

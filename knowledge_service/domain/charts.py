@@ -47,12 +47,17 @@ class Part:
     @property
     def title(self) -> str:
         """The text of the title, or the name of an entity without one."""
-        return next((text for each, text in self.observations if each == self.title_id), self.name)
+        return next(
+            (text for observation_id, text in self.observations if observation_id == self.title_id),
+            self.name,
+        )
 
     @property
     def progress(self) -> tuple[str, ...]:
         """The observations beside the title."""
-        return tuple(text for each, text in self.observations if each != self.title_id)
+        return tuple(
+            text for observation_id, text in self.observations if observation_id != self.title_id
+        )
 
     @property
     def number(self) -> int:
@@ -114,9 +119,9 @@ def choose_title(entity: Fact, observations: Sequence[Fact]) -> str | None:
     Others may observe the entity, also from their own scopes and at any position. Only observations
     in the scope of the entity count; the best is the one at position 0 by the entity's own writer.
     """
-    own = [each for each in observations if each.scope == entity.scope]
+    in_entity_scope = [each for each in observations if each.scope == entity.scope]
     best = min(
-        own,
+        in_entity_scope,
         key=lambda each: (each.position != 0, _writer_of(each) != _writer_of(entity)),
         default=None,
     )

@@ -61,7 +61,7 @@ _RECORD_CHARS = 60_000
 _OBJECTIVE_CHARS = 4_000
 
 
-def message(run: Run, episodes: Sequence[Episode], known: Sequence[str]) -> str:
+def message(run: Run, episodes: Sequence[Episode], existing_facts: Sequence[str]) -> str:
     """Return the message with the record of a run.
 
     A long episode is cut, and of a long record the middle is left out; both are marked.
@@ -79,8 +79,12 @@ def message(run: Run, episodes: Sequence[Episode], known: Sequence[str]) -> str:
         *lines,
         "</record>",
     ]
-    if known:
-        parts += ["<known>", *(f"<fact>{html.escape(text)}</fact>" for text in known), "</known>"]
+    if existing_facts:
+        parts += [
+            "<known>",
+            *(f"<fact>{html.escape(text)}</fact>" for text in existing_facts),
+            "</known>",
+        ]
     return "\n".join(parts)
 
 
@@ -98,12 +102,12 @@ def _episode(episode: Episode) -> str:
 
 def _ends(lengths: Sequence[int]) -> tuple[int, int]:
     """Return how many episodes from the start and from the end fit into the bound."""
-    head = tail = used = 0
+    head = tail = used_characters = 0
     while head + tail < len(lengths):
         is_head = head <= tail
         length = lengths[head] if is_head else lengths[len(lengths) - 1 - tail]
-        if used + length > _RECORD_CHARS:
+        if used_characters + length > _RECORD_CHARS:
             break
-        used += length
+        used_characters += length
         head, tail = (head + 1, tail) if is_head else (head, tail + 1)
     return head, tail

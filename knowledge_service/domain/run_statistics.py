@@ -95,21 +95,21 @@ def compare_arms(
         value = _canonical_value(sample.parameters[parameter]) if parameter else None
         by_group[sample.revision, value].append(sample)
     groups = sorted(by_group.items(), key=lambda item: (-item[0][0], -len(item[1]), item[0][1]))
-    shown: dict[int, int] = defaultdict(int)
+    comparison_counts: dict[int, int] = defaultdict(int)
     comparisons = []
     for (revision, value), members in groups:
-        shown[revision] += 1
-        if shown[revision] <= VALUES:
+        comparison_counts[revision] += 1
+        if comparison_counts[revision] <= VALUES:
             comparisons.append(_compare(revision, value, members))
     return tuple(comparisons)
 
 
 def _compare(revision: int, value: str | None, samples: Sequence[RunSample]) -> ArmComparison:
     arms = {arm: [s for s in samples if s.arm == arm] for arm in ("on", "holdout", "off")}
-    with_knowledge, without = _arm_stats(arms["on"]), _arm_stats(arms["holdout"])
+    with_knowledge, without_knowledge = _arm_stats(arms["on"]), _arm_stats(arms["holdout"])
     groups = [
         run_comparison.Group(stats.succeeded, stats.succeeded + stats.failed)
-        for stats in (with_knowledge, without)
+        for stats in (with_knowledge, without_knowledge)
     ]
     difference = run_comparison.newcombe(*groups)
     excluded = [
@@ -121,7 +121,7 @@ def _compare(revision: int, value: str | None, samples: Sequence[RunSample]) -> 
         revision=revision,
         value=value,
         with_knowledge=with_knowledge,
-        without_knowledge=without,
+        without_knowledge=without_knowledge,
         difference=DifferenceStats(**asdict(difference)) if difference else None,
         sentence=run_comparison.sentence(*groups),
         not_compared=len(arms["off"]),

@@ -127,8 +127,8 @@ def _swapped_number(claim: _Text, record: _Text) -> str | None:
     for number, words in _contexts(record):
         contexts.setdefault(number, set()).update(words)
     for number, words in _contexts(claim):
-        own = len(words & contexts[number])
-        if any(len(words & other) > own + _TOLERANCE for other in contexts.values()):
+        own_overlap = len(words & contexts[number])
+        if any(len(words & context) > own_overlap + _TOLERANCE for context in contexts.values()):
             return number
     return None
 

@@ -50,7 +50,7 @@ _BUDGET_PERIOD = timedelta(hours=24)
 _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(hours=1)
 _LONGEST_SHIFT = 10  # beyond it every delay is the longest
-_GIVES_UP_AFTER = timedelta(hours=24)
+_MAX_RETRY_TIME = timedelta(hours=24)
 _ENOUGH = 3
 
 
@@ -115,23 +115,27 @@ def run_extraction(store: Store, key: RunKey, models: Models | None = None) -> E
     chosen = _model_to_choose(store, key, mission_run, models)
     if chosen:
         return store.choose_extraction_model(key, chosen)
-    begun = store.begin_extraction(key)
+    extraction = store.begin_extraction(key)
     if mission_run is None:
         raise NotFound(f"run {key.run_id} is gone; there is nothing to extract from")
     config = store.scope_configs([mission_run.scope]).get(mission_run.scope)
     settings = config.extraction if config else ExtractionConfig()
     if not settings.enabled or (config and config.read_only):
-        is_off = "extraction is switched off in {}" if not settings.enabled else "{} is read-only"
-        return store.finish_extraction(key, (), is_off.format(mission_run.scope), actor=ACTOR)
+        disabled_message = (
+            "extraction is switched off in {}" if not settings.enabled else "{} is read-only"
+        )
+        return store.finish_extraction(
+            key, (), disabled_message.format(mission_run.scope), actor=ACTOR
+        )
     record = read_record(store, key, mission_run, settings)
     if settings.model is not None:
-        return _extract_by_model(store, record, models, model=settings.model, begun=begun)
+        return _extract_by_model(store, record, models, model=settings.model, extraction=extraction)
     facts = [_to_new_fact(mission_run, fact) for fact in record.by_rules.facts]
     return store.finish_extraction(key, facts, record.by_rules.reason, actor=ACTOR)
 
 
 def _extract_by_model(
-    store: Store, record: RunRecord, models: Models | None, *, model: str, begun: Extraction
+    store: Store, record: RunRecord, models: Models | None, *, model: str, extraction: Extraction
 ) -> Extraction:
     """Store the facts of the rules and of the model; those of the rules alone if it gives none."""
     key = record.key
@@ -139,17 +143,17 @@ def _extract_by_model(
     try:
         draft = draw(store, record, models, model=model)
     except ModelUnavailable as exc:
-        delay = retry_delay(begun.attempts, exc.retry_after_s)
+        delay = retry_delay(extraction.attempts, exc.retry_after_s)
         if models is not None and delay is not None:
             # The first failure has stored the facts of the rules.
             return store.postpone_extraction(
                 key,
                 _bounded(f"{exc}; asked again later"),
                 retry_at=models.now() + delay,
-                facts=() if begun.reason else facts,
+                facts=() if extraction.reason else facts,
                 actor=ACTOR,
             )
-        problem = f"{exc}, and did not within {_GIVES_UP_AFTER // timedelta(hours=1)} hours"
+        problem = f"{exc}, and did not within {_MAX_RETRY_TIME // timedelta(hours=1)} hours"
     except ModelUnusable as exc:
         problem = str(exc)
     else:
@@ -193,7 +197,7 @@ class RunRecord:
     run: Run
     episodes: Sequence[Episode]
     by_rules: extraction.Outcome
-    known: tuple[str, ...]
+    existing_facts: tuple[str, ...]
     limit: int
 
 
@@ -204,11 +208,11 @@ def read_record(store: Store, key: RunKey, run: Run, settings: ExtractionConfig)
     limit = min(store.extraction_limit(key), settings.max_facts)
     remembered = _facts_of_run(store, run)
     outcome = extraction.extract(run, episodes, earlier, remembered=remembered, limit=limit)
-    known = (
+    existing_facts = (
         *(fact.content for fact in outcome.facts),
         *(repetition.text_of(fact) for fact in remembered),
     )
-    return RunRecord(key, run, episodes, outcome, known, limit)
+    return RunRecord(key, run, episodes, outcome, existing_facts, limit)
 
 
 def draw(
@@ -231,7 +235,7 @@ def draw(
         return Draft((), ())
     calls = ledger or StoredCalls(store, record.key, models.now)
     return models.extractor.extract(
-        model, record.run, record.episodes, record.known, limit=remaining, ledger=calls
+        model, record.run, record.episodes, record.existing_facts, limit=remaining, ledger=calls
     )
 
 
@@ -240,7 +244,7 @@ def retry_delay(attempts: int, retry_after_s: float | None = None) -> timedelta 
     delays: list[timedelta] = [
         min(_FIRST_RETRY * (1 << min(n, 20)), _LONGEST_RETRY) for n in range(attempts)
     ]
-    if sum(delays[:-1], timedelta()) >= _GIVES_UP_AFTER:
+    if sum(delays[:-1], timedelta()) >= _MAX_RETRY_TIME:
         return None
     requested = timedelta(seconds=min(retry_after_s or 0, _LONGEST_RETRY.total_seconds()))
     return max(delays[-1], requested)
@@ -249,7 +253,7 @@ def retry_delay(attempts: int, retry_after_s: float | None = None) -> timedelta 
 def _reason_of(draft: Draft, by_rules: int, model: str) -> str | None:
     """Explain few facts and left out ones; None if there is nothing to explain."""
     total = by_rules + len(draft.facts)
-    causes = [cause for _, cause in draft.left_out]
+    causes = [cause for _, cause in draft.rejected]
     if total >= _ENOUGH and not causes:
         return None
     text = f"{len(draft.facts)} by the model {model}, {by_rules} by rules"

@@ -65,7 +65,7 @@ class Draft:
     """The facts that the record carries, and those that were left out, each with the reason."""
 
     facts: tuple[DrawnFact, ...]
-    left_out: tuple[tuple[str, str], ...]
+    rejected: tuple[tuple[str, str], ...]
 
 
 class ModelExtractor:
@@ -85,7 +85,7 @@ class ModelExtractor:
         model: str,
         run: Run,
         episodes: Sequence[Episode],
-        known: Sequence[str],
+        existing_facts: Sequence[str],
         *,
         limit: int,
         ledger: CallLedger,
@@ -104,7 +104,9 @@ class ModelExtractor:
                 f"the model {model} is not one that this installation allows ({allowed}); "
                 "add it to knowledge.extraction.models of the chart"
             )
-        messages: list[Message] = [("user", extraction_prompt.message(run, episodes, known))]
+        messages: list[Message] = [
+            ("user", extraction_prompt.message(run, episodes, existing_facts))
+        ]
         answer = self._call(endpoint, messages, ledger)
         try:
             facts = _parse(answer)
@@ -117,7 +119,7 @@ class ModelExtractor:
                 raise ModelUnusable(
                     f"the model {model} answered twice with something else than facts: {second}"
                 ) from second
-        return _checked(facts, episodes, known, limit)
+        return _checked(facts, episodes, existing_facts, limit)
 
     def _call(
         self, endpoint: ModelEndpoint, messages: Sequence[Message], ledger: CallLedger
@@ -142,20 +144,20 @@ class ModelExtractor:
             answer = self._client.call(endpoint, messages)
         except ModelCallFailed as exc:
             if exc.was_answered:
-                nothing = CallUsage(input_tokens=0, output_tokens=0, cost=Decimal(0))
-                ledger.settle(worst, nothing)
+                no_usage = CallUsage(input_tokens=0, output_tokens=0, cost=Decimal(0))
+                ledger.settle(worst, no_usage)
             if exc.is_temporary:
                 raise ModelUnavailable(str(exc), exc.retry_after_s) from exc
             raise ModelUnusable(str(exc)) from exc
         if answer.input_tokens is None or answer.output_tokens is None:
             # The endpoint does not count: the reservation stands.
             return answer
-        used = CallUsage(
+        usage = CallUsage(
             input_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens,
             cost=_cost(endpoint, answer.input_tokens, answer.output_tokens),
         )
-        ledger.settle(worst, used)
+        ledger.settle(worst, usage)
         return answer
 
 
@@ -173,20 +175,23 @@ def _cost(endpoint: ModelEndpoint, input_tokens: int, output_tokens: int) -> Dec
 
 
 def _checked(
-    facts: Sequence[DrawnFact], episodes: Sequence[Episode], known: Sequence[str], limit: int
+    facts: Sequence[DrawnFact],
+    episodes: Sequence[Episode],
+    existing_facts: Sequence[str],
+    limit: int,
 ) -> Draft:
     texts = {episode.seq: _text(episode) for episode in episodes}
     selected: list[DrawnFact] = []
-    left_out: list[tuple[str, str]] = []
+    rejected: list[tuple[str, str]] = []
     for fact in facts:
-        problem = _problem(fact, texts, [*known, *(each.content for each in selected)])
+        problem = _problem(fact, texts, [*existing_facts, *(each.content for each in selected)])
         if problem is None and len(selected) == limit:
             problem = f"{limit} facts were asked for"
         if problem is None:
             selected.append(fact)
         else:
-            left_out.append((fact.content, problem))
-    return Draft(tuple(selected), tuple(left_out))
+            rejected.append((fact.content, problem))
+    return Draft(tuple(selected), tuple(rejected))
 
 
 def _problem(fact: DrawnFact, texts: dict[int, str], earlier: Sequence[str]) -> str | None:

@@ -89,7 +89,7 @@ class ExtractionWorker(BackgroundWorker):
             if extraction.model and (result.state, result.model) == ("pending", extraction.model):
                 # Each further call may take a minute, for which other models would wait.
                 silent_models.add(extraction.model)
-        rest = {each.model for _, each in self._open(self._queue.batch_size)} - silent_models
+        rest = {entry.model for _, entry in self._open(self._queue.batch_size)} - silent_models
         return self._retry_s if rest else self._queue.idle_s
 
     def _open(self, limit: int) -> tuple[tuple[RunKey, Extraction], ...]:

@@ -56,18 +56,18 @@ def _find_derived(uow: FactUnitOfWork, erased_ids: tuple[str, ...]) -> tuple[str
         if link.type in _MADE_FROM and link.to_id == fact_id
     ]
     versions = [version for fact_id in erased_ids for version in _find_versions(uow, fact_id)]
-    named = dict.fromkeys((*derived_ids, *versions))
-    return tuple(named_id for named_id in named if named_id not in erased_ids)
+    fact_ids = dict.fromkeys((*derived_ids, *versions))
+    return tuple(named_id for named_id in fact_ids if named_id not in erased_ids)
 
 
 def _find_versions(uow: FactUnitOfWork, fact_id: str) -> list[str]:
     """Return the other versions of a revised fact; they may have the same text."""
-    root, found, queue = uow.root(fact_id), {fact_id}, [fact_id]
+    root, version_ids, queue = uow.root(fact_id), {fact_id}, [fact_id]
     while queue:
         for link in uow.links(queue.pop()):
             for end_id in (link.from_id, link.to_id):
-                is_new = link.type == "supersedes" and end_id not in found
+                is_new = link.type == "supersedes" and end_id not in version_ids
                 if is_new and uow.root(end_id) == root:
-                    found.add(end_id)
+                    version_ids.add(end_id)
                     queue.append(end_id)
-    return sorted(found - {fact_id})
+    return sorted(version_ids - {fact_id})

@@ -202,11 +202,11 @@ def _find_other_holder(
         return holder
     if alias.namespace not in aliases.UNIQUE_IN_REALM:
         return None
-    for other in uow.alias_holders_in_realm(realm_of(scope), alias):
-        if other.id in excluded_ids or other.scope == scope:
+    for candidate in uow.alias_holders_in_realm(realm_of(scope), alias):
+        if candidate.id in excluded_ids or candidate.scope == scope:
             continue
-        if alias.namespace != aliases.ENTITY or _can_read(actor, other, is_known_to_all=False):
-            return other
+        if alias.namespace != aliases.ENTITY or _can_read(actor, candidate, is_known_to_all=False):
+            return candidate
     return None
 
 

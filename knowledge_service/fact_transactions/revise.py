@@ -90,7 +90,7 @@ def _move_link(
     """
     old_id, new_id = ids
     closed = {"id": link.id, "from": link.from_id, "to": link.to_id, "of": old_id}
-    start, end = (new_id if each == old_id else each for each in (link.from_id, link.to_id))
+    start, end = (new_id if end_id == old_id else end_id for end_id in (link.from_id, link.to_id))
     part = {
         "id": uow.new_id(), "from": start, "to": end, "type": link.type, "of": new_id,
         "moves": link.id, "weight": link.weight, "data": link.data,

@@ -69,7 +69,7 @@ def _revert_all(
         if event.type == "link.made" and "of" in part and not uow.is_link_live(part["id"]):
             # Another removed the link since; the one that it replaced stays removed, too.
             skipped_links |= {part["id"], part.get("moves", part["id"])}
-        if part.get("id") not in skipped_links and event.type not in _KEPT:
+        if part.get("id") not in skipped_links and event.type not in _NOT_UNDONE:
             _revert(uow, scope, event, part, order, op)
 
 
@@ -114,18 +114,22 @@ def _require_may_change(
         for event, part in effects
         for changed_id in _changed_facts(event, part, order.actor.name)
     )
-    changed = [each for each in map(uow.fact, ids) if each and each.id not in withdrawn]
-    if order.may_change and not all(order.may_change(each) for each in changed):
+    changed = [
+        changed_fact
+        for changed_fact in map(uow.fact, ids)
+        if changed_fact and changed_fact.id not in withdrawn
+    ]
+    if order.may_change and not all(order.may_change(changed_fact) for changed_fact in changed):
         raise Forbidden(
             f"{order.actor.name} may not undo the last change of fact {fact.id}: its operation"
             " changed other facts, which it may not change"
         )
     confirmed = [
-        each
+        changed_fact
         for event, part in effects
-        if event.type == "fact.confirmed" and (each := uow.fact(part["fact"]))
+        if event.type == "fact.confirmed" and (changed_fact := uow.fact(part["fact"]))
     ]
-    for scope in dict.fromkeys(each.scope for each in (*changed, *confirmed)):
+    for scope in dict.fromkeys(changed_fact.scope for changed_fact in (*changed, *confirmed)):
         if uow.config(scope).read_only:
             raise ScopeReadOnly(f"scope {scope} is read-only; its KnowledgeScope says so")
 
@@ -154,8 +158,8 @@ def _require_names_unchanged(
         if event.type not in ("alias.set", "alias.removed"):
             continue
         alias = Alias(namespace=part["namespace"], value=part["value"])
-        named = uow.fact(part["fact"])
-        holder = uow.alias_holder(named.scope if named else scope, alias)
+        fact = uow.fact(part["fact"])
+        holder = uow.alias_holder(fact.scope if fact else scope, alias)
         if holder and holder.id != part["fact"] and holder.lifecycle != "retracted":
             raise Conflict(
                 f"{aliases.reference(alias)} is a name of another fact since; free it first"
@@ -172,14 +176,14 @@ def _require_names_free(
     """
     losing_ids = {part["fact"] for event, part in effects if event.type == "alias.set"}
     for event, part in effects:
-        named = uow.fact(part["fact"]) if "fact" in part else None
-        if named is None:
+        fact = uow.fact(part["fact"]) if "fact" in part else None
+        if fact is None:
             continue
         if event.type == "fact.closed":
-            names.require_aliases_free(uow, named, actor, losing_ids)
+            names.require_aliases_free(uow, fact, actor, losing_ids)
         elif event.type == "alias.removed":
             alias = Alias(namespace=part["namespace"], value=part["value"])
-            names.require_alias_free(uow, named, alias, actor, losing_ids)
+            names.require_alias_free(uow, fact, alias, actor, losing_ids)
 
 
 def _require_own_operation(
@@ -195,8 +199,8 @@ def _require_own_operation(
     """
     for event, part in effects:
         recorded = uow.fact(part["fact"]) if event.type == _RECORDED else None
-        is_own = recorded is not None and recorded.source.author == actor.author
-        if event.actor != actor.name and not is_own:
+        is_same_author = recorded is not None and recorded.source.author == actor.author
+        if event.actor != actor.name and not is_same_author:
             raise Forbidden(
                 f"{actor.name} may not undo the last change of fact {fact_id}: {event.actor} made"
                 " it; remember what you know instead, or have a person undo it"
@@ -316,7 +320,7 @@ _INVERSE = {
     "alias.removed": "alias.set",
 }
 # Numbers of a sequence are never taken again.
-_KEPT = frozenset({"sequence.taken"})
+_NOT_UNDONE = frozenset({"sequence.taken"})
 _STATEMENTS = ("fact.confirmed", "fact.reviewed")
 
 

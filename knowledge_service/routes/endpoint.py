@@ -132,8 +132,8 @@ class Endpoint(APIRoute):
         arguments = inputs.parameters(call, violations)
         arguments |= inputs.body(call, value, violations)
         if violations:
-            shown = tuple(violations[:_MAX_VIOLATIONS])
-            raise InvalidBody("the request is invalid for this route", shown)
+            listed_violations = tuple(violations[:_MAX_VIOLATIONS])
+            raise InvalidBody("the request is invalid for this route", listed_violations)
         for name, provide in inputs.providers:
             arguments[name] = provide(call)
         return arguments

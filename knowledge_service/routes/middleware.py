@@ -28,17 +28,17 @@ class ErrorResponses:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an exception, so that the server neither logs it again nor disconnects."""
-        has_begun = False
+        has_response_started = False
 
         async def send_and_note(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = has_begun or message["type"] == "http.response.start"
+            nonlocal has_response_started
+            has_response_started = has_response_started or message["type"] == "http.response.start"
             await send(message)
 
         try:
             await self._app(scope, receive, send_and_note)
         except Exception as exc:
-            if has_begun:
+            if has_response_started:
                 raise
             await problems.response_to(scope, exc)(scope, receive, send)
 

@@ -78,8 +78,8 @@ def select(snapshot: Snapshot, matches: Matches, query: SearchQuery) -> Selectio
         size = min(size * 4, _MAX_MATCHES)
 
 
-def _without(numbers: Iterable[int], others: Iterable[int]) -> list[int]:
-    excluded = set(others)
+def _without(numbers: Iterable[int], excluded_numbers: Iterable[int]) -> list[int]:
+    excluded = set(excluded_numbers)
     return [number for number in numbers if number not in excluded]
 
 

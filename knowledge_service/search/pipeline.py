@@ -86,7 +86,9 @@ def retrieve(
     gathered = gather_second_hop(snapshot, query, config, first, ranked)
     evidence, first_results = gathered.evidence, frozenset[int]()
     if gathered is not first:
-        first_results = frozenset(result.number for result in ranked[: second_hop.KEPT])
+        first_results = frozenset(
+            result.number for result in ranked[: second_hop.UNCHANGED_RESULTS]
+        )
         ranked = second_hop.merge(ranked, rank(gathered, query, config))
         evidence = replace(evidence, rows={**first.evidence.rows, **evidence.rows})
     rows = evidence.rows

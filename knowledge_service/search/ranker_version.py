@@ -77,12 +77,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, re.Pattern):
         return [value.pattern, value.flags]
     if isinstance(value, Mapping):
-        pairs = ([_plain(key), _plain(each)] for key, each in value.items())
+        pairs = ([_plain(key), _plain(item)] for key, item in value.items())
         return sorted(pairs, key=json.dumps)
     if isinstance(value, AbstractSet):
-        return sorted((_plain(each) for each in value), key=json.dumps)
+        return sorted((_plain(item) for item in value), key=json.dumps)
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 

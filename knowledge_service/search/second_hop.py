@@ -21,7 +21,7 @@ from knowledge_service.search.text import analyser
 
 HOPS_FROM = 3
 """The number of best turns whose words are used."""
-KEPT = 5
+UNCHANGED_RESULTS = 5
 """The number of best results that the hop does not change."""
 WEIGHT = 0.35
 """The weight of a word of the hop; a word of the question has 1."""
@@ -56,8 +56,8 @@ def rare_terms(counts: Counter[str], scores: Scores) -> dict[str, float]:
     the rarest.
     """
     documents = scores.document_counts()
-    most = max(_RARE_COUNT, _RARE_SHARE * len(scores.values))
-    rare = [term for term in counts if 1 < documents.get(term, 0) <= most]
+    max_documents = max(_RARE_COUNT, _RARE_SHARE * len(scores.values))
+    rare = [term for term in counts if 1 < documents.get(term, 0) <= max_documents]
     rare.sort(key=lambda term: (-counts[term], documents[term], term))
     return dict.fromkeys(rare[:_MOST_TERMS], WEIGHT)
 
@@ -67,12 +67,14 @@ def merge(first: Sequence[Ranked], second: Sequence[Ranked]) -> list[Ranked]:
 
     A score that would pass the last of the best is lowered by the factor `x_hop`.
     """
-    best = list(first[:KEPT])
+    best = list(first[:UNCHANGED_RESULTS])
     bound = best[-1].score
     best_numbers = {result.number for result in best}
-    others = [result for result in second if result.number not in best_numbers]
-    limits = (bound * (1 - place * _STEP) for place in range(1, len(others) + 1))
-    return best + [_limited(result, limit) for result, limit in zip(others, limits, strict=True)]
+    further_results = [result for result in second if result.number not in best_numbers]
+    limits = (bound * (1 - position * _STEP) for position in range(1, len(further_results) + 1))
+    return best + [
+        _limited(result, limit) for result, limit in zip(further_results, limits, strict=True)
+    ]
 
 
 def _limited(result: Ranked, limit: float) -> Ranked:

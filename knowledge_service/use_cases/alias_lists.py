@@ -33,14 +33,14 @@ def list_aliases(  # noqa: PLR0913 (one argument per filter)
     scopes = authorization.authorize_read([scope], principal) if scope else None
     if arms.is_without_facts(store, principal):
         return AliasPage(aliases=())
-    after = _position_of(pagination.decode(cursor))
-    listing = AliasListing(principal.view, namespace, limit + 1, prefix, scopes, after)
+    start_position = _position_of(pagination.decode(cursor))
+    listing = AliasListing(principal.view, namespace, limit + 1, prefix, scopes, start_position)
     aliases, next_cursor = pagination.split_page(store.list_aliases(listing), limit, _key)
     return AliasPage(aliases=aliases, cursor=next_cursor)
 
 
-def _key(named: NamedFact) -> str:
-    return json.dumps([named.value, named.scope])
+def _key(alias: NamedFact) -> str:
+    return json.dumps([alias.value, alias.scope])
 
 
 def _position_of(last: str | None) -> tuple[str, str] | None:

@@ -61,10 +61,10 @@ def reasons_for_recall(
             return (reason(run_id, arm),)
         if run_id is not None:
             return ()
-    other = open_run_without_knowledge(store, principal)
-    if other is None:
+    open_run = open_run_without_knowledge(store, principal)
+    if open_run is None:
         return ()
-    text = reason(other.run_id, other.arm)
+    text = reason(open_run.run_id, open_run.arm)
     if run is not None:
         text += f"; without a ticket, {principal.name} may work for it as well as for {run.run_id}"
     return (text,)

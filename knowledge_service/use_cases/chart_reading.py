@@ -44,7 +44,7 @@ def require_step(store: Store, principal: Principal, name: str) -> tuple[StoredC
     if fact.subject not in (charts.STEP, charts.OUTCOME) or not isinstance(chart_id, str):
         raise NotFound(f"{name!r} is no action step and no desired outcome of a chart")
     chart = require(store, principal, chart_id)
-    step = next((each for each in chart.steps if each.fact_id == fact.id), None)
+    step = next((part for part in chart.steps if part.fact_id == fact.id), None)
     if step is None and chart.outcome.fact_id != fact.id:
         raise NotFound(f"{name!r} is no longer a part of chart {chart_id}")
     return chart, step
@@ -74,12 +74,12 @@ def read(store: Store, principal: Principal, fact: Fact) -> StoredChart | None:
     """Read the parts of a chart along its links; None if one is missing."""
     links = store.links_from((fact.id,), principal.view, to_kind=lookup.ENTITY, limit=_MAX_PARTS)
     ends = [store.fact(link.to, principal.view) for link in links if link.type == charts.CONTAINS]
-    parts = [_part(store, principal, each) for each in ends if each is not None]
-    outcome = next((each for each in parts if each.type == charts.OUTCOME), None)
-    reality = next((each for each in parts if each.type == charts.REALITY), None)
+    parts = [_part(store, principal, fact_id) for fact_id in ends if fact_id is not None]
+    outcome = next((fact_id for fact_id in parts if fact_id.type == charts.OUTCOME), None)
+    reality = next((fact_id for fact_id in parts if fact_id.type == charts.REALITY), None)
     if outcome is None or reality is None:
         return None
-    steps = charts.sort_steps(each for each in parts if each.type == charts.STEP)
+    steps = charts.sort_steps(fact_id for fact_id in parts if fact_id.type == charts.STEP)
     chart = _part(store, principal, fact)
     return StoredChart(id_of(fact), fact.scope, chart, outcome, reality, steps)
 
@@ -90,9 +90,9 @@ def _part(store: Store, principal: Principal, fact: Fact) -> Part:
         fact_id=fact.id,
         name=fact.content,
         type=fact.subject or "",
-        observations=tuple((each.id, each.content) for each in observed),
+        observations=tuple((observation.id, observation.content) for observation in observed),
         data=fact.data if isinstance(fact.data, dict) else {},
-        position=max((each.position or 0 for each in observed), default=-1) + 1,
+        position=max((observation.position or 0 for observation in observed), default=-1) + 1,
         title_id=charts.choose_title(fact, observed),
     )
 
@@ -128,19 +128,21 @@ def _is_telescoped(
     )
 
 
-def parts_below(store: Store, principal: Principal, step: Part, seen: set[str]) -> list[Part]:
+def parts_below(
+    store: Store, principal: Principal, step: Part, visited_ids: set[str]
+) -> list[Part]:
     """Return a step and all parts of the charts below it."""
     parts = [step]
     below = chart_of_step(store, principal, step)
-    if below is None or below.id in seen:
+    if below is None or below.id in visited_ids:
         return parts
-    seen.add(below.id)
+    visited_ids.add(below.id)
     chart = read(store, principal, below)
     if chart is None:
         return [*parts, _part(store, principal, below)]
     parts += [chart.chart, chart.outcome, chart.reality]
     for each in chart.steps:
-        parts += parts_below(store, principal, each, seen)
+        parts += parts_below(store, principal, each, visited_ids)
     return parts
 
 
@@ -154,7 +156,7 @@ def ancestors_of(store: Store, principal: Principal, chart: StoredChart) -> list
         Conflict: they form a cycle.
     """
     ancestors: list[Origin] = []
-    seen = {chart.id}
+    visited_ids = {chart.id}
     while True:
         parent_id = charts.parse_text(chart.chart.data.get("parentChart"))
         name = chart.chart.data.get("parentActionStep")
@@ -170,9 +172,9 @@ def ancestors_of(store: Store, principal: Principal, chart: StoredChart) -> list
         )
         if step is None:
             return ancestors
-        if parent.id in seen or len(ancestors) == _MAX_LEVELS:
-            raise Conflict(f"chart {chart.id} is below itself: {' in '.join(sorted(seen))}")
-        seen.add(parent.id)
+        if parent.id in visited_ids or len(ancestors) == _MAX_LEVELS:
+            raise Conflict(f"chart {chart.id} is below itself: {' in '.join(sorted(visited_ids))}")
+        visited_ids.add(parent.id)
         if step.is_complete:
             return ancestors
         ancestors.append(Origin(parent, step))
@@ -181,13 +183,13 @@ def ancestors_of(store: Store, principal: Principal, chart: StoredChart) -> list
 
 def to_chart(store: Store, principal: Principal, stored: StoredChart) -> Chart:
     """Return a stored chart as the API shows it."""
-    steps = tuple(_to_step(store, principal, each) for each in stored.steps)
+    steps = tuple(_to_step(store, principal, part) for part in stored.steps)
     open_steps = sorted(
-        (each for each in steps if not each.completed),
-        key=lambda each: (each.due_date is None, each.due_date.timestamp() if each.due_date else 0),
+        (part for part in steps if not part.completed),
+        key=lambda part: (part.due_date is None, part.due_date.timestamp() if part.due_date else 0),
     )
     data = stored.chart.data
-    done = sum(each.completed for each in steps)
+    completed_count = sum(part.completed for part in steps)
     phase = data.get("phase")
     return Chart(
         id=stored.id,
@@ -199,7 +201,11 @@ def to_chart(store: Store, principal: Principal, stored: StoredChart) -> Chart:
         due_date=charts.parse_time(data.get("dueDate")),
         phase=phase if phase in ("assimilation", "completion") else "germination",
         completed=stored.chart.is_complete,
-        progress=1.0 if stored.chart.is_complete else done / len(steps) if steps else 0.0,
+        progress=1.0
+        if stored.chart.is_complete
+        else completed_count / len(steps)
+        if steps
+        else 0.0,
         next_step=open_steps[0].name if open_steps else None,
         level=charts.parse_level(data.get("level")),
         parent_chart=charts.parse_text(data.get("parentChart")),

@@ -100,10 +100,14 @@ def list_charts(  # noqa: PLR0913 (one argument per filter)
         store.list_facts(listing), limit, lambda fact: fact.id
     )
     stored = [chart_reading.read(store, principal, fact) for fact in facts]
-    shown = [chart_reading.to_chart(store, principal, each) for each in stored if each is not None]
+    listed_charts = [
+        chart_reading.to_chart(store, principal, stored_chart)
+        for stored_chart in stored
+        if stored_chart is not None
+    ]
     chosen = [
         chart
-        for chart in shown
+        for chart in listed_charts
         if (completed or not chart.completed) and (due_before is None or _is_due(chart, due_before))
     ]
     return ChartPage(charts=tuple(chosen), cursor=next_cursor)
@@ -150,7 +154,7 @@ def remove_step(performer: Performer, chart_id: str, body: StepIn) -> Chart:
     store, principal = performer.store, performer.principal
     if performer.earlier_results() is None:
         chart = chart_reading.require(store, principal, chart_id)
-        step = next((each for each in chart.steps if each.name == body.step), None)
+        step = next((part for part in chart.steps if part.name == body.step), None)
         if step is None:
             raise NotFound(f"chart {chart_id} has no action step {body.step!r}")
         parts = chart_reading.parts_below(store, principal, step, {chart.chart.fact_id})
@@ -275,7 +279,7 @@ def _new_id(now: datetime) -> str:
 
 
 def _titles(steps: Sequence[ActionStepIn]) -> list[StepTitle]:
-    return [StepTitle(each.title, each.due_date) for each in steps]
+    return [StepTitle(step.title, step.due_date) for step in steps]
 
 
 def _writer(principal: Principal, chart: StoredChart, now: datetime) -> Writer:
@@ -288,7 +292,7 @@ def _check_open(chart: StoredChart) -> None:
 
 
 def _is_due(chart: Chart, at: datetime) -> bool:
-    dates = [chart.due_date, *(each.due_date for each in chart.action_steps if not each.completed)]
+    dates = [chart.due_date, *(step.due_date for step in chart.action_steps if not step.completed)]
     return any(date is not None and date <= at for date in dates)
 
 

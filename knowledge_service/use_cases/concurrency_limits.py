@@ -209,11 +209,11 @@ class ConcurrencyLimiter:
         principal_load = self._loads.get(identity) or _Load()
         _check_limits(principal, principal_load, size)
         group_load = self._loads.get(keys[1]) or _Load()
-        is_too_much = (
+        is_limit_exceeded = (
             self._size + size > _MAX_BYTES_IN_FLIGHT
             or group_load.size + size > _MAX_BYTES_IN_FLIGHT // 2
         )
-        if size and is_too_much:
+        if size and is_limit_exceeded:
             raise StoreUnavailable("too many large requests are in progress; try again")
         self._size += size
         for key in keys:

@@ -88,7 +88,7 @@ def replay_extraction(
         *(_replayed(fact, contents) for fact in draft.facts),
         *(
             ReplayedFact(content=text, kind="fact", confidence=0, comparison="left_out", reason=why)
-            for text, why in draft.left_out
+            for text, why in draft.rejected
         ),
     ]
     drawn = [*(fact.content for fact in draft.facts), *(f.content for f in record.by_rules.facts)]
@@ -114,8 +114,8 @@ def _replayed(fact: DrawnFact, stored: Sequence[str]) -> ReplayedFact:
     )
 
 
-def _is_among(text: str, others: Sequence[str]) -> bool:
-    return any(repetition.is_repetition(text, other) for other in others)
+def _is_among(text: str, texts: Sequence[str]) -> bool:
+    return any(repetition.is_repetition(text, other) for other in texts)
 
 
 def get_visible_extraction(

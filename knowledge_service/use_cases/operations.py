@@ -93,9 +93,9 @@ def charge(services: Services, principal: Principal, acts: Sequence[Act]) -> Non
         QuotaExceeded: the quota is used up.
     """
     stored = sum(isinstance(act, RememberAct | ReviseAct) for act in acts)
-    others = len(acts) - stored
+    unstored_count = len(acts) - stored
     services.rate_limiter.take(
-        principal, {"facts": stored, "writes": max(others - (0 if stored else 1), 0)}
+        principal, {"facts": stored, "writes": max(unstored_count - (0 if stored else 1), 0)}
     )
 
 

@@ -147,8 +147,8 @@ def _with_masked_query(body: RecallIn) -> RecallIn:
         "query": redaction.mask(body.query),
         "facets": tuple(map(redaction.mask_known_formats, body.facets)),
     }
-    is_same = (body.query, body.facets) == (masked["query"], masked["facets"])
-    return body if is_same else body.model_copy(update=masked)
+    is_unmasked = (body.query, body.facets) == (masked["query"], masked["facets"])
+    return body if is_unmasked else body.model_copy(update=masked)
 
 
 def _to_answer(receipt: Receipt, facts: tuple[RecalledFact, ...]) -> Recalled:
@@ -237,8 +237,8 @@ def _explain_facts(
         if explanation is None:
             stage, reason = "invisible", "it does not exist, or is in no searched scope"
         elif not plan.is_enabled:
-            why = "; ".join(plan.reasons) or "the settings of the scope disable injection"
-            stage, reason = "off", why
+            plan_reasons = "; ".join(plan.reasons) or "the settings of the scope disable injection"
+            stage, reason = "off", plan_reasons
         elif fact_id in served:
             stage, reason = "returned", f"it is at position {served.index(fact_id) + 1}"
         elif fact_id in hits:

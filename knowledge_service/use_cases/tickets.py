@@ -246,13 +246,15 @@ def _peer(store: Store, principal: Principal, address: CellAddress, name: str) -
         if account is not None
         else store.principal_of_cell(realm, address.formation, name)
     )
-    place = registered.address if registered else None
-    if account is not None and (place is None or place.formation != address.formation):
+    peer_address = registered.address if registered else None
+    if account is not None and (
+        peer_address is None or peer_address.formation != address.formation
+    ):
         raise Forbidden(
             f"{principal.name} may not speak to {name}: it is no cell of formation"
             f" {address.formation}"
         )
-    cell = place.cell if place else name
+    cell = peer_address.cell if peer_address else name
     if cell == address.cell:
         raise CallLoop(f"{principal.name} calls itself; answer with what you know instead")
     if not _is_peer(cell, address):

@@ -168,8 +168,10 @@ def _model_urls(text: str) -> Mapping[str, str]:
     urls = _json_object("KAIS_MODEL_URLS", text)
     for provider, url in urls.items():
         if provider not in set(Provider):
-            known = ", ".join(Provider)
-            raise SettingsError(f"KAIS_MODEL_URLS: {provider!r} is not a provider; known: {known}")
+            provider_names = ", ".join(Provider)
+            raise SettingsError(
+                f"KAIS_MODEL_URLS: {provider!r} is not a provider; known: {provider_names}"
+            )
         _url({"KAIS_MODEL_URLS": str(url)}, "KAIS_MODEL_URLS", "")
     return {provider: str(url).rstrip("/") for provider, url in urls.items()}
 

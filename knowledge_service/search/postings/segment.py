@@ -104,10 +104,14 @@ def join(segments: Sequence[Segment]) -> Segment:
 
 def erase_document(source: Segment, ordinal: int) -> Segment:
     """Replace a document with a tombstone; the positions of the others do not change."""
-    is_kept = source.ordinals != ordinal
+    is_unerased = source.ordinals != ordinal
     numbers, lengths = source.numbers.copy(), source.lengths.copy()
     numbers[ordinal : ordinal + 1], lengths[ordinal : ordinal + 1] = TOMBSTONE, 0
-    columns = (source.terms[is_kept], source.ordinals[is_kept], source.frequencies[is_kept])
+    columns = (
+        source.terms[is_unerased],
+        source.ordinals[is_unerased],
+        source.frequencies[is_unerased],
+    )
     return Segment(numbers, lengths, *columns)
 
 

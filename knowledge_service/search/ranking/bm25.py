@@ -132,14 +132,14 @@ class Scores:
     def shares_beyond(self, own_terms: Set[str], ordinals: NDArray[np.int64]) -> Floats:
         """Return what documents score by other terms than these. `ordinals` must be ascending."""
         shares = np.zeros(len(ordinals))
-        is_other = [term not in own_terms for term in self.terms]
+        is_foreign = [term not in own_terms for term in self.terms]
         base = 0
         for scope in self.scopes:
             low, high = ordinals.searchsorted((base, base + scope.count)).tolist()
             if low < high:
                 inside = (ordinals[low:high] - base).astype(np.int32)
                 for term, first, postings in scope.postings:
-                    if is_other[term]:
+                    if is_foreign[term]:
                         shares[low:high] += self._shares(term, postings, inside - np.int32(first))
             base += scope.count
         return shares

@@ -119,8 +119,8 @@ class Deduplicator:
     def duplicate_of(self, row: Candidate) -> int | None:
         """Return the near-duplicate among the earlier facts; if there is none, add this fact."""
         candidate = fact_words(row, use_conversations=self._use_conversations)
-        for number, shown in self._kept:
-            if is_near_duplicate(candidate, shown):
+        for number, earlier in self._kept:
+            if is_near_duplicate(candidate, earlier):
                 return number
         self._kept.append((row.number, candidate))
         return None

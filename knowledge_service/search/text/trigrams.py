@@ -19,12 +19,12 @@ _MAX_TRIGRAMS = 12
 
 def document(parts: Iterable[str | None]) -> str:
     """Return the different trigrams of some texts, separated by spaces, in order."""
-    found: set[str] = set()
+    trigrams: set[str] = set()
     for part in parts:
         if part:
             text = _normalize(part) + _END
-            found.update(text[at : at + SIZE] for at in range(len(text) - len(_END)))
-    return " ".join(sorted(found))
+            trigrams.update(text[at : at + SIZE] for at in range(len(text) - len(_END)))
+    return " ".join(sorted(trigrams))
 
 
 def of_query(text: str) -> list[str]:

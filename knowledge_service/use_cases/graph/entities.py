@@ -56,8 +56,8 @@ def _entity_acts(performer: Performer, body: GraphEntitiesIn) -> list[RememberAc
     store, principal = performer.store, performer.principal
     by_name = {entity.name: entity for entity in reversed(body.entities)}
     scope = authorization.canonical_path(body.scope, principal) if body.scope else principal.home
-    taken = lookup.taken_names(store, principal, by_name, scope)
-    new = [entity for name, entity in reversed(by_name.items()) if name not in taken]
+    taken_names = lookup.taken_names(store, principal, by_name, scope)
+    new = [entity for name, entity in reversed(by_name.items()) if name not in taken_names]
     facts = [_entity_fact(principal, entity, body.scope) for entity in new]
     facts += [
         observations.observation_fact(

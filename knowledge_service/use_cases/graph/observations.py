@@ -48,11 +48,11 @@ def add_observations(performer: Performer, body: GraphObservationsIn) -> GraphOb
 def _observation_acts(performer: Performer, body: GraphObservationsIn) -> list[RememberAct]:
     store, principal = performer.store, performer.principal
     acts: list[RememberAct] = []
-    for each in body.observations:
-        entity = lookup.require(store, principal, each.entity)
+    for addition in body.observations:
+        entity = lookup.require(store, principal, addition.entity)
         present = all_observations_of(store, principal, entity)
         texts = {fact.content for fact in present}
-        new = [text for text in dict.fromkeys(each.contents) if text not in texts]
+        new = [text for text in dict.fromkeys(addition.contents) if text not in texts]
         end = max((fact.position or 0 for fact in present), default=-1) + 1
         facts = [
             observation_fact(principal, text, position, scope=entity.scope, about=entity.id)
@@ -72,11 +72,11 @@ def delete_observations(performer: Performer, body: GraphObservationsIn) -> Grap
     results = performer.earlier_results()
     if results is None:
         retracted: dict[str, None] = {}
-        for each in body.observations:
-            entity = lookup.find(store, principal, each.entity)
+        for deletion in body.observations:
+            entity = lookup.find(store, principal, deletion.entity)
             present = all_observations_of(store, principal, entity) if entity else ()
-            retracted |= dict.fromkeys(f.id for f in present if f.content in each.contents)
-        results = performer.perform([RetractAct(fact=each) for each in retracted], DELETED)
+            retracted |= dict.fromkeys(f.id for f in present if f.content in deletion.contents)
+        results = performer.perform([RetractAct(fact=deletion) for deletion in retracted], DELETED)
     return _observations_in(performer, body, results)
 
 
@@ -85,15 +85,17 @@ def _observations_in(
 ) -> GraphObservations:
     """Return the observations of a request that its acts stored or retracted, each once."""
     store, view = performer.store, performer.principal.view
-    facts = [fact for each in results if (fact := store.fact(each.fact_id, view))]
+    facts = [fact for result in results if (fact := store.fact(result.fact_id, view))]
     ids = dict.fromkeys(fact.about for fact in facts if fact.about)
     names = {about: entity.content for about in ids if (entity := store.fact(about, view))}
     pairs = {(names.get(fact.about or ""), fact.content) for fact in facts}
     observations = []
-    for each in body.observations:
-        contents = [text for text in dict.fromkeys(each.contents) if (each.entity, text) in pairs]
-        pairs -= {(each.entity, text) for text in contents}
-        observations.append(EntityObservations(entity=each.entity, contents=tuple(contents)))
+    for result in body.observations:
+        contents = [
+            text for text in dict.fromkeys(result.contents) if (result.entity, text) in pairs
+        ]
+        pairs -= {(result.entity, text) for text in contents}
+        observations.append(EntityObservations(entity=result.entity, contents=tuple(contents)))
     return GraphObservations(observations=tuple(observations))
 
 

@@ -44,8 +44,8 @@ def read_graph(  # noqa: PLR0913 (one argument per filter)
     if arms.is_without_facts(store, principal):
         return Graph(entities=(), relations=())
     if contains:
-        found, has_more = _search(store, principal, contains, scopes, limit)
-        graph = views.graph_of(store, principal, found, outgoing=outgoing)
+        entities, has_more = _search(store, principal, contains, scopes, limit)
+        graph = views.graph_of(store, principal, entities, outgoing=outgoing)
         return graph.model_copy(update={"truncated": graph.truncated or has_more})
     listing = Listing(
         view=principal.view,
@@ -82,7 +82,7 @@ def _search(
 
     The second value says whether there can be more.
     """
-    named = Listing(
+    entity_listing = Listing(
         view=principal.view,
         limit=limit + 1,
         scopes=scopes,
@@ -91,25 +91,28 @@ def _search(
         schema=lookup.SCHEMA,
         contains=text,
     )
-    found = {fact.id: fact for fact in store.list_facts(named)}
-    observed = replace(named, kind=OBSERVATION, schema=None)
+    entities = {fact.id: fact for fact in store.list_facts(entity_listing)}
+    observed = replace(entity_listing, kind=OBSERVATION, schema=None)
     searched = 0
-    while len(found) <= limit and searched < _SEARCHED_OBSERVATIONS:
+    while len(entities) <= limit and searched < _SEARCHED_OBSERVATIONS:
         page = store.list_facts(observed)
-        found |= _entities_of(store, principal, page, found)
+        entities |= _entities_of(store, principal, page, entities)
         searched += len(page)
         if len(page) < observed.limit:
-            return list(found.values())[:limit], len(found) > limit
+            return list(entities.values())[:limit], len(entities) > limit
         observed = replace(observed, before_id=page[-1].id)
-    return list(found.values())[:limit], True
+    return list(entities.values())[:limit], True
 
 
 def _entities_of(
-    store: Store, principal: Principal, observations: Sequence[Fact], found: Mapping[str, Fact]
+    store: Store,
+    principal: Principal,
+    observations: Sequence[Fact],
+    found_entities: Mapping[str, Fact],
 ) -> dict[str, Fact]:
     """Return the live entities that some observations are about and that are not found yet."""
-    ids = dict.fromkeys(each.about for each in observations if each.about)
-    new = [about for about in ids if about not in found]
+    ids = dict.fromkeys(observation.about for observation in observations if observation.about)
+    new = [about for about in ids if about not in found_entities]
     versions = store.current_versions(new, principal.view) if new else {}
     entities = (versions[about] for about in new if about in versions)
     return {

@@ -42,12 +42,12 @@ def create_relations(performer: Performer, body: GraphRelationsIn) -> GraphRelat
         acts = [
             LinkAct(
                 link=_link_of(
-                    each,
-                    lookup.require(store, principal, each.from_),
-                    lookup.require(store, principal, each.to),
+                    new_relation,
+                    lookup.require(store, principal, new_relation.from_),
+                    lookup.require(store, principal, new_relation.to),
                 )
             )
-            for each in body.relations
+            for new_relation in body.relations
         ]
         results = performer.perform(acts, "related in the graph")
     created = [

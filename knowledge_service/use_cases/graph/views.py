@@ -62,6 +62,6 @@ def _to_entity(fact: Fact, observed: Iterable[Fact]) -> GraphEntity:
         scope=fact.scope,
         name=fact.content,
         entity_type=fact.subject or "",
-        observations=tuple(each.content for each in observed),
+        observations=tuple(observation.content for observation in observed),
         metadata=fact.data,
     )

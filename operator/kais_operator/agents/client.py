@@ -184,11 +184,11 @@ class A2aAgents:
 
     def send(self, message: SendMessage) -> None:
         """Send a message in the background, unless this process is sending it."""
-        known = self._sent.get(message.call.message_id)
-        if not self._is_leader() or (known is not None and known.is_sending):
+        sent_call = self._sent.get(message.call.message_id)
+        if not self._is_leader() or (sent_call is not None and sent_call.is_sending):
             return
         _bound(self._sent)
-        is_new = message.is_first or (known is not None and known.is_undelivered)
+        is_new = message.is_first or (sent_call is not None and sent_call.is_undelivered)
         sent = self._sent[message.call.message_id] = _Sent(is_undelivered=is_new)
         sent.sending = asyncio.get_running_loop().create_task(self._send(message, sent))
 
@@ -341,9 +341,9 @@ class A2aAgents:
 
     async def _card(self, call: AgentCall, *, is_fresh: bool) -> AgentCard:
         base = _base(call)
-        known, now = self._cards.get(base + call.address.path), self._clock.now()
-        if known is not None and not is_fresh and now - known.read_at < _CARD_AGE:
-            return known.card
+        cached_card, now = self._cards.get(base + call.address.path), self._clock.now()
+        if cached_card is not None and not is_fresh and now - cached_card.read_at < _CARD_AGE:
+            return cached_card.card
         resolver = A2ACardResolver(
             self._http, base, f"{call.address.path}{a2a.CARD_PATH.removeprefix('/')}"
         )
@@ -377,10 +377,10 @@ class A2aAgents:
 
     async def _ticket(self, call: AgentCall) -> str:
         key = (call.address.account, call.run_id, call.attempt, call.budget_left)
-        known = self._tickets.get(key)
-        if known is None or known.expires_at - self._clock.now() < _TICKET_RESERVE:
+        cached_ticket = self._tickets.get(key)
+        if cached_ticket is None or cached_ticket.expires_at - self._clock.now() < _TICKET_RESERVE:
             _bound(self._tickets)
-            known = self._tickets[key] = await self._knowledge.issue_ticket(
+            cached_ticket = self._tickets[key] = await self._knowledge.issue_ticket(
                 models.TicketIn(
                     to=call.address.account,
                     run_id=call.run_id,
@@ -389,7 +389,7 @@ class A2aAgents:
                     budget_left=call.budget_left,
                 )
             )
-        return known.ticket
+        return cached_ticket.ticket
 
     def _forget(self, call: AgentCall) -> None:
         self._sent.pop(call.message_id, None)
@@ -429,7 +429,7 @@ def _describe(exc: Exception) -> str:
     return (str(exc) or type(exc).__name__)[:500]
 
 
-def _bound(kept: dict[K, V]) -> None:
+def _bound(cache: dict[K, V]) -> None:
     """Drop the oldest entry of a full dictionary."""
-    if len(kept) >= _MAX_KEPT:
-        kept.pop(next(iter(kept)))
+    if len(cache) >= _MAX_KEPT:
+        cache.pop(next(iter(cache)))

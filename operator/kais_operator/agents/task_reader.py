@@ -129,8 +129,8 @@ def _has_usage(metadata: Mapping[str, Any]) -> bool:
 def _usage(report: AgentResult | None, metadata: Mapping[str, Any]) -> AgentUsage | None:
     """Sum up the usage of a task and its peers; None if nothing usable is reported."""
     try:
-        own = report.usage if report is not None and _has_usage(metadata) else None
-        return mind_usage.total([own, *_peer_usages(metadata)])
+        own_usage = report.usage if report is not None and _has_usage(metadata) else None
+        return mind_usage.total([own_usage, *_peer_usages(metadata)])
     except ArithmeticError:
         return None
 
@@ -149,7 +149,7 @@ def _peer_usages(metadata: Mapping[str, Any]) -> list[AgentUsage]:
 def _receipt(value: Any) -> str | None:
     """Return the first receipt: the runtime recalls once for each message."""
     receipts = value if isinstance(value, list) else []
-    return next((each for each in receipts if _is_receipt(each)), None)
+    return next((receipt for receipt in receipts if _is_receipt(receipt)), None)
 
 
 def _is_receipt(value: Any) -> bool:
@@ -159,8 +159,8 @@ def _is_receipt(value: Any) -> bool:
 
 def _approvals(value: Any) -> tuple[CallApproval, ...]:
     reported = value if isinstance(value, list) else []
-    readable = [approvals.parse_call(each) for each in reported[-approvals.MAX_APPROVALS :]]
-    return tuple(each for each in readable if each is not None and approvals.is_of(each))
+    readable = [approvals.parse_call(entry) for entry in reported[-approvals.MAX_APPROVALS :]]
+    return tuple(entry for entry in readable if entry is not None and approvals.is_of(entry))
 
 
 def _heartbeat(value: Any) -> datetime | None:

@@ -165,5 +165,5 @@ def _is_stream(response: httpx.Response) -> bool:
 
 
 def _content_type(headers: Mapping[str, str]) -> dict[str, str]:
-    found = next((v for k, v in headers.items() if k.lower() == "content-type"), None)
-    return {"Content-Type": found} if found is not None else {}
+    content_type = next((v for k, v in headers.items() if k.lower() == "content-type"), None)
+    return {"Content-Type": content_type} if content_type is not None else {}

@@ -36,12 +36,12 @@ class RunSpans:
         if run.started_at is None or run.finished_at is None:
             return
         root = trace_context.derive(run_id)
-        is_own = traceparent == root
+        is_root_span = traceparent == root
         has_failed = run.outcome not in _NOT_FAILED
         span = ReadableSpan(
             name=f"mission {run.mission}",
             context=_context(traceparent, span_of=root),
-            parent=None if is_own else _context(traceparent, span_of=traceparent),
+            parent=None if is_root_span else _context(traceparent, span_of=traceparent),
             resource=self._resource,
             attributes=_attributes(run_id, run),
             status=Status(StatusCode.ERROR if has_failed else StatusCode.UNSET),
@@ -63,8 +63,8 @@ def start() -> RunSpans:
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-    named = Resource.create({"service.name": "kais-operator"})
-    resource = named.merge(OTELResourceDetector().detect())
+    service_resource = Resource.create({"service.name": "kais-operator"})
+    resource = service_resource.merge(OTELResourceDetector().detect())
     return RunSpans(BatchSpanProcessor(OTLPSpanExporter()), resource)
 
 
@@ -81,7 +81,7 @@ def _context(traceparent: str, *, span_of: str) -> SpanContext:
 
 def _attributes(run_id: str, run: models.RunIn) -> dict[str, str | int | float]:
     counters = run.counters or {}
-    named: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "kais.run.id": run_id,
         "kais.outcome": run.outcome,
         "kais.attempts": run.attempts,
@@ -92,7 +92,7 @@ def _attributes(run_id: str, run: models.RunIn) -> dict[str, str | int | float]:
         "gen_ai.usage.output_tokens": counters.get("outputTokens"),
         "kais.cost_usd": run.cost,
     }
-    return {name: value for name, value in named.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -168,10 +168,11 @@ def _undone_edit(desired: Body, live: Body, parent: Parent) -> tuple[plan.EmitEv
     ):
         return ()
     owner = f"{parent.kind}/{parent.namespace}/{parent.name}"
-    what = ", ".join(paths[:_MAX_LISTED_PATHS]) or f"fields that {owner} does not declare"
-    more = f" and {len(paths) - _MAX_LISTED_PATHS} more" if len(paths) > _MAX_LISTED_PATHS else ""
+    changed_fields = ", ".join(paths[:_MAX_LISTED_PATHS]) or f"fields that {owner} does not declare"
+    suffix = f" and {len(paths) - _MAX_LISTED_PATHS} more" if len(paths) > _MAX_LISTED_PATHS else ""
     message = (
-        f"another client changed {ref_of(desired)} ({what}{more}); the change is undone, because"
+        f"another client changed {ref_of(desired)} ({changed_fields}{suffix});"
+        " the change is undone, because"
         f" {owner} decides it: change that object instead"
     )
     return (plan.EmitEvent("Warning", EDIT_UNDONE, message[:_EVENT_LIMIT]),)

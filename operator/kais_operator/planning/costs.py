@@ -39,5 +39,5 @@ def display(usage: Priced | None) -> str | None:
         return "?"
     is_small = 0 < usage.cost < 1
     digits = _SMALL_COST_DIGITS if is_small else _CENTS
-    shown = format(usage.cost, f".{digits}f")
-    return f"<${10**-digits:.{digits}f}" if is_small and not float(shown) else f"${shown}"
+    amount = format(usage.cost, f".{digits}f")
+    return f"<${10**-digits:.{digits}f}" if is_small and not float(amount) else f"${amount}"

@@ -82,7 +82,7 @@ ERASING = {
     "a fact, and whatever refers to it": "DELETE FROM fact WHERE fact_no = ?",
     "answers that hold a fact": stored_text_erasure._FORGET_ANSWERS,
     "answers that hold a name": stored_text_erasure._NAMED_ANSWERS,
-    "events of a fact's operations": stored_text_erasure._ABOUT,
+    "events of a fact's operations": stored_text_erasure._EVENTS_OF_OPERATIONS,
     "runs that had a fact in front of them": stored_text_erasure._FORGET_RUNS,
     "whether it is famous": usage_erasure._COUNT,
     "who was given a famous fact": usage_erasure._FORGET[0],

@@ -30,7 +30,7 @@ async def test_what_is_written_can_be_read_and_listed(files):
     assert await files.list_files() == "private/\nshared/"
     assert await files.list_files("shared/a/") == '<files path="shared/a/">b/</files>'
     assert await files.list_files("shared/a/b") == ('<files path="shared/a/b">report.md</files>')
-    assert files.written == {"shared/a/b/report.md": 5, "private/notes": 0}
+    assert files.written_sizes == {"shared/a/b/report.md": 5, "private/notes": 0}
 
 
 @pytest.mark.parametrize(

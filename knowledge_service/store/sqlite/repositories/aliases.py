@@ -48,13 +48,13 @@ def of_fact(connection: apsw.Connection, fact_id: str) -> tuple[Alias, ...]:
 
 def read_page(connection: apsw.Connection, listing: AliasListing) -> tuple[NamedFact, ...]:
     """Return a page of aliases."""
-    after, path = listing.after or ("", "")
+    after_value, path = listing.after or ("", "")
     bindings = {
         "scopes": json.dumps(sorted(base.visible_scopes(connection, listing.view, listing.scopes))),
         "namespace": listing.namespace,
         "prefix": listing.prefix,
         "end": listing.prefix + _LAST,
-        "after": after,
+        "after": after_value,
         "path": path,
         "drafts": listing.view.drafts,
         "limit": listing.limit,

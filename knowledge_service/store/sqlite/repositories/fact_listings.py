@@ -23,7 +23,7 @@ from knowledge_service.store.sqlite.repositories import base, fact_rows
 
 # After every position (`SafeInt`); the index has the same expression.
 _NO_POSITION = 1 << 60
-_PLACE = f"coalesce(f.position, {_NO_POSITION})"
+_POSITION = f"coalesce(f.position, {_NO_POSITION})"
 # A reader of more scopes finds a fact first, then drops what is not visible.
 _MANY_SCOPES = 64
 # Candidates of a search are compared in portions that grow up to this many.
@@ -81,7 +81,7 @@ _UNLINKED = f""" AND NOT EXISTS (SELECT 1 FROM link l JOIN fact o
       UNION ALL SELECT x.id FROM link x WHERE x.to_no = f.fact_no)
     AND o.scope_no IN (SELECT value FROM json_each(:visible))
     AND (:drafts OR o.review NOT IN {fact_rows.UNREVIEWED}))"""
-_AFTER_POSITION = f" AND ({_PLACE}, f.id) > (:position, :id)"
+_AFTER_POSITION = f" AND ({_POSITION}, f.id) > (:position, :id)"
 _BY_POSITION = f" ORDER BY coalesce(position, {_NO_POSITION}), id"
 _NEWEST_FIRST = " ORDER BY id DESC"
 _CANDIDATES = f"""{fact_rows.SELECT_COLUMNS} FROM json_each(:numbers) n
@@ -100,13 +100,13 @@ _ABOUT_SEVERAL = f"""{_VERSIONS_OF_ALL} {fact_rows.SELECT_COLUMNS}, v.of FROM ve
   CROSS JOIN json_each(:scopes) c CROSS JOIN fact f JOIN scope s ON s.scope_no = f.scope_no
   WHERE f.fact_no IN (SELECT f.fact_no FROM fact f INDEXED BY fact_about
     WHERE f.about = v.id AND f.scope_no = c.value AND f.kind = :kind AND f.lifecycle = 'live'
-    AND (:drafts OR f.review NOT IN {fact_rows.UNREVIEWED}) ORDER BY {_PLACE}, f.id LIMIT :limit)
-  ORDER BY v.of, {_PLACE}, f.id"""
+    AND (:drafts OR f.review NOT IN {fact_rows.UNREVIEWED}) ORDER BY {_POSITION}, f.id LIMIT :limit)
+  ORDER BY v.of, {_POSITION}, f.id"""
 _ABOUT_IN_MANY_SCOPES = f"""{_VERSIONS_OF_ALL} {fact_rows.SELECT_COLUMNS}, v.of FROM version v
   CROSS JOIN fact f INDEXED BY fact_about ON f.about = v.id JOIN scope s ON s.scope_no = f.scope_no
   WHERE +{_IN_SCOPES} AND f.kind = :kind AND f.lifecycle = 'live'
-  AND (:drafts OR f.review NOT IN {fact_rows.UNREVIEWED}) ORDER BY v.of, {_PLACE}, f.id"""
-_NAMED = f"""{fact_rows.SELECT_COLUMNS} FROM json_each(?3) c
+  AND (:drafts OR f.review NOT IN {fact_rows.UNREVIEWED}) ORDER BY v.of, {_POSITION}, f.id"""
+_BY_ID = f"""{fact_rows.SELECT_COLUMNS} FROM json_each(?3) c
   CROSS JOIN alias a ON a.scope_no = c.value AND a.namespace = ?1 AND a.value = ?2
   CROSS JOIN fact f ON f.fact_no = a.fact_no JOIN scope s ON s.scope_no = f.scope_no"""
 _NAMED_IN_MANY_SCOPES = f"""{fact_rows.SELECT_COLUMNS} FROM alias a INDEXED BY alias_name
@@ -121,10 +121,10 @@ def read_page(connection: apsw.Connection, listing: Listing) -> tuple[Fact, ...]
     bindings = _bindings(connection, listing, scopes)
     numbers = _candidates(connection, listing, scopes)
     if numbers is not None:
-        found = _search(connection, listing, numbers, bindings)
+        matches = _search(connection, listing, numbers, bindings)
     else:
-        found = fact_rows.facts(connection, _statement(listing), bindings)
-    matching = (fact for fact in found if _matches(fact, listing))
+        matches = fact_rows.facts(connection, _statement(listing), bindings)
+    matching = (fact for fact in matches if _matches(fact, listing))
     return tuple(islice(matching, listing.limit))
 
 
@@ -165,7 +165,7 @@ def named(
 ) -> Iterator[tuple[str, Fact]]:
     """Yield (value, fact) of every visible fact with one of some aliases."""
     scopes = base.visible_scopes(connection, view, None)
-    statement = _NAMED_IN_MANY_SCOPES if len(scopes) > _MANY_SCOPES else _NAMED
+    statement = _NAMED_IN_MANY_SCOPES if len(scopes) > _MANY_SCOPES else _BY_ID
     scopes_json = json.dumps(sorted(scopes))
     for value in values:
         for fact in fact_rows.facts(connection, statement, (namespace, value, scopes_json)):

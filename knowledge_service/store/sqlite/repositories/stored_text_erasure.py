@@ -15,16 +15,18 @@ _FIND = "SELECT fact_no, scope_no, content_hash FROM fact WHERE id = ?"
 _NUMBERS = "SELECT fact_no FROM fact WHERE id = ?"
 _LINKS = "SELECT count(*) FROM link WHERE from_no = ?1 OR to_no = ?1"
 # All events of the fact's operations, because a review's edits are in an event about another fact.
-_ABOUT = """SELECT seq, op FROM fact_event WHERE op IN (
+_EVENTS_OF_OPERATIONS = """SELECT seq, op FROM fact_event WHERE op IN (
     SELECT op FROM fact_event WHERE fact_no = ?1) GROUP BY seq ORDER BY seq"""
-_OF = "SELECT seq FROM fact_event f JOIN fact USING(fact_no) WHERE id = ? ORDER BY seq"
-_NAMED = "SELECT scope_no, namespace, value FROM alias WHERE fact_no = ?"
+_EVENTS_OF_FACT = "SELECT seq FROM fact_event f JOIN fact USING(fact_no) WHERE id = ? ORDER BY seq"
+_ALIASES = "SELECT scope_no, namespace, value FROM alias WHERE fact_no = ?"
 _HOLDER = """SELECT f.id FROM alias a JOIN fact f USING(fact_no)
   WHERE a.scope_no = ? AND a.namespace = ? AND a.value = ?"""
 _LEGACY = """SELECT seq FROM event WHERE type = ?1
   AND seq >= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replay_from') ORDER BY seq"""
 _HAS_LEGACY = "SELECT 1 FROM meta WHERE key = 'replay_from'"
-_STANDS = "SELECT 1 FROM review WHERE seq = ? AND fact_no = (SELECT fact_no FROM fact WHERE id = ?)"
+_REVIEW_EXISTS = (
+    "SELECT 1 FROM review WHERE seq = ? AND fact_no = (SELECT fact_no FROM fact WHERE id = ?)"
+)
 _FORGET_RUNS = "DELETE FROM fact_run WHERE fact_no = ?"
 # A stored answer may contain the fact itself; one that only refers to it may stay.
 _FORGET_ANSWERS = """DELETE FROM idempotency WHERE (principal, key) IN (
@@ -34,7 +36,7 @@ _NAMED_ANSWERS = """SELECT principal, key, response FROM idempotency
   INDEXED BY idempotency_named
   WHERE instr(response, '"namespace":') > 0 AND instr(response, ?) > 0"""
 _REWRITE_ANSWER = "UPDATE idempotency SET response = ? WHERE principal = ? AND key = ?"
-_IS_THERE = "SELECT 1 FROM fact WHERE id = ?"
+_FACT_EXISTS = "SELECT 1 FROM fact WHERE id = ?"
 
 
 def erase(tx: Transaction, fact_ids: Sequence[str], *, actor: str, reason: str) -> tuple[int, int]:
@@ -72,7 +74,7 @@ class SqliteFactReferences:
     def aliases(self, fact_no: int) -> Iterable[tuple[int, str, str]]:
         """Return scope, namespace and value of each alias of a fact."""
         return [
-            (scope, name, value) for scope, name, value in self._tx.fetch_all(_NAMED, (fact_no,))
+            (scope, name, value) for scope, name, value in self._tx.fetch_all(_ALIASES, (fact_no,))
         ]
 
     def alias_holder(self, scope_no: int, namespace: str, value: str) -> str | None:
@@ -82,11 +84,11 @@ class SqliteFactReferences:
 
     def operations(self, fact_no: int) -> Sequence[tuple[int, int]]:
         """Return (event, operation) numbers of all operations that changed a fact."""
-        return [(seq, op) for seq, op in self._tx.fetch_all(_ABOUT, (fact_no,))]
+        return [(seq, op) for seq, op in self._tx.fetch_all(_EVENTS_OF_OPERATIONS, (fact_no,))]
 
     def events_about(self, fact_id: str) -> Iterable[int]:
         """Return the numbers of the events about a fact, in order."""
-        return [seq for (seq,) in self._tx.fetch_all(_OF, (fact_id,))]
+        return [seq for (seq,) in self._tx.fetch_all(_EVENTS_OF_FACT, (fact_id,))]
 
     def legacy_events(self) -> Iterable[int]:
         """Return the numbers of the events with rows from before the log."""
@@ -96,7 +98,7 @@ class SqliteFactReferences:
 
     def is_review_in_force(self, seq: int, fact_id: str) -> bool:
         """Return whether the review that an event recorded is still the fact's review."""
-        return self._tx.fetch_first(_STANDS, (seq, fact_id)) is not None
+        return self._tx.fetch_first(_REVIEW_EXISTS, (seq, fact_id)) is not None
 
     def fact_numbers(self, fact_id: str) -> Sequence[int]:
         """Return the number of a fact; empty when there is no such fact."""
@@ -116,6 +118,6 @@ def _erase_alias_in_responses(tx: Transaction, erased: ErasedAlias) -> None:
             continue  # no response of `remember`: the value only occurs in a text
         for item in items:
             fact_id = item["fact_id"]
-            if fact_id in erased.holders or tx.fetch_first(_IS_THERE, (fact_id,)) is None:
+            if fact_id in erased.holders or tx.fetch_first(_FACT_EXISTS, (fact_id,)) is None:
                 item["aliases"] = [alias for alias in item["aliases"] if alias != erased.alias]
         tx.execute(_REWRITE_ANSWER, (json.dumps(items), principal, key))

@@ -84,10 +84,10 @@ def _record(
     context: UsageContext,
 ) -> None:
     # A run or session that is not known is left out, as in the events of earlier versions.
-    place = {name: value for name, value in vars(context).items() if value is not None}
+    context_values = {name: value for name, value in vars(context).items() if value is not None}
     by_kind: dict[UsageKind, list[dict[str, Any]]] = {}
     for use in uses:
-        part = {"used": use.fact_id, "count": use.count, **place}
+        part = {"used": use.fact_id, "count": use.count, **context_values}
         by_kind.setdefault(use.kind, []).append(part)
     for kind, parts in by_kind.items():
         tx.record(projected.type_of(kind), scope_no=observer_no, actor=actor, parts=parts)

@@ -29,5 +29,5 @@ def fill(connection: apsw.Connection, _clock: Clock, _progress: Progress) -> Non
         new_hash = content_hash(fact | {"data": json.loads(fact["data"] or "null")})
         if new_hash != old_hash:
             changed.append(ChangedHash(scope_no, fact_no, old_hash, new_hash))
-    connection.executemany(_UPDATE, [(each.new, each.number) for each in changed])
+    connection.executemany(_UPDATE, [(row.new, row.number) for row in changed])
     hash_index_table.replace_hashes(connection, changed)

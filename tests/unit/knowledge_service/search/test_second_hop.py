@@ -63,12 +63,12 @@ def test_best_results_stay_and_a_higher_score_behind_them_is_lowered_to_theirs()
 )
 def test_merged_scores_fall_and_equal_their_parts(first: list[float], second: list[float]) -> None:
     best = ranked(*sorted(first, reverse=True))
-    others = ranked(*sorted(second, reverse=True), first=second_hop.KEPT)
+    others = ranked(*sorted(second, reverse=True), first=second_hop.UNCHANGED_RESULTS)
     merged = second_hop.merge(best, others)
     scores = [result.score for result in merged]
     assert scores == sorted(scores, reverse=True)
     assert len({result.number for result in merged}) == len(merged)
-    kept = best[: second_hop.KEPT]
+    kept = best[: second_hop.UNCHANGED_RESULTS]
     assert merged[: len(kept)] == kept
     for result in merged:
         factors = [value for name, value in result.parts.items() if name.startswith("x_")]

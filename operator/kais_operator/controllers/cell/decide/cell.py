@@ -199,9 +199,9 @@ def _with_approval(observed: CellObserved, decided: _CellDecision) -> _CellDecis
     approval = spawn_limits.approval_note(observed.cell, observed.kin)
     if approval is None:
         return decided
-    applied, *others = decided.conditions
+    applied, *other_conditions = decided.conditions
     applied = replace(applied, message=f"{applied.message} {approval}")
-    return replace(decided, conditions=[applied, *others])
+    return replace(decided, conditions=[applied, *other_conditions])
 
 
 def _account_and_map(observed: CellObserved, parent: Parent) -> Account:
@@ -433,9 +433,9 @@ def _display_status(ready: Condition) -> str:
 
 def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan:
     cell = observed.cell
-    *others, ready = decided.conditions
+    *other_conditions, ready = decided.conditions
     servers = server_conditions.server_conditions(cell)
-    desired = [*others, *servers, ready]
+    desired = [*other_conditions, *servers, ready]
     timed_conditions = status_and_events.with_transition_times(cell, desired, now)
     mind = cell.spec.mind
     usage = cell_cost_annotation.read(cell)
@@ -459,7 +459,7 @@ def _plan(observed: CellObserved, decided: _CellDecision, now: datetime) -> Plan
             *status_and_events.transition_events(
                 cell,
                 timed_conditions,
-                types=(ConditionType.READY, *(each.type for each in servers)),
+                types=(ConditionType.READY, *(server.type for server in servers)),
             ),
         ),
         status_and_events.body_of(status),

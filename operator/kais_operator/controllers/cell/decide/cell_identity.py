@@ -119,15 +119,15 @@ def identity(housed: CellInFormation, *, sharing: Iterable[Scope]) -> CellIdenti
     nearest scope that all of them see as their home. They remember in the scope of their Formation,
     which stays when a cell is renamed.
     """
-    place = _place(housed)
-    home = scopes.nearest_common([place.scope, *sharing])
+    location = _place(housed)
+    home = scopes.nearest_common([location.scope, *sharing])
     return CellIdentity(
-        place.short_name,
+        location.short_name,
         account_name(housed.cell),
         home,
         memory=Scope(home.realm, home.formation) if home.formation else home,
         workspace=workspace_claim(housed.formation),
-        address=place.address,
+        address=location.address,
     )
 
 
@@ -164,8 +164,8 @@ def principal(
     home, memory = str(cell_identity.scope), str(cell_identity.memory)
     grants = [models.Grant(scope=memory, verbs=("read", "remember"))]
     if cell_identity.scope.level is Level.CELL:
-        own = models.Grant(scope=home, verbs=("read", "write"))
-        grants = [own, *grants] if memory != home else [own]
+        home_grant = models.Grant(scope=home, verbs=("read", "write"))
+        grants = [home_grant, *grants] if memory != home else [home_grant]
     return models.PrincipalIn(
         name=f"{namespace}/{cell_identity.account}",
         type="agent",

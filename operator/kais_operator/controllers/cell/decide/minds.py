@@ -52,8 +52,10 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     tools = [tool.name for tool in spec.tools]
     problem = agent_tools.problem(tools) or agent_tools.mode_problem(tools, spec.effective_mode)
     if problem is not None:
-        is_known = all(agent_tools.is_tool_name(name) for name in tools)
-        return Obstacle(Reason.NOT_YET_SUPPORTED if is_known else Reason.UNKNOWN_TOOL, problem)
+        are_names_known = all(agent_tools.is_tool_name(name) for name in tools)
+        return Obstacle(
+            Reason.NOT_YET_SUPPORTED if are_names_known else Reason.UNKNOWN_TOOL, problem
+        )
     problem = agent_tools.server_problem(spec.tools)
     if problem is not None:
         return Obstacle(Reason.INVALID, problem)
@@ -77,22 +79,22 @@ def remarks(mind: Mind) -> list[str]:
 def variables(mind: Mind, agents: AgentSettings, tools: Sequence[Tool]) -> dict[str, str]:
     """Return the variables of the agent runtime, besides those of every cell."""
     secret = _credentials(mind)
-    named = {
+    optional_variables = {
         labels.ENV_MODEL_KEY_FILE: f"{CREDENTIALS_FOLDER}/{secret.key}",
         labels.ENV_MODEL_SECRET: f"{secret.name}/{secret.key}",
         labels.ENV_AGENT_STATE: STATE_FOLDER,
         **agents.telemetry,
     }
     if mind.provider in agents.model_urls:
-        named[labels.ENV_MODEL_URL] = agents.model_urls[mind.provider]
+        optional_variables[labels.ENV_MODEL_URL] = agents.model_urls[mind.provider]
     if agents.prices:
-        named[labels.ENV_PRICES] = agents.prices
+        optional_variables[labels.ENV_PRICES] = agents.prices
     if mind.instructions_from is not None:
         file = f"{INSTRUCTIONS_FOLDER}/{mind.instructions_from.key}"
-        named[labels.ENV_INSTRUCTIONS_FILE] = file
+        optional_variables[labels.ENV_INSTRUCTIONS_FILE] = file
     if _header_sources(tools):
-        named[labels.ENV_MCP_HEADERS] = HEADERS_FOLDER
-    return named
+        optional_variables[labels.ENV_MCP_HEADERS] = HEADERS_FOLDER
+    return optional_variables
 
 
 def volumes(mind: Mind, tools: Sequence[Tool]) -> list[Volume]:

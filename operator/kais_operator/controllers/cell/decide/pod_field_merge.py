@@ -136,15 +136,15 @@ def _resources(defaults: Mapping[str, Any], cell: Cell, declared: Mapping[str, A
         "memory": limited is not None and limited.memory_limit is not None,
     }
     limits, requests = declared.get("limits") or {}, declared.get("requests") or {}
-    named = {*limits, *requests}
+    resource_names = {*limits, *requests}
     merged: Body = {key: value for key, value in declared.items() if key == "claims"}
     default_limits = {
         key: value
         for key, value in defaults["limits"].items()
-        if key not in named or (stated[key] and key not in limits)
+        if key not in resource_names or (stated[key] and key not in limits)
     }
     default_requests = {
-        key: value for key, value in defaults["requests"].items() if key not in named
+        key: value for key, value in defaults["requests"].items() if key not in resource_names
     }
     for key, values in (
         ("requests", {**default_requests, **requests}),

@@ -38,6 +38,8 @@ def server_conditions(cell: Cell) -> list[DesiredCondition]:
             message = f"no run has used {server.url} yet"
             desired.append(conditions.unknown(type_, Reason.NOT_CONNECTED, message))
             continue
-        make = conditions.true if report.state is ServerState.CONNECTED else conditions.false
-        desired.append(make(type_, _REASONS[report.state], report.message))
+        condition_of_status = (
+            conditions.true if report.state is ServerState.CONNECTED else conditions.false
+        )
+        desired.append(condition_of_status(type_, _REASONS[report.state], report.message))
     return desired

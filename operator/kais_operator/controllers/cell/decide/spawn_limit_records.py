@@ -151,9 +151,9 @@ def record_ancestors(
     """Record the accounts above that of a Cell with `apiAccess`, with the generations between."""
     account = cell_identity.account_name(cell)
     recorded = records.ancestors.get(account, {})
-    others = {name: steps for name, steps in above.items() if name != account}
+    other_ancestors = {name: steps for name, steps in above.items() if name != account}
     merged = dict(recorded)
-    for name, steps in others.items():
+    for name, steps in other_ancestors.items():
         merged[name] = min(steps, recorded.get(name, steps))
     if not cell.spec.api_access or merged == recorded:
         return ()

@@ -171,10 +171,20 @@ def pass_on(
 
     `call` is the message of the cell that reports the calls; a peer has an address of its own.
     """
-    waiting = {each.call: each for each in tool_approvals.waiting_calls(attempt.approvals)}
+    waiting = {
+        waiting_call.call: waiting_call
+        for waiting_call in tool_approvals.waiting_calls(attempt.approvals)
+    }
     decisions = tool_approvals.read(observed, tuple(waiting.values())).about_calls
-    addressed = ((_at(observed, call, waiting[each.call].cell), each) for each in decisions)
-    return tuple(DecideToolCall(target, each) for target, each in addressed if target is not None)
+    addressed = (
+        (_at(observed, call, waiting[waiting_call.call].cell), waiting_call)
+        for waiting_call in decisions
+    )
+    return tuple(
+        DecideToolCall(target, waiting_call)
+        for target, waiting_call in addressed
+        if target is not None
+    )
 
 
 def _at(observed: MissionObserved, call: AgentCall, cell_name: str | None) -> AgentCall | None:
@@ -182,7 +192,9 @@ def _at(observed: MissionObserved, call: AgentCall, cell_name: str | None) -> Ag
     if cell_name is None:
         return call
     cells = {**observed.team.members, **observed.team.cells}.values()
-    cell = next((each for each in cells if cell_identity.short_name(each) == cell_name), None)
+    cell = next(
+        (candidate for candidate in cells if cell_identity.short_name(candidate) == cell_name), None
+    )
     if cell is None or not cell.spec.serves_a2a:
         return None
     entry = entrypoint.entrypoint_of(cell, replace(observed.team, sharing=()))

@@ -125,7 +125,7 @@ def with_verdict(
 
 
 def _of(reviewer: str, calls: Sequence[CallApproval]) -> list[CallApproval]:
-    return [replace(each, cell=each.cell or reviewer) for each in calls]
+    return [replace(call, cell=call.cell or reviewer) for call in calls]
 
 
 def _judged(attempt: Attempt, name: str, summary: str, task: AgentTask) -> Attempt:

@@ -173,7 +173,7 @@ def _unanswered(observed: MissionObserved, last: Attempt) -> Attempt:
     """Return an attempt of an agent that has not answered, or has failed."""
     if last.is_over:
         return last
-    return replace(last, checks=tuple(check_results.pending(each) for each in _checks(observed)))
+    return replace(last, checks=tuple(check_results.pending(check) for check in _checks(observed)))
 
 
 def _is_task_done(mission: Mission, last: Attempt) -> bool:

@@ -248,8 +248,8 @@ def _dump_review(review: ReviewMessage | None) -> Body:
 
 def _dump_approvals(calls: tuple[CallApproval, ...]) -> Body:
     """Return who decided what and when, without the arguments; a waiting call is not recorded."""
-    decided = [replace(each, arguments="") for each in calls if each.outcome is not None]
-    return {"approvals": [each.dump() for each in decided]} if decided else {}
+    decided = [replace(call, arguments="") for call in calls if call.outcome is not None]
+    return {"approvals": [call.dump() for call in decided]} if decided else {}
 
 
 def _parse_approvals(records: Sequence[Any] | None) -> tuple[CallApproval, ...]:

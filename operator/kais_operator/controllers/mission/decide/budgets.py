@@ -70,9 +70,9 @@ def count_run(
     review = run_outcome.review_usage
     work = run_outcome.usage if review is None else run_outcome.usage - review
     ended_at = run_outcome.finished_at or now
-    for each, usage in ((cell, work), (reviewer, review)):
-        if each is not None and usage is not None:
-            patch = _count_on(each, usage, run_id=run_id, ended_at=ended_at)
+    for counted_cell, usage in ((cell, work), (reviewer, review)):
+        if counted_cell is not None and usage is not None:
+            patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
             if patch is not None:
                 return patch
     metadata = mission.metadata
@@ -142,18 +142,18 @@ def _limits_of_team(
 def narrowest_limit(mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime) -> str:
     """Describe the limit that allows a run least; empty if there is none."""
     counted, limits = cell_cost_annotation.read(cell) or CellUsage(), cell.spec.resources
-    left = _limits_of_team(mission, cell, team, now=now)
+    remaining = _limits_of_team(mission, cell, team, now=now)
     if limits is not None and limits.max_total_cost is not None:
         total = Decimal(str(limits.max_total_cost))
-        left.append((f"resources.maxTotalCost of {cell.ref}", total - counted.cost))
+        remaining.append((f"resources.maxTotalCost of {cell.ref}", total - counted.cost))
     if limits is not None and limits.max_cost_per_hour is not None:
         hour = Decimal(str(limits.max_cost_per_hour)) - counted.cost_within_hour(now)
-        left.append((f"resources.maxCostPerHour of {cell.ref}", hour))
-    if not left:
+        remaining.append((f"resources.maxCostPerHour of {cell.ref}", hour))
+    if not remaining:
         return ""
-    name, amount = min(left, key=lambda each: each[1])
-    again = "; costs leave it an hour after their run" if "PerHour" in name else ""
-    return f"{name} had ${max(Decimal(0), amount).normalize():f} left for this run{again}"
+    name, amount = min(remaining, key=lambda each: each[1])
+    hint = "; costs leave it an hour after their run" if "PerHour" in name else ""
+    return f"{name} had ${max(Decimal(0), amount).normalize():f} left for this run{hint}"
 
 
 def _cost(usage: AgentUsage | None) -> Decimal:
@@ -178,8 +178,8 @@ def left_to_service(cell: Cell, spending: Spending) -> Decimal | None:
 def _least(budgets: Sequence[Decimal]) -> Decimal | None:
     if not budgets:
         return None
-    least = min(_MAX_BUDGET, max(Decimal(0), min(budgets)))
-    return least.quantize(_UNIT, ROUND_FLOOR).normalize()
+    smallest = min(_MAX_BUDGET, max(Decimal(0), min(budgets)))
+    return smallest.quantize(_UNIT, ROUND_FLOOR).normalize()
 
 
 def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | None:
@@ -187,14 +187,14 @@ def paused(team: MissionTeam, now: datetime) -> tuple[NotReady, timedelta] | Non
     formation, limit = team.formation, _limit_per_hour(team.formation)
     if formation is None or limit is None:
         return None
-    until = cell_cost_annotation.hour_over_until(_usages(team), limit, now)
-    if until is None:
+    resumes_at = cell_cost_annotation.hour_over_until(_usages(team), limit, now)
+    if resumes_at is None:
         return None
     message = (
-        f"{formation.ref} is paused until {rfc3339(until)}: it has cost budget.maxCostPerHour "
+        f"{formation.ref} is paused until {rfc3339(resumes_at)}: it has cost budget.maxCostPerHour "
         f"(${limit:f}) within the last hour"
     )
-    return NotReady(Reason.PAUSED, message), until - now
+    return NotReady(Reason.PAUSED, message), resumes_at - now
 
 
 def _share_of(formation: Formation | None, cell: Cell) -> Decimal | None:

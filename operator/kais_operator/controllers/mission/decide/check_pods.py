@@ -125,12 +125,12 @@ def _file_check(
 
 def _small(limits: Mapping[str, str]) -> Body:
     """Return small requests, so that a pod needs no more room for its checks."""
-    kept = {name: limits[name] for name in _CHECK_REQUESTS if name in limits}
+    declared_requests = {name: limits[name] for name in _CHECK_REQUESTS if name in limits}
     requests = {
-        name: quantities.at_most(kept.get(name, least), least)
-        for name, least in _CHECK_REQUESTS.items()
+        name: quantities.at_most(declared_requests.get(name, minimum), minimum)
+        for name, minimum in _CHECK_REQUESTS.items()
     }
-    return {"requests": requests, **({"limits": kept} if kept else {})}
+    return {"requests": requests, **({"limits": declared_requests} if declared_requests else {})}
 
 
 _CHECK_REQUESTS = {"cpu": "10m", "memory": "32Mi"}

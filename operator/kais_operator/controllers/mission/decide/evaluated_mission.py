@@ -49,10 +49,10 @@ class EvaluatedMission:
         )
 
 
-def keep_last_true_condition(view: EvaluatedMission, type_: str) -> DesiredCondition | None:
+def keep_last_true_condition(evaluated: EvaluatedMission, type_: str) -> DesiredCondition | None:
     """Return the last condition while the knowledge service does not answer, if it is True."""
-    last_condition = view.mission.condition(type_)
-    is_service_unavailable = view.observed.ledger.problem is not None
+    last_condition = evaluated.mission.condition(type_)
+    is_service_unavailable = evaluated.observed.ledger.problem is not None
     if not is_service_unavailable or last_condition is None or last_condition.status != "True":
         return None
     reason = next(

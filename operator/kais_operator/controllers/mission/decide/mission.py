@@ -102,9 +102,9 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
         )
         cancels += agent_reviews.cancel_actions(observed, attempt_list, run_id=run_id)
         if cancels and _awaits_cancel(observed, attempt_list):
-            view = EvaluatedMission(observed, run_id, attempt_list)
+            evaluated = EvaluatedMission(observed, run_id, attempt_list)
             return _plan(
-                view, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
+                evaluated, [*_end_commands(observed), *cancels], now, requeue_after=_SHORT_DELAY
             )
         stopped = [
             *_end_commands(observed),
@@ -112,8 +112,8 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
             outcome_annotation.outcome_patch(mission, run_outcome),
             *_delete_open_jobs(attempt_list),
         ]
-        view = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
-        return _plan(view, stopped, now, requeue_after=_SHORT_DELAY)
+        evaluated = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
+        return _plan(evaluated, stopped, now, requeue_after=_SHORT_DELAY)
     return _continue_run(
         observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
     )
@@ -144,7 +144,9 @@ def _accept(observed: MissionObserved, now: datetime) -> Plan:
     if observed.copied:  # its owner reference may be copied as well
         run_id = names.run_id(mission.metadata.uid, nonce or "")
     stale = list(observed.copied)
-    early = [each for each in run_stamps.OF_PEOPLE if _has_annotation(mission, each)]
+    early = [
+        annotation for annotation in run_stamps.OF_PEOPLE if _has_annotation(mission, annotation)
+    ]
     stale += early  # there is no work to review yet, and no call to approve
     annotations: dict[str, str | None] = {
         **dict.fromkeys(stale),
@@ -229,13 +231,16 @@ def _continue_run(
             for action in start_actions
             if not isinstance(action, PatchMetadata | CancelTask | SendMessage)
         )
-    view = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
+    evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
     limits = [outcome.start_deadline(mission, None, now=now)] if is_late else []
     limits.append(outcome.deadline(mission, attempt_list))
     return _plan(
-        view, [*actions, *start_actions], now, requeue_after=_earliest(limits, now, retry_after)
+        evaluated,
+        [*actions, *start_actions],
+        now,
+        requeue_after=_earliest(limits, now, retry_after),
     )
 
 
@@ -296,7 +301,7 @@ def _await_attempt(
     else:
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
     actions += next_actions
-    view = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
+    evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     if attempt_state.is_without_pod(last, observed.pods):
         podless_for = now - last.started_at
         retry_after = min(max(podless_for / 4, _PODLESS_LEAST), _POLL_LIMIT)
@@ -311,7 +316,7 @@ def _await_attempt(
         retry_after = _RENDERER_AGAIN
     if observed.is_reading:
         retry_after = _SHORT_DELAY
-    return _plan(view, actions, now, requeue_after=_earliest(limits, now, retry_after))
+    return _plan(evaluated, actions, now, requeue_after=_earliest(limits, now, retry_after))
 
 
 def _request_review(
@@ -364,7 +369,7 @@ def _finish_run(
 ) -> Plan:
     """Record the run, request extraction and remove the finalizer; afterwards only report."""
     mission = observed.mission
-    view = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
+    evaluated = EvaluatedMission(observed, run_id, attempt_list, run_outcome)
     actions: list[Action] = [
         *_end_commands(observed),
         *_delete_open_jobs(attempt_list),
@@ -373,7 +378,7 @@ def _finish_run(
     ]
     if mission.metadata.annotations.get(labels.OUTCOME) != run_outcome.outcome:
         return _plan(
-            view,
+            evaluated,
             [outcome_annotation.outcome_patch(mission, run_outcome), *actions],
             now,
             requeue_after=_SHORT_DELAY,
@@ -388,7 +393,7 @@ def _finish_run(
     )
     is_refused = mission.is_deleting and observed.refused_write is not None
     if count is not None and not is_refused:  # a deletion does not wait for a write nobody allows
-        return _plan(view, [*actions, count], now, requeue_after=_SHORT_DELAY)
+        return _plan(evaluated, [*actions, count], now, requeue_after=_SHORT_DELAY)
     if ledger_calls.needs_outbox(observed, now):
         return Plan((*actions, *ledger_calls.outbox_actions(observed, run_outcome, run_id=run_id)))
     actions += ledger_calls.close_actions(observed, run_outcome, run_id=run_id)
@@ -403,7 +408,7 @@ def _finish_run(
         return Plan(
             tuple(actions), requeue_after=_SHORT_DELAY
         )  # no one reads the status of a deleted object
-    return _plan(view, actions, now, requeue_after=_poll_delay(observed, run_outcome, now))
+    return _plan(evaluated, actions, now, requeue_after=_poll_delay(observed, run_outcome, now))
 
 
 def _end_commands(observed: MissionObserved) -> list[EndCommands]:
@@ -449,11 +454,11 @@ def _earliest(
 
 
 def _plan(
-    view: EvaluatedMission,
+    evaluated: EvaluatedMission,
     actions: Sequence[Action],
     now: datetime,
     *,
     requeue_after: timedelta | None = None,
 ) -> Plan:
-    status, events = mission_conditions.decide_status(view, now)
+    status, events = mission_conditions.decide_status(evaluated, now)
     return Plan((*actions, *events), status, requeue_after)

@@ -42,35 +42,37 @@ _REASONS = {
 }
 
 
-def decide_status(view: EvaluatedMission, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
+def decide_status(evaluated: EvaluatedMission, now: datetime) -> tuple[Body, tuple[EmitEvent, ...]]:
     """Return a mission's status, and the Events for its transitions."""
     wanted_conditions = [
-        _started(view),
-        _checks_passed(view),
-        _knowledge_extracted(view),
-        _recorded(view),
-        _succeeded(view),
+        _started(evaluated),
+        _checks_passed(evaluated),
+        _knowledge_extracted(evaluated),
+        _recorded(evaluated),
+        _succeeded(evaluated),
     ]
-    timed_conditions = status_and_events.with_transition_times(view.mission, wanted_conditions, now)
-    status = mission_status.status_of(view, timed_conditions)
-    is_worth_both = view.run_outcome is None or timed_conditions[0].status == "True"
+    timed_conditions = status_and_events.with_transition_times(
+        evaluated.mission, wanted_conditions, now
+    )
+    status = mission_status.status_of(evaluated, timed_conditions)
+    is_worth_both = evaluated.run_outcome is None or timed_conditions[0].status == "True"
     types = (
         (ConditionType.STARTED, ConditionType.SUCCEEDED)
         if is_worth_both
         else (ConditionType.SUCCEEDED,)
     )
-    events = status_and_events.transition_events(view.mission, timed_conditions, types=types)
+    events = status_and_events.transition_events(evaluated.mission, timed_conditions, types=types)
     return status_and_events.body_of(status), (
         *events,
-        *_review_requested(view, wanted_conditions[-1]),
+        *_review_requested(evaluated, wanted_conditions[-1]),
     )
 
 
-def _started(view: EvaluatedMission) -> DesiredCondition:
-    unsupported = outcome.unsupported(view.mission, view.observed.team)
-    if unsupported is not None and not view.attempts and view.run_outcome is None:
+def _started(evaluated: EvaluatedMission) -> DesiredCondition:
+    unsupported = outcome.unsupported(evaluated.mission, evaluated.observed.team)
+    if unsupported is not None and not evaluated.attempts and evaluated.run_outcome is None:
         return conditions.false(ConditionType.STARTED, Reason.NOT_YET_SUPPORTED, unsupported)
-    first_started = next((summary for summary in view.summaries() if summary.is_started), None)
+    first_started = next((summary for summary in evaluated.summaries() if summary.is_started), None)
     if first_started is not None:
         message = (
             f"attempt {first_started.number} was started at {rfc3339(first_started.started_at)}"
@@ -78,13 +80,15 @@ def _started(view: EvaluatedMission) -> DesiredCondition:
         return conditions.true(
             ConditionType.STARTED,
             Reason.STARTED,
-            message + _remark(view),
+            message + _remark(evaluated),
         )
-    if view.run_outcome is not None:
-        return _never_started(view.run_outcome)
-    last = view.attempts[-1] if view.attempts else None
-    if view.obstacle is not None and (last is None or last.trouble is None):
-        return conditions.false(ConditionType.STARTED, view.obstacle.reason, view.obstacle.message)
+    if evaluated.run_outcome is not None:
+        return _never_started(evaluated.run_outcome)
+    last = evaluated.attempts[-1] if evaluated.attempts else None
+    if evaluated.obstacle is not None and (last is None or last.trouble is None):
+        return conditions.false(
+            ConditionType.STARTED, evaluated.obstacle.reason, evaluated.obstacle.message
+        )
     if last is not None:
         reason = last.trouble or Reason.WAITING_FOR_PODS
         return conditions.false(ConditionType.STARTED, reason, last.end_message)
@@ -92,12 +96,12 @@ def _started(view: EvaluatedMission) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, Reason.WAITING_FOR_PODS, message)
 
 
-def _remark(view: EvaluatedMission) -> str:
+def _remark(evaluated: EvaluatedMission) -> str:
     """Return a remark on a budget that has no effect, because no mind spends it."""
-    budget = view.mission.spec.budget
-    if budget is None or budget.max_cost is None or mission_status.usage_of(view) is not None:
+    budget = evaluated.mission.spec.budget
+    if budget is None or budget.max_cost is None or mission_status.usage_of(evaluated) is not None:
         return ""
-    entry = entrypoint.entrypoint_cell(view.mission, view.observed.team)
+    entry = entrypoint.entrypoint_cell(evaluated.mission, evaluated.observed.team)
     if not isinstance(entry, NotReady) and entry.spec.mind is not None:
         return ""
     return " (without effect: budget: only cells with a mind report costs)"
@@ -110,12 +114,12 @@ def _never_started(run_outcome: RunOutcome) -> DesiredCondition:
     return conditions.false(ConditionType.STARTED, reason, run_outcome.message)
 
 
-def _checks_passed(view: EvaluatedMission) -> DesiredCondition:
+def _checks_passed(evaluated: EvaluatedMission) -> DesiredCondition:
     type_ = ConditionType.CHECKS_PASSED
-    if not view.mission.spec.completion.checks:
+    if not evaluated.mission.spec.completion.checks:
         message = "the mission declares no checks; the exit code decides"
         return conditions.true(type_, Reason.NO_CHECKS, message)
-    last = next(iter(reversed(view.summaries())), None)
+    last = next(iter(reversed(evaluated.summaries())), None)
     results = last.checks if last is not None else ()
     bad = [r for r in results if r.status in (CheckStatus.FAILED, CheckStatus.ERROR)]
     if bad:
@@ -126,13 +130,13 @@ def _checks_passed(view: EvaluatedMission) -> DesiredCondition:
     waiting = [r.name for r in results if r.status is CheckStatus.PENDING]
     if last is None or not results or waiting:
         pending_names = ", ".join(
-            waiting or [check.name for check in view.mission.spec.completion.checks]
+            waiting or [check.name for check in evaluated.mission.spec.completion.checks]
         )
-        if view.run_outcome is not None:
+        if evaluated.run_outcome is not None:
             message = f"the run ended before these checks were evaluated: {pending_names}"
             return conditions.false(type_, Reason.CHECKS_PENDING, message)
         message = f"still to be evaluated: {pending_names}"
-        renderer_message = _renderer_message(view)
+        renderer_message = _renderer_message(evaluated)
         if renderer_message is not None:
             return conditions.unknown(
                 type_, Reason.RENDERER_UNAVAILABLE, f"{message}; {renderer_message}"
@@ -142,25 +146,25 @@ def _checks_passed(view: EvaluatedMission) -> DesiredCondition:
     return conditions.true(type_, Reason.CHECKS_PASSED, f"attempt {last.number}: {passed}")
 
 
-def _renderer_message(view: EvaluatedMission) -> str | None:
+def _renderer_message(evaluated: EvaluatedMission) -> str | None:
     """Describe what checks with patterns wait for; None when they do not wait."""
-    problem = view.observed.renderer_problem
+    problem = evaluated.observed.renderer_problem
     if problem is None:
         return None
     return f"{problem}; the patterns of checks are evaluated when it does"
 
 
-def _knowledge_extracted(view: EvaluatedMission) -> DesiredCondition:
+def _knowledge_extracted(evaluated: EvaluatedMission) -> DesiredCondition:
     type_ = ConditionType.KNOWLEDGE_EXTRACTED
-    extraction = view.observed.ledger.extraction
-    if view.run_outcome is None:
+    extraction = evaluated.observed.ledger.extraction
+    if evaluated.run_outcome is None:
         message = "facts are extracted when the run has ended"
         return conditions.false(type_, Reason.EXTRACTION_PENDING, message)
-    if extraction is None and not decide_ledger.state_of(view.observed).is_extracting:
+    if extraction is None and not decide_ledger.state_of(evaluated.observed).is_extracting:
         message = "the mission or its scope asked for no extraction"
         return conditions.false(type_, Reason.EXTRACTION_DISABLED, message)
-    return keep_last_true_condition(view, type_) or _extracted(
-        extraction, view.observed.ledger.problem
+    return keep_last_true_condition(evaluated, type_) or _extracted(
+        extraction, evaluated.observed.ledger.problem
     )
 
 
@@ -182,52 +186,52 @@ def _extracted(extraction: models.Extraction | None, problem: str | None) -> Des
     return conditions.true(type_, reason, message)
 
 
-def _recorded(view: EvaluatedMission) -> DesiredCondition:
-    ledger = view.observed.ledger
-    if view.run_outcome is None:
+def _recorded(evaluated: EvaluatedMission) -> DesiredCondition:
+    ledger = evaluated.observed.ledger
+    if evaluated.run_outcome is None:
         if ledger.problem is not None:
             message = f"{ledger.problem}; the run is recorded when it answers"
             return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
         message = "the run is recorded when it has ended"
         return conditions.false(ConditionType.RECORDED, Reason.RUN_OPEN, message)
-    if decide_ledger.state_of(view.observed).is_done:
-        message = f"the ledger has run {view.run_id} as {view.run_outcome.outcome}"
+    if decide_ledger.state_of(evaluated.observed).is_done:
+        message = f"the ledger has run {evaluated.run_id} as {evaluated.run_outcome.outcome}"
         return conditions.true(ConditionType.RECORDED, Reason.RECORDED, message)
-    last_condition = keep_last_true_condition(view, ConditionType.RECORDED)
+    last_condition = keep_last_true_condition(evaluated, ConditionType.RECORDED)
     if last_condition is not None:
         return last_condition
     if ledger.problem is not None:
-        message = f"{ledger.problem}; run {view.run_id} is recorded when it answers"
+        message = f"{ledger.problem}; run {evaluated.run_id} is recorded when it answers"
         return conditions.false(ConditionType.RECORDED, Reason.STORE_UNAVAILABLE, message)
-    return _not_yet_recorded(view)
+    return _not_yet_recorded(evaluated)
 
 
-def _not_yet_recorded(view: EvaluatedMission) -> DesiredCondition:
-    refusal = view.observed.ledger.refusal
+def _not_yet_recorded(evaluated: EvaluatedMission) -> DesiredCondition:
+    refusal = evaluated.observed.ledger.refusal
     if refusal is not None:
         message = (
-            f"the knowledge service rejected run {view.run_id}: {refusal};"
+            f"the knowledge service rejected run {evaluated.run_id}: {refusal};"
             " will retry within an hour"
         )
         return conditions.false(ConditionType.RECORDED, Reason.RECORDING_REFUSED, message)
-    message = f"run {view.run_id} is being recorded"
+    message = f"run {evaluated.run_id} is being recorded"
     return conditions.false(ConditionType.RECORDED, Reason.RECORDING_PENDING, message)
 
 
-def _succeeded(view: EvaluatedMission) -> DesiredCondition:
-    run_outcome = view.run_outcome
+def _succeeded(evaluated: EvaluatedMission) -> DesiredCondition:
+    run_outcome = evaluated.run_outcome
     if run_outcome is not None and run_outcome.outcome is Outcome.SUCCEEDED:
         return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, run_outcome.message)
     if run_outcome is not None:
         message = f"{run_outcome.outcome}: {run_outcome.message}"
         return conditions.false(ConditionType.SUCCEEDED, _failure(run_outcome), message)
-    started = _started(view)
+    started = _started(evaluated)
     if started.reason is Reason.NOT_YET_SUPPORTED:
         return conditions.false(ConditionType.SUCCEEDED, started.reason, started.message)
-    last = view.attempts[-1] if view.attempts else None
+    last = evaluated.attempts[-1] if evaluated.attempts else None
     if last is None or (started.status != "True" and not last.is_over):
         return conditions.unknown(ConditionType.SUCCEEDED, started.reason, started.message)
-    return _in_progress(view, last)
+    return _in_progress(evaluated, last)
 
 
 def _failure(run_outcome: RunOutcome) -> Reason:
@@ -243,22 +247,22 @@ def _failure(run_outcome: RunOutcome) -> Reason:
     return Reason.CHECK_FAILED if any(r.status in bad for r in last.checks) else Reason.TASK_FAILED
 
 
-def _in_progress(view: EvaluatedMission, last: Attempt) -> DesiredCondition:
+def _in_progress(evaluated: EvaluatedMission, last: Attempt) -> DesiredCondition:
     """Describe the state of the latest attempt while the run continues."""
-    count = f"{last.number} of {view.mission.spec.completion.max_attempts}"
+    count = f"{last.number} of {evaluated.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
         message = f"attempt {count} failed: {attempt_record.summarise(last).sentence()}; "
-        message += view.obstacle.message if view.obstacle else "the next one is prepared"
+        message += evaluated.obstacle.message if evaluated.obstacle else "the next one is prepared"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
-    for_person = _waits_for_verdict(view, last, count)
+    for_person = _waits_for_verdict(evaluated, last, count)
     if for_person is not None:
         return for_person
-    renderer_message = _renderer_message(view)
+    renderer_message = _renderer_message(evaluated)
     if last.state is State.CHECKING and last.trouble is None and renderer_message is not None:
         message = f"attempt {count} is being checked: {renderer_message}"
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RENDERER_UNAVAILABLE, message)
     if last.state is State.CHECKING:
-        message = view.obstacle.message if view.obstacle else last.end_message
+        message = evaluated.obstacle.message if evaluated.obstacle else last.end_message
         message = f"attempt {count} is being checked: {message}"
         return conditions.unknown(
             ConditionType.SUCCEEDED, last.trouble or Reason.CHECKS_PENDING, message
@@ -272,63 +276,65 @@ def _in_progress(view: EvaluatedMission, last: Attempt) -> DesiredCondition:
 
 
 def _waits_for_verdict(
-    view: EvaluatedMission, last: Attempt, count: str
+    evaluated: EvaluatedMission, last: Attempt, count: str
 ) -> DesiredCondition | None:
     """Describe whose decision an attempt waits for; None if it waits for none."""
     waiting = tool_approvals.waiting_calls(last.approvals)
     if waiting and last.state in {State.RUNNING, State.REVIEWING}:
-        return _waits_for_approval(view, waiting, count)
-    return _in_review(view, last, count) if last.state is State.REVIEWING else None
+        return _waits_for_approval(evaluated, waiting, count)
+    return _in_review(evaluated, last, count) if last.state is State.REVIEWING else None
 
 
 def _waits_for_approval(
-    view: EvaluatedMission, waiting: tuple[CallApproval, ...], count: str
+    evaluated: EvaluatedMission, waiting: tuple[CallApproval, ...], count: str
 ) -> DesiredCondition:
     tools = ", ".join(
-        f"{each.tool} of {each.cell}" if each.cell is not None else each.tool for each in waiting
+        f"{call.tool} of {call.cell}" if call.cell is not None else call.tool for call in waiting
     )
     message = f"attempt {count}: {tools} waits for an approval; see `kais approvals list`"
-    if not view.observed.has_review_policy:
+    if not evaluated.observed.has_review_policy:
         message += "; this installation has no admission policy, so no author is on record"
-    remark = tool_approvals.read(view.observed, waiting).remark
+    remark = tool_approvals.read(evaluated.observed, waiting).remark
     if remark is not None:
         message += f"; {remark}"
     return conditions.unknown(ConditionType.SUCCEEDED, Reason.APPROVAL_REQUIRED, message)
 
 
-def _in_review(view: EvaluatedMission, last: Attempt, count: str) -> DesiredCondition:
+def _in_review(evaluated: EvaluatedMission, last: Attempt, count: str) -> DesiredCondition:
     """Describe whose verdict is awaited: that of a cell, or of a person."""
-    if reviewer_cells.find(view.mission, view.observed.team) is None:
+    if reviewer_cells.find(evaluated.mission, evaluated.observed.team) is None:
         return conditions.unknown(
-            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _review_message(view, last)
+            ConditionType.SUCCEEDED, Reason.REVIEW_REQUESTED, _review_message(evaluated, last)
         )
-    message = view.obstacle.message if view.obstacle else last.end_message
+    message = evaluated.obstacle.message if evaluated.obstacle else last.end_message
     message = f"attempt {count} is being reviewed: {message}"
     return conditions.unknown(ConditionType.SUCCEEDED, Reason.REVIEW_RUNNING, message)
 
 
-def _review_message(view: EvaluatedMission, last: Attempt) -> str:
+def _review_message(evaluated: EvaluatedMission, last: Attempt) -> str:
     """Ask for a review: with its criteria, and how to answer with kubectl."""
-    review = view.mission.spec.completion.review
+    review = evaluated.mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
-    run = f'"run": "{view.run_id}", ' if view.run_id is not None else ""
+    run = f'"run": "{evaluated.run_id}", ' if evaluated.run_id is not None else ""
     answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
     message = (
         f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}; "
         f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
     )
-    if view.observed.has_review_policy:
+    if evaluated.observed.has_review_policy:
         message += f" and {labels.REVIEWED_BY}=<your user name>"
-    verdict = decide_review.read(view.mission)
-    if any(summary.verdict == verdict for summary in view.summaries() if summary.verdict):
+    verdict = decide_review.read(evaluated.mission)
+    if any(summary.verdict == verdict for summary in evaluated.summaries() if summary.verdict):
         return message  # the annotation stays after it decided about an earlier attempt
-    remark = decide_review.remark(view.mission, last.number)
+    remark = decide_review.remark(evaluated.mission, last.number)
     return f"{message}; {remark}" if remark is not None else message
 
 
-def _review_requested(view: EvaluatedMission, succeeded: DesiredCondition) -> tuple[EmitEvent, ...]:
+def _review_requested(
+    evaluated: EvaluatedMission, succeeded: DesiredCondition
+) -> tuple[EmitEvent, ...]:
     """Return an Event for an attempt that waits for its review, once for each attempt."""
-    last_review = view.mission.status.review
+    last_review = evaluated.mission.status.review
     is_announced = last_review is not None and last_review.status is ReviewStatus.PENDING
     if succeeded.reason is not Reason.REVIEW_REQUESTED or is_announced:
         return ()

@@ -45,22 +45,22 @@ _REVIEW_LIMIT = 65536  # maximum length of status.acknowledged.review
 
 
 def status_of(
-    view: EvaluatedMission, timed_conditions: list[conditions.Condition]
+    evaluated: EvaluatedMission, timed_conditions: list[conditions.Condition]
 ) -> MissionStatus:
     """Return the whole status with the given conditions."""
-    mission, run_outcome = view.mission, view.run_outcome
-    summaries = view.summaries()
+    mission, run_outcome = evaluated.mission, evaluated.run_outcome
+    summaries = evaluated.summaries()
     number = run_outcome.last_attempt if run_outcome else (summaries[-1].number if summaries else 0)
     max_attempts = mission.spec.completion.max_attempts
-    knowledge, usage = _knowledge(view), usage_of(view)
+    knowledge, usage = _knowledge(evaluated), usage_of(evaluated)
     last = summaries[-1] if summaries else None
     has_result = last is not None and last.is_over and bool(last.message)
     return MissionStatus(
         observed_generation=mission.metadata.generation,
         conditions=timed_conditions,
-        phase=_phase(view),
+        phase=_phase(evaluated),
         outcome=run_outcome.outcome if run_outcome else None,
-        run_id=view.run_id,
+        run_id=evaluated.run_id,
         attempt=number,
         started_at=run_outcome.started_at
         if run_outcome
@@ -68,8 +68,8 @@ def status_of(
         finished_at=run_outcome.finished_at if run_outcome else None,
         result=last.message[:_RESULT_LIMIT] if last is not None and has_result else None,
         result_truncated=last.is_truncated if last is not None and has_result else None,
-        checks=_check_results(view, last),
-        review=_review(view, summaries),
+        checks=_check_results(evaluated, last),
+        review=_review(evaluated, summaries),
         approvals=_approvals(last),
         history=[
             *_previous_runs(mission),
@@ -82,25 +82,25 @@ def status_of(
         turns=usage.turns if usage is not None else None,
         tool_calls=usage.tool_calls if usage is not None else None,
         artifacts=_artifacts(last),
-        acknowledged=_acknowledged(view, summaries),
+        acknowledged=_acknowledged(evaluated, summaries),
         display=MissionDisplay(
             attempt=f"{number}/{max_attempts}" if number else None,
-            facts=_facts(view, knowledge),
+            facts=_facts(evaluated, knowledge),
             cost=costs.display(usage),
         ),
     )
 
 
-def usage_of(view: EvaluatedMission) -> AgentUsage | None:
+def usage_of(evaluated: EvaluatedMission) -> AgentUsage | None:
     """Return what the run's models used in all attempts; None if nothing was reported."""
-    if view.run_outcome is not None:
-        return view.run_outcome.usage
+    if evaluated.run_outcome is not None:
+        return evaluated.run_outcome.usage
     work = [
         attempt.usage
-        for attempt in view.attempts
+        for attempt in evaluated.attempts
         if attempt.message_id is None or attempt.state is not State.RUNNING  # it still changes
     ]
-    reviewed = [attempt for attempt in view.attempts if attempt.state is not State.REVIEWING]
+    reviewed = [attempt for attempt in evaluated.attempts if attempt.state is not State.REVIEWING]
     return mind_usage.total([*work, attempt_record.review_usage(reviewed)])
 
 
@@ -121,19 +121,19 @@ def _approvals(last: AttemptSummary | None) -> list[CallApprovalStatus]:
     calls = last.approvals[-MAX_APPROVALS:] if last is not None else ()
     return [
         CallApprovalStatus(
-            call=each.call,
-            cell=each.cell,
-            tool=each.tool,
-            arguments=each.arguments if each.outcome is None else None,
-            sha256=each.sha256,
-            requested_at=each.requested_at,
-            expires_at=each.expires_at,
-            outcome=each.outcome,
-            by=each.by,
-            decided_at=each.decided_at,
-            reason=each.reason or None,
+            call=call.call,
+            cell=call.cell,
+            tool=call.tool,
+            arguments=call.arguments if call.outcome is None else None,
+            sha256=call.sha256,
+            requested_at=call.requested_at,
+            expires_at=call.expires_at,
+            outcome=call.outcome,
+            by=call.by,
+            decided_at=call.decided_at,
+            reason=call.reason or None,
         )
-        for each in calls
+        for call in calls
     ]
 
 
@@ -141,11 +141,11 @@ def _tokens(usage: AgentUsage | None) -> TokenUse | None:
     return TokenUse(input=usage.input_tokens, output=usage.output_tokens) if usage else None
 
 
-def _check_results(view: EvaluatedMission, last: AttemptSummary | None) -> list[CheckResult]:
+def _check_results(evaluated: EvaluatedMission, last: AttemptSummary | None) -> list[CheckResult]:
     """Return the results of the latest attempt's checks; Pending where there is no result."""
     results = {result.name: result for result in last.checks} if last is not None else {}
     check_results = []
-    for check in view.mission.spec.completion.checks:
+    for check in evaluated.mission.spec.completion.checks:
         result = results.get(check.name)
         status = result.status if result is not None else CheckStatus.PENDING
         message = result.message if result is not None and result.message else None
@@ -153,7 +153,9 @@ def _check_results(view: EvaluatedMission, last: AttemptSummary | None) -> list[
     return check_results
 
 
-def _review(view: EvaluatedMission, summaries: Sequence[AttemptSummary]) -> ReviewResult | None:
+def _review(
+    evaluated: EvaluatedMission, summaries: Sequence[AttemptSummary]
+) -> ReviewResult | None:
     """Return the latest verdict, or Pending while a review is awaited."""
     if summaries and summaries[-1].state is State.REVIEWING:
         return ReviewResult(status=ReviewStatus.PENDING)
@@ -168,11 +170,11 @@ def _review(view: EvaluatedMission, summaries: Sequence[AttemptSummary]) -> Revi
 
 
 def _acknowledged(
-    view: EvaluatedMission, summaries: Sequence[AttemptSummary]
+    evaluated: EvaluatedMission, summaries: Sequence[AttemptSummary]
 ) -> Acknowledged | None:
     """Return the values of the verb annotations that have taken effect."""
-    annotations = view.mission.metadata.annotations
-    verdict = decide_review.read(view.mission)
+    annotations = evaluated.mission.metadata.annotations
+    verdict = decide_review.read(evaluated.mission)
     is_applied = any(
         summary.verdict is not None and summary.verdict == verdict for summary in summaries
     )
@@ -201,11 +203,11 @@ def _previous_runs(mission: Mission) -> list[ToldAttempt]:
     ]
 
 
-def _phase(view: EvaluatedMission) -> MissionPhase:
-    if view.run_outcome is not None:
-        is_good = view.run_outcome.outcome is Outcome.SUCCEEDED
+def _phase(evaluated: EvaluatedMission) -> MissionPhase:
+    if evaluated.run_outcome is not None:
+        is_good = evaluated.run_outcome.outcome is Outcome.SUCCEEDED
         return MissionPhase.SUCCEEDED if is_good else MissionPhase.FAILED
-    return MissionPhase.RUNNING if view.attempts else MissionPhase.PENDING
+    return MissionPhase.RUNNING if evaluated.attempts else MissionPhase.PENDING
 
 
 def _history_entry(summary: AttemptSummary, run_outcome: RunOutcome | None) -> ToldAttempt:
@@ -225,18 +227,18 @@ def _history_entry(summary: AttemptSummary, run_outcome: RunOutcome | None) -> T
     )
 
 
-def _knowledge(view: EvaluatedMission) -> KnowledgeUse | None:
-    receipt, injected = _injection(view)
-    extraction = view.observed.ledger.extraction
+def _knowledge(evaluated: EvaluatedMission) -> KnowledgeUse | None:
+    receipt, injected = _injection(evaluated)
+    extraction = evaluated.observed.ledger.extraction
     extracted = len(extraction.facts) if extraction and extraction.state == "done" else None
-    last_status = view.mission.status.knowledge
+    last_status = evaluated.mission.status.knowledge
     if (
         extracted is None
         and last_status is not None
-        and keep_last_true_condition(view, ConditionType.KNOWLEDGE_EXTRACTED)
+        and keep_last_true_condition(evaluated, ConditionType.KNOWLEDGE_EXTRACTED)
     ):
         extracted = last_status.extracted
-    remembered = _remembered(view)
+    remembered = _remembered(evaluated)
     if receipt is None and injected is None and extracted is None and remembered is None:
         return None
     return KnowledgeUse(
@@ -244,43 +246,43 @@ def _knowledge(view: EvaluatedMission) -> KnowledgeUse | None:
     )
 
 
-def _remembered(view: EvaluatedMission) -> int | None:
+def _remembered(evaluated: EvaluatedMission) -> int | None:
     """Return how many facts cells stored in the run, None for none.
 
     It is the last known number while the run cannot be read.
     """
-    if view.run_outcome is None:
+    if evaluated.run_outcome is None:
         return None
-    run, last_status = view.observed.ledger.run, view.mission.status.knowledge
+    run, last_status = evaluated.observed.ledger.run, evaluated.mission.status.knowledge
     if run is not None:
         return len(run.remembered) or None
-    is_same_run = view.mission.status.run_id == view.run_id
+    is_same_run = evaluated.mission.status.run_id == evaluated.run_id
     return last_status.remembered if last_status is not None and is_same_run else None
 
 
-def _injection(view: EvaluatedMission) -> tuple[str | None, int | None]:
-    if view.run_outcome is not None:
-        return view.run_outcome.receipt, view.run_outcome.injected
-    last = view.attempts[-1] if view.attempts else None
+def _injection(evaluated: EvaluatedMission) -> tuple[str | None, int | None]:
+    if evaluated.run_outcome is not None:
+        return evaluated.run_outcome.receipt, evaluated.run_outcome.injected
+    last = evaluated.attempts[-1] if evaluated.attempts else None
     if last is None or last.job_name is None:
         return (last.receipt if last is not None else None), None
-    return knowledge_injection.receipt_of(view.observed.maps.get(last.job_name))
+    return knowledge_injection.receipt_of(evaluated.observed.maps.get(last.job_name))
 
 
-def _facts(view: EvaluatedMission, knowledge: KnowledgeUse | None) -> str | None:
+def _facts(evaluated: EvaluatedMission, knowledge: KnowledgeUse | None) -> str | None:
     """Return `3 in` during the run, and `3 in, 2 out` when the facts that it left are known."""
     injected = knowledge.injected if knowledge is not None else None
     extracted = knowledge.extracted if knowledge is not None else None
-    if view.run_outcome is None:
+    if evaluated.run_outcome is None:
         return None if injected is None else f"{injected} in"
-    if extracted is None and _may_extract(view):
+    if extracted is None and _may_extract(evaluated):
         return f"{injected or 0} in"
     remembered = knowledge.remembered if knowledge is not None else None
     return f"{injected or 0} in, {(extracted or 0) + (remembered or 0)} out"
 
 
-def _may_extract(view: EvaluatedMission) -> bool:
-    extraction = view.observed.ledger.extraction
+def _may_extract(evaluated: EvaluatedMission) -> bool:
+    extraction = evaluated.observed.ledger.extraction
     if extraction is not None:
         return extraction.state in ("pending", "running")
-    return ledger_calls.state_of(view.observed).is_extracting
+    return ledger_calls.state_of(evaluated.observed).is_extracting

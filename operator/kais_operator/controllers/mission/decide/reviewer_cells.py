@@ -53,9 +53,9 @@ def problem(mission: Mission, team: MissionTeam) -> NotReady | None:
     if isinstance(entry, NotReady) or name != entry.metadata.name:
         return None
     review = mission.spec.completion.review
-    written = review.reviewer if review is not None else name
+    declared_name = review.reviewer if review is not None else name
     message = (
-        f'completion.review.reviewer "{written}" is {entry.ref}, which does the work; '
+        f'completion.review.reviewer "{declared_name}" is {entry.ref}, which does the work; '
         "name another cell or a person"
     )
     return NotReady(Reason.REVIEWER_NOT_ALLOWED, message)

@@ -43,9 +43,9 @@ def _patch(cell: Cell | None, reports: Reports | None) -> PatchMetadata | None:
     except mcp_servers.InvalidServers:
         return None
     metadata = cell.metadata
-    known = mcp_servers.parse_annotation(metadata.annotations.get(labels.MCP_SERVERS))
-    merged = mcp_servers.current(servers, {**known, **reports})
-    if merged == mcp_servers.current(servers, known):
+    recorded_reports = mcp_servers.parse_annotation(metadata.annotations.get(labels.MCP_SERVERS))
+    merged = mcp_servers.current(servers, {**recorded_reports, **reports})
+    if merged == mcp_servers.current(servers, recorded_reports):
         return None
     return PatchMetadata(
         ObjectRef(cell.kind, metadata.namespace, metadata.name),

@@ -31,18 +31,28 @@ def read(observed: MissionObserved, waiting: tuple[CallApproval, ...]) -> Decisi
     if text is None:
         return Decisions()
     try:
-        written = approvals.parse_decisions(text, annotations.get(labels.APPROVAL_BY, ""))
+        decisions = approvals.parse_decisions(text, annotations.get(labels.APPROVAL_BY, ""))
     except ValueError as exc:
         return Decisions(remark=f"{labels.APPROVAL} is ignored: {exc}")
     if not observed.has_review_policy:
-        written = tuple(replace(each, by=UNKNOWN_AUTHOR) for each in written)
-    hashes = {each.call: each.sha256 for each in waiting}
-    known = [each for each in written if each.call in hashes]  # others are decided, or earlier
-    other = [each.call for each in known if each.sha256 != hashes[each.call]]
-    remark = f"{labels.APPROVAL} is ignored: call {other[0]} has other arguments" if other else None
-    return Decisions(tuple(each for each in known if each.call not in other), remark)
+        decisions = tuple(replace(decision, by=UNKNOWN_AUTHOR) for decision in decisions)
+    hashes = {decision.call: decision.sha256 for decision in waiting}
+    matching = [
+        decision for decision in decisions if decision.call in hashes
+    ]  # others are decided, or earlier
+    mismatched_ids = [
+        decision.call for decision in matching if decision.sha256 != hashes[decision.call]
+    ]
+    remark = (
+        f"{labels.APPROVAL} is ignored: call {mismatched_ids[0]} has other arguments"
+        if mismatched_ids
+        else None
+    )
+    return Decisions(
+        tuple(decision for decision in matching if decision.call not in mismatched_ids), remark
+    )
 
 
 def waiting_calls(reported: tuple[CallApproval, ...]) -> tuple[CallApproval, ...]:
     """Return the calls without a decision."""
-    return tuple(each for each in reported if each.outcome is None)
+    return tuple(call for call in reported if call.outcome is None)

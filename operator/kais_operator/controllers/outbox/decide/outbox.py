@@ -141,8 +141,8 @@ def _action(call: dict[str, Any]) -> Action:
         case "close_run":
             ended = datetime.fromisoformat(call["finished_at"])
             outcome = Outcome(call["outcome"])
-            of = call.get("namespace"), call.get("mission")
-            return CloseRun(call["run_id"], outcome, ended, *of)
+            mission_key = call.get("namespace"), call.get("mission")
+            return CloseRun(call["run_id"], outcome, ended, *mission_key)
         case "record_episodes":
             episodes = tuple(models.EpisodeIn.model_validate(e) for e in call["episodes"])
             return RecordEpisodes(call["run_id"], call.get("namespace"), episodes)
