@@ -75,11 +75,11 @@ def read(store: Store, principal: Principal, fact: Fact) -> StoredChart | None:
     links = store.links_from((fact.id,), principal.view, to_kind=lookup.ENTITY, limit=_MAX_PARTS)
     ends = [store.fact(link.to, principal.view) for link in links if link.type == charts.CONTAINS]
     parts = [_part(store, principal, fact_id) for fact_id in ends if fact_id is not None]
-    outcome = next((fact_id for fact_id in parts if fact_id.type == charts.OUTCOME), None)
-    reality = next((fact_id for fact_id in parts if fact_id.type == charts.REALITY), None)
+    outcome = next((part for part in parts if part.type == charts.OUTCOME), None)
+    reality = next((part for part in parts if part.type == charts.REALITY), None)
     if outcome is None or reality is None:
         return None
-    steps = charts.sort_steps(fact_id for fact_id in parts if fact_id.type == charts.STEP)
+    steps = charts.sort_steps(part for part in parts if part.type == charts.STEP)
     chart = _part(store, principal, fact)
     return StoredChart(id_of(fact), fact.scope, chart, outcome, reality, steps)
 
@@ -185,11 +185,11 @@ def to_chart(store: Store, principal: Principal, stored: StoredChart) -> Chart:
     """Return a stored chart as the API shows it."""
     steps = tuple(_to_step(store, principal, part) for part in stored.steps)
     open_steps = sorted(
-        (part for part in steps if not part.completed),
-        key=lambda part: (part.due_date is None, part.due_date.timestamp() if part.due_date else 0),
+        (step for step in steps if not step.completed),
+        key=lambda step: (step.due_date is None, step.due_date.timestamp() if step.due_date else 0),
     )
     data = stored.chart.data
-    completed_count = sum(part.completed for part in steps)
+    completed_count = sum(step.completed for step in steps)
     phase = data.get("phase")
     return Chart(
         id=stored.id,

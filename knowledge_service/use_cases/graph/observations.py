@@ -76,7 +76,7 @@ def delete_observations(performer: Performer, body: GraphObservationsIn) -> Grap
             entity = lookup.find(store, principal, deletion.entity)
             present = all_observations_of(store, principal, entity) if entity else ()
             retracted |= dict.fromkeys(f.id for f in present if f.content in deletion.contents)
-        results = performer.perform([RetractAct(fact=deletion) for deletion in retracted], DELETED)
+        results = performer.perform([RetractAct(fact=fact_id) for fact_id in retracted], DELETED)
     return _observations_in(performer, body, results)
 
 
@@ -90,12 +90,12 @@ def _observations_in(
     names = {about: entity.content for about in ids if (entity := store.fact(about, view))}
     pairs = {(names.get(fact.about or ""), fact.content) for fact in facts}
     observations = []
-    for result in body.observations:
+    for deletion in body.observations:
         contents = [
-            text for text in dict.fromkeys(result.contents) if (result.entity, text) in pairs
+            text for text in dict.fromkeys(deletion.contents) if (deletion.entity, text) in pairs
         ]
-        pairs -= {(result.entity, text) for text in contents}
-        observations.append(EntityObservations(entity=result.entity, contents=tuple(contents)))
+        pairs -= {(deletion.entity, text) for text in contents}
+        observations.append(EntityObservations(entity=deletion.entity, contents=tuple(contents)))
     return GraphObservations(observations=tuple(observations))
 
 

@@ -177,13 +177,10 @@ def pass_on(
     }
     decisions = tool_approvals.read(observed, tuple(waiting.values())).about_calls
     addressed = (
-        (_at(observed, call, waiting[waiting_call.call].cell), waiting_call)
-        for waiting_call in decisions
+        (_at(observed, call, waiting[decision.call].cell), decision) for decision in decisions
     )
     return tuple(
-        DecideToolCall(target, waiting_call)
-        for target, waiting_call in addressed
-        if target is not None
+        DecideToolCall(target, decision) for target, decision in addressed if target is not None
     )
 
 
