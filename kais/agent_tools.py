@@ -22,16 +22,17 @@ class AgentTool(StrEnum):
     BLACKBOARD = "blackboard"
 
 
+_SUPPORTED_NAMES = tuple(tool.value for tool in AgentTool)
 NOT_YET_SUPPORTED = frozenset({"shell", "spawn_cell"})
 """Names of tools that are planned; a cell that has one does not start."""
 KNOWLEDGE_TOOLS = frozenset({AgentTool.RECALL, AgentTool.REMEMBER, AgentTool.CORRECT})
 """Tools that need a knowledge service."""
-REPEATABLE_TOOLS = frozenset(
-    {
-        *(*KNOWLEDGE_TOOLS, AgentTool.READ_FILE, AgentTool.LIST_FILES),
-        *(AgentTool.ASK_PEER, AgentTool.BLACKBOARD),
-    }
-)
+REPEATABLE_TOOLS = KNOWLEDGE_TOOLS | {
+    AgentTool.READ_FILE,
+    AgentTool.LIST_FILES,
+    AgentTool.ASK_PEER,
+    AgentTool.BLACKBOARD,
+}
 """Tools that may run again when nobody knows whether they did: they read, or have a call id."""
 RECONNECT = "reconnect_"
 """Prefix of the tool that connects an MCP server again; the name of the server follows."""
@@ -92,6 +93,3 @@ def approval_problem(tools: Iterable[Tool], mode: CellMode) -> str | None:
             " mode: Task; remove it, or change spec.mode"
         )
     return None
-
-
-_SUPPORTED_NAMES = tuple(tool.value for tool in AgentTool)

@@ -45,11 +45,11 @@ def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
             f"Cell/{session.namespace}/{cell} has no pod: it has not started, or its pods were"
             f" deleted; see `kais cell show {cell}`"
         )
-    pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
     _write_pods(session, pods, tail=tail, follow=follow)
 
 
 def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> list[Body]:
+    """Return the pods of an attempt; None means the latest one that has pods."""
     pods = session.cluster.list(
         "Pod", session.namespace, labels=f"{labels.MISSION}={names.label_value(mission)}"
     )
@@ -60,15 +60,15 @@ def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> lis
     for pod in pods:
         job = pod["metadata"].get("labels", {}).get(_JOB_NAME, "")
         by_attempt.setdefault(attempt_by_job.get(job, 0), []).append(pod)
-    attempt_pods = by_attempt.get(attempt or max(by_attempt, default=0), [])
-    return sorted(attempt_pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+    return by_attempt.get(attempt or max(by_attempt, default=0), [])
 
 
 def _write_pods(session: Session, pods: Sequence[Body], *, tail: int, follow: bool) -> None:
     """Write the logs of pods; say so if there is nothing in them."""
-    has_output = [_write_pod(session, pod, tail=tail, follow=follow) for pod in pods]
+    oldest_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+    has_output = [_write_pod(session, pod, tail=tail, follow=follow) for pod in oldest_first]
     if not any(has_output):
-        pod_names = ", ".join(pod["metadata"]["name"] for pod in pods)
+        pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
         session.note(f"the log of {pod_names} is empty")
 
 

@@ -16,7 +16,8 @@ from types import MappingProxyType
 from knowledge_service.domain import prompt_injection, redaction
 
 # A few megabytes; a longer word is a blob that hardly ever repeats.
-_MAX_CACHED_WORDS, _MAX_WORD_LENGTH = 65_536, 64
+_MAX_CACHED_WORDS = 65_536
+_MAX_WORD_LENGTH = 64
 
 SECRET, INSTRUCTION = 1, 2
 """The text may hold a secret (`redaction`), or an order (`prompt_injection`)."""

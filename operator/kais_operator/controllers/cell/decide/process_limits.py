@@ -60,7 +60,7 @@ def problem(containers: Sequence[Body]) -> str | None:
                 f"the arguments and variables of container {container['name']} take"
                 f" {container_bytes} bytes,"
                 f" and a process accepts {TOTAL_BYTES}: the largest is {largest.field} with"
-                f" {largest.size}"
+                f" {largest.size}; shorten it, or put it into a file"
             )
         if total > OBJECT_BYTES:
             return (

@@ -80,7 +80,7 @@ async def test_the_sum_of_the_variables_is_bounded_too() -> None:
     state, reason, message = condition(fake, "Applied", CELL)
     assert (state, reason) == ("False", "TooLarge")
     assert message.startswith("the arguments and variables of container cell take 19")
-    assert "a process accepts 1835008: the largest is env V10 with 65005" in message
+    assert "a process accepts 1835008: the largest is env V10 with 65005; shorten it, or" in message
 
 
 async def test_a_spec_that_fits_stays_in_the_environment() -> None:
