@@ -1,4 +1,4 @@
-"""The tools of minds: which names this version knows, and which it runs."""
+"""The tools that a mind may list in `spec.tools`: the names, and why a list is invalid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgentTool(StrEnum):
 
 _SUPPORTED_NAMES = tuple(tool.value for tool in AgentTool)
 NOT_YET_SUPPORTED = frozenset({"shell", "spawn_cell"})
-"""Names of tools that are planned; a cell that has one does not start."""
+"""Planned tools: their names are valid, but a cell that lists one does not start."""
 KNOWLEDGE_TOOLS = frozenset({AgentTool.RECALL, AgentTool.REMEMBER, AgentTool.CORRECT})
 """Tools that need a knowledge service."""
 REPEATABLE_TOOLS = KNOWLEDGE_TOOLS | {
@@ -33,21 +33,21 @@ REPEATABLE_TOOLS = KNOWLEDGE_TOOLS | {
     AgentTool.ASK_PEER,
     AgentTool.BLACKBOARD,
 }
-"""Tools that may run again when nobody knows whether they did: they read, or have a call id."""
+"""Tools that are safe to repeat after a crash: they only read, or their writes have a call id."""
 RECONNECT = "reconnect_"
-"""Prefix of the tool that connects an MCP server again; the name of the server follows."""
+"""Prefix of the tools that reconnect an MCP server; the name of the server follows."""
 
 
 def is_tool_name(name: str) -> bool:
-    """Whether this version knows the name of a tool in `spec.tools`."""
+    """Whether `spec.tools` may contain a name, even if the tool is not yet supported."""
     is_of_mcp_server = name == mcp_servers.MCP or mcp_servers.is_server_tool(name)
     return is_of_mcp_server or name in _SUPPORTED_NAMES or name in NOT_YET_SUPPORTED
 
 
 def is_repeatable(name: str) -> bool:
-    """Whether a call of a tool may run again when nobody knows whether it did.
+    """Whether a call of a tool is safe to repeat when its result is unknown.
 
-    Calls of MCP servers may not, whatever a server says about them.
+    Calls of tools of MCP servers are not, even if a server declares them idempotent.
     """
     return name in REPEATABLE_TOOLS or name.startswith(RECONNECT)
 

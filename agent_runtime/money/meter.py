@@ -161,7 +161,7 @@ class Meter:
     def usage(self, *, tool_calls: int) -> AgentUsage:
         """Return what the cell has used so far in this pod for the task.
 
-        If the ledger cannot be read any more, this is what was used at the latest call, with the
+        If the ledger can no longer be read, this is the usage at the latest call, with the
         reservation of that call.
 
         Raises:

@@ -164,7 +164,7 @@ class _WaitingCalls:
         return True
 
     def drop(self) -> None:
-        """Forget the calls that wait: the question gets no answer any more."""
+        """Forget the waiting calls, because the question will get no answer."""
         if self._peer_approvals is not None and self._reported:
             decided = [call for call in self._reported if call.outcome is not None]
             self._peer_approvals.save(self._message, decided)

@@ -47,7 +47,7 @@ _MAX_LISTED_NAMES: Final = 5
 _ERROR_MESSAGES: Final = {
     types.PARSE_ERROR: "answers with something else than JSON-RPC",
     types.CONNECTION_CLOSED: "ended its answer too early",
-    types.INVALID_REQUEST: "does not know the session any more, or does not take the request",
+    types.INVALID_REQUEST: "has lost the session, or rejects the request",
 }
 _ERRORS: Final = (MCPError, pydantic.ValidationError, RuntimeError, ValueError, OSError, EOFError)
 _Result = TypeVar("_Result")
@@ -141,7 +141,7 @@ class _Connection:
             _log.debug("session with MCP server %s", self._server.name, exc_info=True)
             if not self._is_ready.done():
                 self._is_ready.set_exception(ServerFailed(self._fault_of(_first(exc))))
-                self._is_ready.exception()  # nobody may wait for it any more
+                self._is_ready.exception()  # keeps asyncio from logging it
 
     async def _list(self, client: Client) -> list[types.Tool]:
         listed: list[types.Tool] = []
@@ -404,7 +404,7 @@ def _first(error: Exception) -> Exception:
 
 
 def _has_forgotten(error: Exception) -> bool:
-    """Whether a server does not know the session any more, for example after a restart."""
+    """Whether a server has lost the session, for example in a restart."""
     return isinstance(error, MCPError) and error.error.code == types.INVALID_REQUEST
 
 

@@ -174,9 +174,7 @@ def _diff_instances(
 
 def _incomparable(instance: BlueprintInstance) -> InstanceDiff:
     number = instance.status.revision_in_use
-    missing_revision_note = (
-        f"its revision {number} is not kept any more, so nothing can be compared"
-    )
+    missing_revision_note = f"its revision {number} was deleted, so nothing can be compared"
     note = missing_revision_note if number else "it has no revision yet"
     return InstanceDiff(instance.metadata.name, str(instance.spec.update_policy), note=note)
 

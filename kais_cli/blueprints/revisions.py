@@ -95,7 +95,7 @@ def get(session: Session, name: str, number: int) -> BlueprintRevision:
     """Read one revision.
 
     Raises:
-        Refused: The revision does not exist, or no longer.
+        Refused: The revision does not exist, or was deleted.
     """
     body = session.cluster.get(
         "BlueprintRevision", session.namespace, names.revision_name(name, number)

@@ -1,4 +1,7 @@
-"""The logs of one attempt: a mission's work first, then each of its checks."""
+"""Write the logs of pods, by attempt of a mission or by cell.
+
+The containers of a pod appear in the order in which they run: the work, then each check.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ if TYPE_CHECKING:
     from kais_cli.session import Session
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_MAX_ATTEMPTS = 100  # the maximum of the API
+_MAX_ATTEMPTS = 100  # the maximum in the CRD of missions
 
 
 def write(session: Session, mission: str, *, attempt: int | None, tail: int, follow: bool) -> None:
     """Write the logs of all containers of an attempt's pods.
 
     Raises:
-        Refused: There are no pods of that attempt, or no longer.
+        Refused: The attempt has no pods: it has not started, or they were deleted.
     """
     pods = _pods_of_attempt(session, mission, attempt)
     if not pods:
@@ -36,7 +39,7 @@ def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
     """Write the logs of all containers of a cell's pods, the oldest pod first.
 
     Raises:
-        Refused: The cell has no pods, or no longer.
+        Refused: The cell has no pods: it has not started, or they were deleted.
     """
     selector = f"{labels.CELL}={names.label_value(cell)}"
     pods = session.cluster.list("Pod", session.namespace, labels=selector)
@@ -94,7 +97,7 @@ def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> bool:
 
 
 def _containers(pod: Body) -> Iterator[str]:
-    """Return the containers in the order in which they run: work that is checked runs first."""
+    """Yield the names of containers in the order in which they run; checks run after the work."""
     spec = pod.get("spec", {})
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         yield container["name"]

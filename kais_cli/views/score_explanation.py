@@ -27,7 +27,7 @@ _COMPONENTS = {
 # The texts for a factor that raises a score, and for one that lowers it.
 _FACTORS = {
     "x_recency": ("is recent", "is old"),
-    "x_validity": ("is valid", "is not valid any more"),
+    "x_validity": ("is valid", "is no longer valid"),
     "x_speaker": ("is spoken by the person asked about", "is spoken by another person"),
     "x_phrase": ("has the words side by side", "has the words apart"),
     "x_date": ("is of the date asked for", "is of another date"),

@@ -1,7 +1,7 @@
-"""Remove what the containers and processes of one state directory leave behind, and nothing else.
+"""Remove the containers, processes, mounts and files of a cluster, found by its state directory.
 
-`down` uses it, also long after the cluster died. It handles killed processes, containers without a
-shim, mounts below the state directory, and processes whose record is missing.
+`down` calls it, even if the cluster died long ago: some processes may be killed, containers may
+have no shim, and records of processes may be missing. Other clusters on the machine stay.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _SHIM_SOCKET = re.compile(r"/run/containerd/s/[0-9a-f]+")
 
 
 def stop_containers(host: settings.HostSettings) -> None:
-    """Kill all containers that the containerd of this directory started, then their shims."""
+    """Kill all containers of this cluster's containerd, then their shims."""
     tasks_directory = host.directory / "run/io.containerd.runtime.v2.task/k8s.io"
     task_by_container = (
         {task.name: task for task in tasks_directory.iterdir()} if tasks_directory.is_dir() else {}
@@ -39,7 +39,7 @@ def stop_containers(host: settings.HostSettings) -> None:
 
 
 def stop_orphans(host: settings.HostSettings) -> list[str]:
-    """Kill our binaries that run for this directory; return their names."""
+    """Kill the remaining processes of this cluster's binaries; return their names."""
     names = []
     for pid, command in _command_lines():
         executable = _executable(pid)

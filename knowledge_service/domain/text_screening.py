@@ -1,9 +1,9 @@
-"""Screens texts before the write gates: most need neither secret masking nor an injection check.
+"""A fast filter before the two write gates, secret masking and prompt injection detection.
 
-Every secret contains a suspicious word, and so does every instruction; no such word contains a
-space. So a text without suspicious words passes both gates unchanged. Words are cached. New words,
-and the words of several texts, are screened together first, and one by one only if some word is
-suspicious. The cache affects the time, never the result.
+Most texts need neither gate. Each gate can match only a text with a suspicious word, and words are
+separated by spaces, so a text without such words needs no gate. The verdict on each word is cached.
+New words are screened together first, and one by one only if one of them is suspicious. The cache
+saves time and never changes a result.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from types import MappingProxyType
 
 from knowledge_service.domain import prompt_injection, redaction
 
-# A few megabytes; a longer word is a blob that hardly ever repeats.
+# Bounds the cache to a few megabytes; a longer word is a blob that hardly ever repeats.
 _MAX_CACHED_WORDS = 65_536
 _MAX_WORD_LENGTH = 64
 
 SECRET, INSTRUCTION = 1, 2
-"""The text may hold a secret (`redaction`), or an order (`prompt_injection`)."""
+"""The gates as bits: `redaction` must check the text, or `prompt_injection` must."""
 _NO_SUSPICIOUS_WORDS: Mapping[str, int] = MappingProxyType({})
 
 
 class _WordCache:
-    """A cache of screened words: the clean ones, and the gates that must check the others."""
+    """The words that were screened: clean ones, and suspicious ones with the gates for them."""
 
     def __init__(self) -> None:
         self.clean_words: set[str] = set()
@@ -106,7 +106,7 @@ def _combine_gates(gates: Iterable[int]) -> int:
 
 
 def _screen_words(words: str) -> int:
-    """Return the gates for words separated by spaces; may be more than they need."""
+    """Return the gates for words separated by spaces; may return more than needed."""
     if not (words.isascii() and words.isprintable()):
         return SECRET | INSTRUCTION
     return SECRET * redaction.may_contain_secret(words) | INSTRUCTION * prompt_injection.may_match(

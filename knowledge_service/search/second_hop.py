@@ -3,7 +3,7 @@
     the best turns -> their rare words -> a second match with these -> the order behind the best
 
 A question about Ada's holiday finds the turn where she names the place; the other turns about it
-name the place and not the holiday. The best `KEPT` results of the first match stay where they are,
+name the place and not the holiday. The best `UNCHANGED_RESULTS` of the first match stay first,
 so the hop only decides what follows them. It is for conversations: facts elsewhere are complete.
 """
 

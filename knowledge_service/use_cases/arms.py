@@ -51,7 +51,7 @@ def reasons_for_recall(
         now: the time of the recall.
 
     Raises:
-        TicketInvalid, TicketExpired, Forbidden: the ticket does not serve the caller any more.
+        TicketInvalid, TicketExpired, Forbidden: the ticket is no longer valid for the caller.
     """
     if run is not None and run.arm != "on":
         return (reason(run.run_id, run.arm),)

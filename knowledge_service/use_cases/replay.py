@@ -1,7 +1,7 @@
-"""Repeat the query of a receipt, on what was known then or on what is known now.
+"""Run the query of a receipt again: on the facts of that time, or on those of today.
 
-Both search again, with the same filters and budget, in those scopes of the recall that the caller
-may read. Neither stores a receipt or counts a use.
+Filters and token budget are those of the recall, and so are the scopes as far as the caller may
+read them. Nothing here stores a receipt or counts as usage.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 
 def replay(store: Store, principal: Principal, receipt_id: str) -> ReplayResult:
-    """Repeat a recall as of then, and return whether the results are equal.
+    """Run a query as of the time of its recall, and compare the results.
 
     Raises:
         NotFound: the receipt does not exist or is not visible.
-        Conflict: the receipt is older than the recording of queries.
+        Conflict: the receipt contains no query, because an early version wrote it.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     return _compare(store, principal, stored, stored.receipt.known_at, is_replay=True)
 
 
 def diff(store: Store, principal: Principal, receipt_id: str, *, now: datetime) -> ReplayResult:
-    """Repeat a recall as of now, and return the differences.
+    """Run a query on the facts of today, and compare the results.
 
     Raises:
         NotFound: the receipt does not exist or is not visible.
-        Conflict: the receipt is older than the recording of queries.
+        Conflict: the receipt contains no query, because an early version wrote it.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     return _compare(store, principal, stored, now, is_replay=False)
 
 
 def explain(store: Store, principal: Principal, receipt_id: str, fact_id: str) -> FactExplanation:
-    """Repeat a recall as of then, and explain why it returned one fact or did not.
+    """Explain why a recall returned a fact or did not, as of the time of the recall.
 
     Raises:
         NotFound: the receipt does not exist or is not visible.
-        Conflict: the receipt is older than the recording of queries.
+        Conflict: the receipt contains no query, because an early version wrote it.
     """
     stored = provenance.get_visible_receipt(store, principal, receipt_id)
     query = _recorded_query(stored.receipt)
@@ -103,9 +103,7 @@ def _compare(
 
 def _recorded_query(receipt: Receipt) -> RecordedQuery:
     if receipt.asked is None:
-        raise Conflict(
-            f"receipt {receipt.id} is from before questions were kept; it cannot be asked again"
-        )
+        raise Conflict(f"receipt {receipt.id} has no recorded query, so it cannot be replayed")
     return receipt.asked
 
 
@@ -133,7 +131,7 @@ def _version_changes(receipt: Receipt, ranker: str) -> Iterator[str]:
     if receipt.ranker != ranker:
         yield f"the ranker was {receipt.ranker} and is now {ranker}"
     if receipt.analyser != analyser.VERSION:
-        yield f"the analyser was {receipt.analyser}, now it is {analyser.VERSION}"
+        yield f"the analyser was {receipt.analyser} and is now {analyser.VERSION}"
 
 
 def _changed_facts(store: Store, principal: Principal, receipt: Receipt) -> Iterator[str]:

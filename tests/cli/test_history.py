@@ -136,7 +136,7 @@ def test_diff_of_a_file_goes_on_past_uses_that_cannot_be_compared(terminal, clus
     terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path), "-o", "json")
     assert [(use["name"], use["note"]) for use in json.loads(terminal.out)["uses"]] == [
         ("fresh", "it has no revision yet"),
-        ("old", "its revision 7 is not kept any more, so nothing can be compared"),
+        ("old", "its revision 7 was deleted, so nothing can be compared"),
     ]
 
 
@@ -148,7 +148,7 @@ def test_diff_of_a_file_says_of_no_use_that_was_not_compared_that_nothing_change
     terminal.run("blueprint", "diff", "doctor", "-f", changed(tmp_path))
     assert terminal.out.endswith(
         "  fresh (updatePolicy Manual): it has no revision yet\n"
-        "  old (updatePolicy Manual): its revision 7 is not kept any more,"
+        "  old (updatePolicy Manual): its revision 7 was deleted,"
         " so nothing can be compared\n"
     )
 

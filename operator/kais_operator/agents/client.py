@@ -326,7 +326,7 @@ class A2aAgents:
         client: Client,
         context: ClientCallContext,
     ) -> str | None:
-        """Return the id of a message's task: derived, told by the server, or found by context."""
+        """Return the id of a message's task: derived, named by the server, or found by context."""
         if task_reader.names_extension(card, a2a.IDEMPOTENCY_EXTENSION):
             return a2a.task_id(a2a.OPERATOR, call.message_id)
         if sent.server_task is not None or sent.is_sending:

@@ -1,7 +1,7 @@
 """Executes a Plan: its actions become calls on the ports, in order.
 
-A failed write to the cluster raises and ends the reconcile. A failed call to the knowledge service
-does not: its further calls are skipped, the cluster actions go on, and the result has the problem.
+A failed write to the cluster raises and ends the reconcile. After a failed call to the knowledge
+service the other calls are skipped, the cluster actions continue, and the result has the problem.
 `cluster_actions` and `knowledge_actions` implement each action; nothing here decides.
 """
 
@@ -33,9 +33,9 @@ _PERMANENT_ERRORS = (
     knowledge_errors.Conflict,
     knowledge_errors.NotFound,
 )
-"""Errors of the knowledge service that the same call would get again.
+"""Errors that a retry of the same call would get again.
 
-A missing permission, an exhausted quota or a wrong address can be corrected, so they are retried.
+A missing permission, an exhausted quota or a wrong address can be corrected, so calls are retried.
 """
 _MAX_REFUSAL_CHARACTERS = 2048
 _PodAction: TypeAlias = (
@@ -52,14 +52,14 @@ class ExecutionResult:
     """The result of one execution.
 
     Attributes:
-        knowledge_problem: why a call to the knowledge service failed; all of them are repeated.
-        called_knowledge: a call to the service succeeded; no watch event reports that, so the
-            object is observed again at once.
-        written_objects: the objects that were written, as the API server returned them.
+        knowledge_problem: why a call to the knowledge service failed; the calls are retried.
+        called_knowledge: a call to the service succeeded. No watch event reports that, so the
+            object is reconciled again at once.
+        written_objects: as the API server returned them.
         wrote: an object was written or deleted.
-        met_existing_object: a create met an object of that name; the next iteration reads whose.
-        events: Events of the actions that replaced a refused apply, emitted with the Plan's.
-        refused_apply: why the API server refused an apply that has no replacing actions.
+        has_name_conflict: an object of that name exists; the next reconcile finds out its owner.
+        events: Events about refused applies, to emit with those of the Plan.
+        refused_apply: why the API server refused an apply for which the Plan has no alternative.
     """
 
     knowledge_problem: str | None = None
@@ -71,13 +71,13 @@ class ExecutionResult:
     refused_apply: str | None = None
 
     def plan_to_report(self, plan: plans.Plan) -> plans.Plan:
-        """Return the Plan with the events of its execution, and a refused apply in its status."""
+        """Return the Plan with the Events of its execution, and a refused apply in its status."""
         status = apply_failed_status.append_refusal(plan.status, self.refused_apply)
         return replace(plan, actions=(*plan.actions, *self.events), status=status)
 
 
 class _Execution:
-    """The running state of one execution."""
+    """Executes the actions of one Plan, and collects the result."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -98,7 +98,7 @@ class _Execution:
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
         elif self._waits_for_knowledge(action):
-            logger.debug("skipped %s: the knowledge service did not take an earlier action", action)
+            logger.debug("skipped %s: an earlier call to the knowledge service failed", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
         elif isinstance(action, _PodAction):
@@ -113,7 +113,7 @@ class _Execution:
             sync_state.mark_extraction_counted(action.namespace, action.extracted)
 
     async def _run_pod_action(self, action: _PodAction) -> None:
-        """Start what goes on in a pod in the background, or end it."""
+        """Start or end background work in a pod: a message to an agent, or a command."""
         if isinstance(action, plans.SendMessage):
             self.world.agents.send(action)
         elif isinstance(action, plans.CancelTask):
@@ -133,7 +133,9 @@ class _Execution:
         except errors.Invalid as exc:
             if not isinstance(action, plans.Apply) or action.if_invalid is None:
                 raise
-            logger.warning("what others changed makes an apply invalid: %s", exc)
+            logger.warning(
+                "an apply is invalid, because another client changed the object: %s", exc
+            )
             if not action.if_invalid:
                 self.refused_apply = self.refused_apply or str(exc)
             await self._replace(action.if_invalid)
@@ -202,7 +204,7 @@ async def execute(plan: plans.Plan, world: World) -> ExecutionResult:
     """Carry out a Plan's actions except its Events, which `emit_events` writes after the status.
 
     Raises:
-        ClusterError: a write was refused or not answered; later actions were not tried.
+        ClusterError: a write was refused or got no response; later actions were not executed.
         NotLeading: the Lease is lost; nothing was sent.
     """
     execution = _Execution(world)
@@ -220,7 +222,7 @@ async def execute(plan: plans.Plan, world: World) -> ExecutionResult:
 
 
 async def emit_events(plan: plans.Plan, involved: Body, world: World) -> None:
-    """Write the Plan's Events; one that fails is logged and forgotten, as status tells all."""
+    """Write the Plan's Events; a failed one is only logged, because the status says the same."""
     for action in plan.actions:
         if not isinstance(action, plans.EmitEvent):
             continue

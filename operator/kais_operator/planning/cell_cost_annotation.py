@@ -86,7 +86,7 @@ class CellUsage:
 def _with_runs(
     earlier: tuple[PastCost, ...], runs: Iterable[CountedRun], *, now: datetime
 ) -> tuple[PastCost, ...]:
-    """Add runs to the costs by interval, and drop those that no hour contains any more."""
+    """Add runs to the costs by interval, and drop those that are older than an hour."""
     costs = {past.until: past.cost for past in earlier if now - past.until < HOUR}
     for run in runs:
         until = run.ended_at + (_FIRST - run.ended_at) % _INTERVAL

@@ -58,8 +58,8 @@ class Apply:
 class Delete:
     """Delete an owned child, with its UID as a precondition. A missing child is a success.
 
-    With `after_store` the child is not deleted while a call to the knowledge service in the same
-    Plan fails, because the child is the only record of that call.
+    With `waits_for_knowledge` the child is not deleted while a call to the knowledge service in the
+    same Plan fails, because the child is the only record of that call.
     """
 
     ref: ObjectRef
@@ -237,7 +237,7 @@ class RunInContainer:
 
 @dataclass(frozen=True)
 class EndCommands:
-    """End a mission's running commands in containers, because no result is needed any more."""
+    """End a mission's running commands in containers, because the result is no longer needed."""
 
     mission: ObjectRef
 
@@ -301,7 +301,7 @@ class SendMessage:
 
 @dataclass(frozen=True)
 class CancelTask:
-    """Cancel the task of a message, because no result is needed any more."""
+    """Cancel the task of a message, because the result is no longer needed."""
 
     call: AgentCall
 

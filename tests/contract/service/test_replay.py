@@ -115,7 +115,7 @@ class TestReplay:
         assert replayed.equal
         assert replayed.reasons == (
             f"the ranker was {initial_items[0]} and is now next-1",
-            f"the analyser was {initial_items[1]}, now it is en-99",
+            f"the analyser was {initial_items[1]} and is now en-99",
         )
 
     async def test_replay_that_links_have_moved_says_that_these_are_of_today(

@@ -38,7 +38,7 @@ def deliver(results: Sequence[JobResult]) -> None:
         else:
             loops.setdefault(job_result.future.get_loop(), []).append(job_result)
     for loop, loop_results in loops.items():
-        with suppress(RuntimeError):  # the loop is closed, so no caller waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so its callers no longer wait
             loop.call_soon_threadsafe(_deliver_all, loop_results)
 
 

@@ -26,7 +26,7 @@ class WriteHealth:
         self.write_error: StoreUnavailable | None = None
         """The reason why the last writes failed; None once there is room again."""
         self.fatal_error: StoreUnavailable | None = None
-        """The reason why nothing can be written any more; None as long as writes are possible."""
+        """Why the store is read-only since a failure; None as long as writes are possible."""
         self.damage: StoreDamaged | None = None
 
     @property
@@ -43,7 +43,7 @@ class WriteHealth:
         """Check that the file is still the one that was opened.
 
         Raises:
-            StoreUnavailable: it is not, or nothing can be written any more.
+            StoreUnavailable: it is not, or the store is read-only since a failure.
         """
         if self.fatal_error is None:
             try:

@@ -87,7 +87,7 @@ class WriteQueue:
 
     @property
     def fatal_error(self) -> StoreUnavailable | None:
-        """The reason why nothing can be written any more; None as long as writes are possible."""
+        """Why the store is read-only since a failure; None as long as writes are possible."""
         return self._health.fatal_error
 
     def mark_damaged(self, damage: StoreDamaged) -> None:

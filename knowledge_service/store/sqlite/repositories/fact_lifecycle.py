@@ -98,7 +98,7 @@ class FactLifecycle(base.SqliteRepository):
         )
 
     def erase(self, fact_id: str, order: ActionContext) -> ErasureResult:
-        """Erase a fact; return when no read, including current ones, can see its text any more."""
+        """Erase a fact; return when no read can see its text, not even one that runs now."""
         with self._readers.snapshot() as connection:
             are_many = usage_erasure.are_many(connection, fact_id)
         while are_many and self._writer.submit(lambda tx: usage_erasure.forget_some(tx, fact_id)):

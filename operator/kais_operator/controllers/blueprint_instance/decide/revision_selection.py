@@ -44,7 +44,7 @@ class Newer:
 
     Attributes:
         served: the number that the Blueprint serves; None when it is gone or serves none.
-        present: the pinned revision; None when it does not exist any more.
+        present: the pinned revision; None when it no longer exists.
         target: the served revision; None when it does not exist yet.
         between: the revisions between the two that compile, newest first; read only when the
             target may break callers.

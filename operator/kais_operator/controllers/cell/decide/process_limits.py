@@ -1,4 +1,4 @@
-"""Limits of a process's input and of stored objects, checked before any object is created.
+"""Check the size of arguments and environment variables before any object is created.
 
 The kernel accepts at most 128 KiB in one argument or variable (`MAX_ARG_STRLEN`). All of them may
 take a quarter of the stack's limit, which is 2 MiB with the usual 8 MiB. A pod that exceeds a limit
@@ -36,7 +36,7 @@ class _ProcessInput:
 
 
 def fits(name: str, value: str) -> bool:
-    """Whether a process accepts a variable of this size."""
+    """Whether a process accepts this variable."""
     return _variable_size(name, value) <= STRING_BYTES
 
 
@@ -93,5 +93,5 @@ def _variable_size(name: str, value: str) -> int:
 
 
 def _unescape_dollars(text: str) -> str:
-    """Undo the doubling of `$` that keeps Kubernetes from expanding it."""
+    """Replace each `$$`, which Kubernetes passes on as `$`."""
     return text.replace("$$", "$")

@@ -1,6 +1,6 @@
 """Decide about the Deployment and the Service of a service cell.
 
-The module also stops or deletes them when the cell needs no pod any more: it became a task cell,
+The module also stops or deletes them when the cell no longer needs a pod: it became a task cell,
 it lost the permission to use its account, or it is scaled down.
 """
 
@@ -173,7 +173,7 @@ def stop_actions(parent: Parent, existing: Children) -> tuple[Action, ...]:
 
 
 def delete_actions(parent: Parent, live: Children) -> tuple[Action, ...]:
-    """Delete the children of a cell that is no service cell any more; objects of others stay."""
+    """Delete the children of a cell that is no longer a service cell; objects of others stay."""
     return tuple(_deletions(parent, (live.service, live.deployment)))
 
 

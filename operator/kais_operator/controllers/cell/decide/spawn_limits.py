@@ -77,7 +77,7 @@ def formation_cell_names(cells: Iterable[Cell], teams: Iterable[Formation]) -> f
 def find_violation(cell: Cell, kin: Kin) -> str | None:
     """Return why a cell may not have been created; None when it may, or no cell created it.
 
-    A deleted parent has no limits any more.
+    The limits of a deleted parent no longer apply.
     """
     family = _Family(cell, kin)
     for name, generation in family.above(cell).cells.items():

@@ -195,7 +195,7 @@ def request(
 def cancel_actions(
     observed: MissionObserved, attempts: Sequence[Attempt], *, run_id: str
 ) -> list[Action]:
-    """Cancel the review of the latest attempt if it works and nobody waits for it any more."""
+    """Cancel the running review of the latest attempt if its result is no longer needed."""
     last = attempts[-1] if attempts else None
     return _cancel(observed, last, run_id=run_id)
 

@@ -1,4 +1,4 @@
-"""A mission as observed and evaluated, for the modules that describe it."""
+"""The decided state of a mission, from which its conditions and status are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kais_operator.controllers.mission.decide.outcome_annotation import RunOutco
 
 @dataclass(frozen=True)
 class EvaluatedMission:
-    """A mission as observed and evaluated.
+    """What one reconcile observed of a mission, and what it decided about its run.
 
     Attributes:
         observed: the observed state.
@@ -37,11 +37,11 @@ class EvaluatedMission:
 
     @property
     def mission(self) -> Mission:
-        """The object."""
+        """The Mission object."""
         return self.observed.mission
 
     def summaries(self) -> tuple[AttemptSummary, ...]:
-        """Return the attempts to report: those of the outcome, when there is one."""
+        """Return the attempts as the ended run recorded them; before that, as they are observed."""
         return (
             self.run_outcome.attempts
             if self.run_outcome is not None
@@ -50,7 +50,10 @@ class EvaluatedMission:
 
 
 def keep_last_true_condition(evaluated: EvaluatedMission, type_: str) -> DesiredCondition | None:
-    """Return the last condition while the knowledge service does not answer, if it is True."""
+    """Return the current condition if it is True and the knowledge service does not answer.
+
+    Otherwise an outage would turn a condition False that is still true.
+    """
     last_condition = evaluated.mission.condition(type_)
     is_service_unavailable = evaluated.observed.ledger.problem is not None
     if not is_service_unavailable or last_condition is None or last_condition.status != "True":
