@@ -283,7 +283,7 @@ class AsyncKnowledgeClient:
     async def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
     ) -> models.CorrectionResult:
-        """Close a fact, so that recalls do not return it any more; optionally store a successor."""
+        """Close a fact, so that recalls no longer return it; optionally store a successor."""
         return await self._send(requests.correct(fact_id, correction, idempotency_key))
 
     async def revise(

@@ -283,7 +283,7 @@ class KnowledgeClient:
     def correct(
         self, fact_id: str, correction: models.CorrectIn, *, idempotency_key: str | None = None
     ) -> models.CorrectionResult:
-        """Close a fact, so that recalls do not return it any more; optionally store a successor."""
+        """Close a fact, so that recalls no longer return it; optionally store a successor."""
         return self._send(requests.correct(fact_id, correction, idempotency_key))
 
     def revise(

@@ -67,7 +67,7 @@ class ErasureResult(WireModel):
     Copies of the database from before `erased_at` still contain the text. `derived` lists facts
     that were derived from an erased one, and its other versions, that the caller may see: read
     them, and erase them if they repeat the text. `links` and `events` are counts, absent unless the
-    caller may see all of them. No route returns the text any more; `on_disk` means that its bytes
+    caller may see all of them. No route returns the text now; `on_disk` means that its bytes
     are still in the write-ahead log, because another process is reading the file.
     """
 

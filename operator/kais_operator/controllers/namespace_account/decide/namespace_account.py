@@ -2,8 +2,8 @@
 
 A realm is a namespace with objects of kais. The decision creates the ServiceAccount `kais-user`
 there and registers it: anyone who may request its token reads, writes and reviews the knowledge of
-this realm, and of no other. The decision also resets the settings of scopes that no KnowledgeScope
-declares any more, because a KnowledgeScope that retains its knowledge has no finalizer that could
+this realm, and of no other. The decision also resets the settings of scopes that are no
+longer declared, because a KnowledgeScope that retains its knowledge has no finalizer that could
 do so on deletion. There is no status to write: the namespace is not an object of kais.
 """
 
