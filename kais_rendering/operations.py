@@ -60,7 +60,7 @@ def _read_yaml(request: Mapping[str, Any], _: Progress) -> Answer:
     try:
         return {"documents": yaml_documents.read(request["text"])}
     except yaml_documents.YamlRefused as exc:
-        return {"refused": str(exc)}
+        return {"refused": str(exc), "line": exc.line, "column": exc.column}
 
 
 def _yaml_lines(request: Mapping[str, Any], _: Progress) -> Answer:

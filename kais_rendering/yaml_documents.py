@@ -7,6 +7,7 @@ scalars become what kubectl makes of them, so that a file means the same in both
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -24,7 +25,17 @@ NODE_CHARACTERS = 100
 
 
 class YamlRefused(Exception):
-    """The text is not usable YAML; the message says why."""
+    """The text is not usable YAML; the message says why.
+
+    Attributes:
+        line: Line of the mistake, from 1; None if it has no place.
+        column: Column of the mistake, from 1; None if it has no place.
+    """
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
 
 
 def read(text: str) -> list[Any]:
@@ -34,15 +45,8 @@ def read(text: str) -> list[Any]:
         YamlRefused: The text is not YAML, contains values that JSON cannot represent, or expands
             beyond the limit through aliases.
     """
-    loader = _Loader(text)
-    try:
+    with _loader(text) as loader:
         documents = list(_documents(loader))
-    except yaml.constructor.ConstructorError as exc:
-        raise YamlRefused(_unquoted_braces(text, exc) or str(exc)) from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise YamlRefused(str(exc) or "it is nested too deeply") from exc
-    finally:
-        loader.dispose()
     try:
         json.dumps(documents, allow_nan=False)
     except (TypeError, ValueError) as exc:
@@ -60,14 +64,56 @@ def lines(text: str, document: int, paths: Sequence[str]) -> list[int | None]:
     Raises:
         YamlRefused: The text is not YAML.
     """
-    loader = _Loader(text)
-    try:
+    with _loader(text) as loader:
         node = _node_at(loader, document)
-    except (yaml.YAMLError, RecursionError) as exc:
+    return [_line(node, path) for path in paths]
+
+
+@contextlib.contextmanager
+def _loader(text: str) -> Iterator[_Loader]:
+    loader = None
+    try:
+        loader = _Loader(text)
+        yield loader
+    except yaml.reader.ReaderError as exc:
+        raise _unprintable(text, exc) from exc
+    except yaml.MarkedYAMLError as exc:
+        raise _refusal(text, exc) from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise YamlRefused(str(exc) or "it is nested too deeply") from exc
     finally:
-        loader.dispose()
-    return [_line(node, path) for path in paths]
+        if loader is not None:
+            loader.dispose()
+
+
+def _unprintable(text: str, failure: yaml.reader.ReaderError) -> YamlRefused:
+    before = text[: failure.position]
+    return YamlRefused(
+        f"the character U+{failure.character:04X} is not allowed in YAML; remove it",
+        line=before.count("\n") + 1,
+        column=len(before) - before.rfind("\n"),
+    )
+
+
+def _refusal(text: str, failure: yaml.MarkedYAMLError) -> YamlRefused:
+    """Say what the parser expected, in one line, and what it was reading."""
+    mark = failure.problem_mark or failure.context_mark
+    message = _unquoted_braces(text, failure)
+    if message is not None:
+        mark = failure.context_mark or mark
+    else:
+        message = str(failure.problem or failure.context)
+        if "'\\t'" in message:
+            message = "a tab begins the line or the value; YAML is indented with spaces"
+        elif failure.problem and failure.context:
+            message += f" ({failure.context}{_beginning(failure.context_mark)})"
+    if mark is None:
+        return YamlRefused(message)
+    return YamlRefused(message, line=mark.line + 1, column=mark.column + 1)
+
+
+def _beginning(mark: yaml.Mark | None) -> str:
+    return "" if mark is None else f" that begins in line {mark.line + 1}"
 
 
 def _node_at(loader: _Loader, document: int) -> yaml.Node | None:
@@ -118,7 +164,7 @@ def _value(node: yaml.Node, name: str) -> tuple[int, yaml.Node] | None:
     return next(((key.start_mark.line, value) for key, value in pairs), None)
 
 
-def _unquoted_braces(text: str, failure: yaml.constructor.ConstructorError) -> str | None:
+def _unquoted_braces(text: str, failure: yaml.MarkedYAMLError) -> str | None:
     """Explain a template outside quotes, which YAML reads as a mapping; None for other errors."""
     mark = failure.context_mark or failure.problem_mark
     if mark is None or failure.problem != "found unhashable key":
@@ -127,10 +173,7 @@ def _unquoted_braces(text: str, failure: yaml.constructor.ConstructorError) -> s
     if not line[mark.column :].startswith("{{"):
         return None
     expression = line[mark.column :].partition("}}")[0] + "}}"
-    return (
-        f"line {mark.line + 1}, column {mark.column + 1}: YAML reads braces as a mapping;"
-        f' put the template in quotes: "{expression}"'
-    )
+    return f'YAML reads braces as a mapping; put the template in quotes: "{expression}"'
 
 
 class _Loader(yaml.SafeLoader):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kais import rendered_validation
+from kais import metadata_validation, rendered_validation
 from kais.errors import InvalidResource
 from kais.resources import kinds
 from kais.resources.base import API_GROUP, API_VERSION, Resource
@@ -50,10 +51,13 @@ class Source:
     text: str
 
 
-def sources(session: Session, arguments: Sequence[str]) -> Iterator[Source]:
+def sources(
+    session: Session, arguments: Sequence[str], *, recursive: bool = False
+) -> Iterator[Source]:
     """Read files, the files of folders in the order of their names, and standard input for `-`.
 
-    Files of a folder without an object of kais are skipped.
+    Files of a folder without an object of kais are skipped. `recursive` also reads the folders
+    inside a folder, as in kubectl.
 
     Raises:
         UsageError: A file cannot be read, or a folder has no object of kais.
@@ -63,25 +67,36 @@ def sources(session: Session, arguments: Sequence[str]) -> Iterator[Source]:
             text = argument_parsing.read_text(session, argument) or ""
             yield Source("standard input", text)
         elif Path(argument).is_dir():
-            yield from _in_folder(Path(argument))
+            yield from _in_folder(Path(argument), recursive=recursive)
         else:
             yield Source(argument, render_requests.read_text(Path(argument), subject=argument))
 
 
-def _in_folder(folder: Path) -> Iterator[Source]:
+def _in_folder(folder: Path, *, recursive: bool) -> Iterator[Source]:
     has_object = False
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in _SUFFIXES or not path.is_file():
-            continue
+    for path in _files(folder, recursive=recursive):
         source = Source(str(path), render_requests.read_text(path, subject=str(path)))
         if _may_hold_object(source):
             has_object = True
             yield source
     if not has_object:
+        advice = ""
+        if not recursive and any(_files(folder, recursive=True)):
+            advice = "; add -R to read the folders inside it"
         raise errors.UsageError(
             f"{folder} holds no file with an object of kais; its files end in"
-            f" {', '.join(_SUFFIXES)}"
+            f" {', '.join(_SUFFIXES)}{advice}"
         )
+
+
+def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
+    """Yield the files that may have objects; links to folders are not followed."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(folders) if recursive else []
+        for name in sorted(files):
+            path = Path(parent, name)
+            if path.suffix in _SUFFIXES and path.is_file():
+                yield path
 
 
 def _may_hold_object(source: Source) -> bool:
@@ -123,13 +138,25 @@ def _read(body: Mapping[str, Any]) -> tuple[Resource | None, list[str]]:
         resource = kinds.read(body)
     except InvalidResource as exc:
         problems = [str(violation) for violation in exc.violations]
+    problems += map(str, metadata_validation.violations(body.get("metadata")))
     if body.get("apiVersion") != API_VERSION:
         problems.insert(0, f"apiVersion: must be {API_VERSION}")
     kind = kinds.BY_NAME.get(str(body.get("kind")))
     if kind is not None:
-        unknown = rendered_validation.unknown_fields(kind, body, "")
+        unknown = rendered_validation.unknown_fields(kind, _without_api_fields(body), "")
         problems = [*map(str, unknown), *problems]
     return resource, problems
+
+
+_API_METADATA = ("generateName", "managedFields", "selfLink", "deletionGracePeriodSeconds")
+"""Fields of any object's metadata that the models of kais leave out."""
+
+
+def _without_api_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return dict(body)
+    return {**body, "metadata": {k: v for k, v in metadata.items() if k not in _API_METADATA}}
 
 
 _PATH = re.compile(r"(?:^|: )([a-z]\w*[.\[][^\s:,]*|[a-z]\w*(?=: ))")

@@ -121,7 +121,10 @@ def parse_yaml(text: str, *, subject: str) -> list[Any]:
     request = {"op": "read_yaml", "text": text}
     answer = _ask(request, f"reading {subject}", advice="make the file simpler")
     if "refused" in answer:
-        raise errors.UsageError(f"cannot read {subject}: {answer['refused']}")
+        place = subject
+        if answer["line"] is not None:
+            place = f"{subject}:{answer['line']}:{answer['column']}"
+        raise errors.UsageError(f"cannot read {place}: {answer['refused']}")
     return list(answer["documents"])
 
 

@@ -36,13 +36,18 @@ def validate(
             " standard input; may be repeated.",
         ),
     ],
+    *,
+    recursive: Annotated[
+        bool,
+        typer.Option("--recursive", "-R", help="Also read the folders inside each folder."),
+    ] = False,
 ) -> ExitStatus:
     """Compile blueprints without a cluster, and check the fields of other objects of kais.
 
     Reports every error with its file and line.
     """
     status = ExitStatus.SUCCEEDED
-    for source in manifests.sources(session, files):
+    for source in manifests.sources(session, files, recursive=recursive):
         try:
             results = list(manifests.validate(source))
         except errors.UsageError as exc:

@@ -24,7 +24,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
         "code-review-team --values values.yaml --name nightly --no-wait",
         "log-explainer --set log='disk full' --dry-run",
     ),
-    "blueprint validate": ("-f blueprint.yaml", "-f blueprints/ -f more.yaml", "-f -"),
+    "blueprint validate": ("-f blueprint.yaml", "-R -f blueprints/ -f more.yaml", "-f -"),
     "blueprint history": ("namespace-doctor", "namespace-doctor -o json"),
     "blueprint diff": ("namespace-doctor --from 1 --to 2", "namespace-doctor -f blueprint.yaml"),
     "blueprint stats": ("namespace-doctor", "namespace-doctor -o json"),

@@ -438,6 +438,27 @@ def test_validate_of_a_folder_without_objects_of_kais_says_so(terminal, tmp_path
     assert f"{tmp_path} holds no file with an object of kais" in terminal.err
 
 
+def test_validate_reads_the_folders_inside_a_folder_with_r(terminal, tmp_path):
+    inner = tmp_path / "team" / "blueprints"
+    inner.mkdir(parents=True)
+    inside = changed(inner)
+    (tmp_path / "loop").symlink_to(tmp_path)
+    for option in ("-R", "--recursive"):
+        assert terminal.run("blueprint", "validate", option, "-f", str(tmp_path)) == 0
+        assert [line.partition(":")[0] for line in terminal.out.splitlines()] == [
+            f"Blueprint doctor in {inside}"
+        ]
+
+
+def test_validate_of_a_folder_with_files_in_folders_below_names_the_option(terminal, tmp_path):
+    inner = tmp_path / "team"
+    inner.mkdir()
+    changed(inner)
+    assert terminal.run("blueprint", "validate", "-f", str(tmp_path)) == ExitStatus.USAGE
+    assert f"{tmp_path} holds no file with an object of kais" in terminal.err
+    assert terminal.err.endswith("; add -R to read the folders inside it\n")
+
+
 MISSION = """
 apiVersion: kais.io/v1
 kind: Mission
@@ -474,6 +495,11 @@ def test_validate_checks_the_fields_of_other_kinds(terminal, tmp_path):
         ("formationRef:", "formationref:", "5: spec: exactly one of formationRef and cellRef"),
         ("kais.io/v1", "kais.io/v2", "2: apiVersion: must be kais.io/v1"),
         ("kind: Mission", "kind: Mision", "3: kind: is not a kind of kais"),
+        (
+            "{name: look}",
+            "{name: look, namespace: a.b}",
+            '4: metadata.namespace: Invalid value: "a.b": a lowercase RFC 1123 label must',
+        ),
     ],
 )
 def test_validate_names_the_line_of_a_mistake_in_another_kind(
@@ -484,6 +510,76 @@ def test_validate_names_the_line_of_a_mistake_in_another_kind(
     assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
     assert f"look in {file} is invalid:" in terminal.err
     assert f"{file}:{problem}" in terminal.err
+
+
+def test_validate_takes_metadata_that_only_the_api_server_uses(terminal, tmp_path):
+    file = tmp_path / "mission.yaml"
+    metadata = "{generateName: look-, managedFields: [], annotations: {a: b}}"
+    file.write_text(MISSION.replace("{name: look}", metadata))
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == 0
+
+
+SPECS = {
+    "Blueprint": "{formation: {cells: []}}",
+    "BlueprintInstance": "{blueprintRef: doctor}",
+    "Formation": "{cells: []}",
+    "Cell": "{kind: Service, container: {image: i}}",
+    "Mission": "{cellRef: a, objective: o}",
+    "KnowledgeScope": "{scope: 'realm:a'}",
+}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        (
+            "{name: Bad_Name}",
+            (
+                'metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must'
+                " consist of lower case alphanumeric characters, '-' or '.', and must start and"
+                " end with an alphanumeric character, such as bad-name\n"
+            ),
+        ),
+        ("{labels: {a: b}}", "metadata.name: Required value: name or generateName is required\n"),
+    ],
+    ids=["name", "no name"],
+)
+def test_validate_refuses_names_that_the_api_server_refuses(
+    terminal, tmp_path, kind, metadata, problem
+):
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"apiVersion: kais.io/v1\nkind: {kind}\nmetadata: {metadata}\nspec: {SPECS[kind]}\n"
+    )
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    assert f"{file}:3: {problem}" in terminal.err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "kind: Mission\nmetadata:\n\tname: a\n",
+            ":3:1: a tab begins the line or the value; YAML is indented with spaces\n",
+        ),
+        (
+            "kind: Mission\nspec:\n  a: [1,\n",
+            (
+                ":4:1: expected the node content, but found '<stream end>'"
+                " (while parsing a flow node that begins in line 4)\n"
+            ),
+        ),
+        ("a: *b\n", ":1:4: found undefined alias 'b'\n"),
+        ("a: 1\nb: x\0y\n", ":2:5: the character U+0000 is not allowed in YAML; remove it\n"),
+    ],
+    ids=["tab", "not closed", "alias", "unprintable"],
+)
+def test_validate_names_file_line_and_column_of_what_is_not_yaml(terminal, tmp_path, text, problem):
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    assert terminal.run("blueprint", "validate", "-f", str(file)) == ExitStatus.USAGE
+    assert terminal.err == f"error: cannot read {file}{problem}"
 
 
 @pytest.mark.parametrize(

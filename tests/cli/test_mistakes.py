@@ -55,7 +55,7 @@ def error_of(terminal, tmp_path: Path, text: str) -> str:
         ),
         pytest.param(
             '"{{ note }}"', "{{ note }}",
-            "line 18, column 37: YAML reads braces as a mapping; put the template in quotes:"
+            "notebook.yaml:18:37: YAML reads braces as a mapping; put the template in quotes:"
             ' "{{ note }}"', id="template without quotes",
         ),
         pytest.param(
