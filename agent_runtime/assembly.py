@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import httpx2
@@ -32,11 +32,16 @@ from agent_runtime.settings import Settings
 from agent_runtime.telemetry import TracedTransport, Traces
 from agent_runtime.tools.blackboard import Blackboard
 from agent_runtime.tools.knowledge import KnowledgeTools
+from agent_runtime.tools.peers import PeerCalls
+from kais import a2a, names
 from kais.agent_results import FailureClass
 from kais.agent_tools import AgentTool
 from kais.resources.cell_template import Provider
 from kais.scopes import Scope
 from knowledge_client import AsyncKnowledgeClient, RetryPolicy
+
+if TYPE_CHECKING:
+    from agent_runtime.tools.peer_client import PeerApprovals
 
 _KNOWLEDGE_RETRIES: Final = RetryPolicy(deadline_s=20, unavailable_s=10, unregistered_s=20)
 _KEY_HEADERS: Final = {Provider.ANTHROPIC: "x-api-key"}
@@ -170,6 +175,31 @@ def blackboard(
         framing=framing,
         clock=connections.clock,
     ).tools()
+
+
+def peer_calls(
+    settings: Settings,
+    connections: Connections,
+    *,
+    context: str,
+    is_stopping: Callable[[], bool] = lambda: False,
+    peer_approvals: PeerApprovals | None = None,
+) -> PeerCalls:
+    """Return what sends questions to the cells of the team; `context` is the conversation."""
+    from agent_runtime.tools.peer_client import A2APeers  # noqa: PLC0415 - few tasks need A2A
+
+    def url_of(cell: str) -> str:
+        template, _, index = cell.rpartition("-")
+        name = names.cell_name(settings.formation or "", template, int(index))
+        return f"http://{names.service_name(name)}:{a2a.PORT}"
+
+    return A2APeers(
+        url_of,
+        context=context,
+        transport=TracedTransport(connections.peers or httpx.AsyncHTTPTransport(trust_env=False)),
+        is_stopping=is_stopping,
+        peer_approvals=peer_approvals,
+    )
 
 
 def open_servers(

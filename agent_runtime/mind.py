@@ -92,9 +92,6 @@ def load(settings: Settings) -> MindConfig:
     problem = agent_tools.problem(tool.name for tool in spec.tools)
     if problem is not None:
         raise _invalid(problem)
-    problem = agent_tools.mode_problem((tool.name for tool in spec.tools), spec.effective_mode)
-    if problem is not None:
-        raise _invalid(problem)
     problem = agent_tools.server_problem(spec.tools)
     if problem is not None:
         raise _invalid(problem)

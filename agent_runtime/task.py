@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AsyncExitStack
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from agent_runtime import assembly, mind, prompt, result_files, telemetry
 from agent_runtime.agent import agent_run, connection
@@ -23,8 +22,12 @@ from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
 from agent_runtime.server_tools import ServerReports
 from agent_runtime.settings import Settings
+from agent_runtime.tools import peers
+from agent_runtime.tools.peers import PeerTool
 from agent_runtime.tools.workspace import Workspace
-from kais.agent_results import AgentFailure, AgentResult, Artifact
+from kais.agent_results import AgentFailure, AgentResult, AgentUsage, Artifact
+from kais.agent_tools import AgentTool
+from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.settings import Settings as RunSettings
 
 _log = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ class Attempt:
         )
         self._ledger: Ledger | None = None
         self._meter: Meter | None = None
+        self._peer_usages: dict[str, AgentUsage] = {}
 
     def close(self) -> None:
         """Close the ledger; the result needs it open."""
@@ -76,11 +80,12 @@ class Attempt:
     def result(
         self, *, answer: str = "", is_truncated: bool = False, failure: AgentFailure | None = None
     ) -> AgentResult:
-        """Return a result with the usage so far, and without the key."""
+        """Return a result with the usage so far, of peers too, and without the key."""
         usage = AgentResult().usage
         if self._meter is not None:
             try:
                 usage = self._meter.usage(tool_calls=self._progress.tool_calls)
+                usage = sum(self._peer_usages.values(), start=usage)
             except AgentError as exc:
                 failure = failure or exc.failure
         if failure is not None:
@@ -100,7 +105,11 @@ class Attempt:
         settings, config = self._settings, mind.load(self._settings)
         self._ledger = Ledger(settings.state / "ledger.db")
         self._meter = assembly.open_meter(
-            settings, config, self._ledger, clock=self._connections.clock
+            settings,
+            config,
+            self._ledger,
+            clock=self._connections.clock,
+            max_task=settings.max_cost,
         )
         self._meter.check_price(config.model)
         assembly.require_key(config, self._key)
@@ -114,7 +123,7 @@ class Attempt:
             feedback=settings.feedback,
             knowledge=prompt.read_knowledge(settings.knowledge_file),
         )
-        tools, sink = await self._connect_knowledge(config, framing, stack)
+        tools, sink = await self._connect_knowledge(config, framing, self._meter, stack)
         servers = assembly.open_servers(
             settings,
             config,
@@ -133,6 +142,7 @@ class Attempt:
             mask=self._key.mask,
             policy=self._connections.policy,
             traces=self._connections.traces,
+            peers=self._peers(tools),
             servers=servers,
         )
         _log.info(
@@ -148,7 +158,7 @@ class Attempt:
                 supervision,
                 progress=self._progress,
                 message=prompt.first_message(work, framing),
-                tools=tools,
+                tools=list(tools.values()),
             )
         except AgentError as exc:
             reason = exc.failure.reason
@@ -156,8 +166,8 @@ class Attempt:
             raise
 
     async def _connect_knowledge(
-        self, config: MindConfig, framing: PydanticFraming, stack: AsyncExitStack
-    ) -> tuple[list[Callable[..., Any]], EventSink]:
+        self, config: MindConfig, framing: PydanticFraming, meter: Meter, stack: AsyncExitStack
+    ) -> tuple[assembly.Tools, EventSink]:
         """Return the tools of the mind, and where its events go."""
         settings, run = self._settings, self._run
         available = self._workspace.tools() | assembly.blackboard(
@@ -172,8 +182,42 @@ class Attempt:
             )
             await stack.enter_async_context(client)
             available |= assembly.knowledge_tools(settings, client, framing, run)
+            if AgentTool.ASK_PEER in config.tools:
+                available |= self._peer_tool(client, framing, meter)
             sink = assembly.open_recorder(settings, client, self._key, run, stack)
-        return list(assembly.select_tools(config, available).values()), sink
+        return assembly.select_tools(config, available), sink
+
+    def _peer_tool(
+        self, client: AsyncKnowledgeClient, framing: PydanticFraming, meter: Meter
+    ) -> assembly.Tools:
+        """Return the tool that asks peers; a pod that is stopped cancels its questions."""
+
+        def save_usage(message: str, cell: str, usage: AgentUsage) -> None:
+            del cell  # the result has one sum
+            self._peer_usages[message] = usage
+            meter.set_peer_cost(
+                sum((usage.cost for usage in self._peer_usages.values()), Decimal(0))
+            )
+
+        return PeerTool(
+            cell=self._settings.cell,
+            file=self._settings.peers_file,
+            ticket=None,
+            run_id=self._run.run_id,
+            attempt=self._run.attempt or 1,
+            issuer=client,
+            calls=assembly.peer_calls(
+                self._settings, self._connections, context=self._run.run_id or ""
+            ),
+            framing=framing,
+            meter=meter,
+            save_usage=save_usage,
+        ).tools()
+
+    def _peers(self, tools: assembly.Tools) -> tuple[str, ...]:
+        if AgentTool.ASK_PEER not in tools:
+            return ()
+        return peers.read_peers(self._settings.peers_file, self._settings.cell)
 
     def _private_folder(self) -> Path:
         return self._settings.workspace / "private" / self._settings.cell

@@ -66,13 +66,6 @@ def problem(names: Iterable[str]) -> str | None:
     return "; ".join(problems) or None
 
 
-def mode_problem(names: Iterable[str], mode: CellMode) -> str | None:
-    """Say why a mind cannot have these tools in a mode; None if it can."""
-    if mode is CellMode.TASK and AgentTool.ASK_PEER in names:
-        return "spec.tools: ask_peer needs mode: Service; remove it, or change spec.mode"
-    return None
-
-
 def server_problem(tools: Iterable[Tool]) -> str | None:
     """Say why a mind cannot have the MCP servers among these tools; None if it can."""
     try:

@@ -49,6 +49,7 @@ class World:
     spec: dict[str, Any] = field(default_factory=cell_spec)
     environment: dict[str, str] = field(default_factory=dict)
     knowledge: httpx.AsyncBaseTransport | None = None
+    peers: httpx.AsyncBaseTransport | None = None
     policy: CallPolicy = IMPATIENT
     traces: Traces | None = None
 
@@ -92,6 +93,7 @@ class World:
             Connections(
                 model=self.transport,
                 knowledge=self.knowledge,
+                peers=self.peers,
                 policy=self.policy,
                 traces=self.traces,
             ),

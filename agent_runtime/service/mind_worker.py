@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-import httpx
 import pydantic
 
 from agent_runtime import assembly, prompt, telemetry
@@ -34,15 +33,15 @@ from agent_runtime.money.meter import Meter
 from agent_runtime.prompt import Knowledge, Review, Work
 from agent_runtime.server_tools import ServerReports
 from agent_runtime.service.approvals import ApprovalGate, Approvals
-from agent_runtime.service.peer_client import A2APeers, PeerApprovals
 from agent_runtime.service.state import State
 from agent_runtime.settings import Settings
 from agent_runtime.tickets import Caller
 from agent_runtime.tools import peers
 from agent_runtime.tools.knowledge import recalled_fact
+from agent_runtime.tools.peer_client import PeerApprovals
 from agent_runtime.tools.peers import PeerTool
 from agent_runtime.tools.workspace import Workspace
-from kais import a2a, agent_results, names
+from kais import agent_results
 from kais.agent_results import AgentResult, AgentUsage, Artifact, FailureClass
 from kais.resources.knowledge_scope import Injection
 from knowledge_client import AsyncKnowledgeClient, errors, models
@@ -297,18 +296,17 @@ class MindWorker:
             meter.set_peer_cost(self._peer_cost(assignment.task))
 
         meter.set_peer_cost(self._peer_cost(assignment.task))
+        caller = assignment.caller
         return PeerTool(
             cell=self.settings.cell,
             file=self.settings.peers_file,
-            ticket=assignment.caller.ticket,
+            ticket=caller.ticket,
             issuer=knowledge,
-            calls=A2APeers(
-                self._url_of,
+            calls=assembly.peer_calls(
+                self.settings,
+                self.connections,
                 # A person chooses the context of a message, but neither the run nor the task.
-                context=assignment.caller.run_id or assignment.task,
-                transport=telemetry.TracedTransport(
-                    self.connections.peers or httpx.AsyncHTTPTransport(trust_env=False)
-                ),
+                context=caller.run_id or assignment.task,
                 is_stopping=lambda: self._is_stopping,
                 peer_approvals=peer_approvals,
             ),
@@ -319,12 +317,6 @@ class MindWorker:
 
     def _peer_cost(self, task: str) -> Decimal:
         return sum((usage.cost for usage in self.peer_usages(task).values()), Decimal(0))
-
-    def _url_of(self, cell: str) -> str:
-        """Return the address of a cell of the team: its Service in the same namespace."""
-        template, _, index = cell.rpartition("-")
-        name = names.cell_name(self.settings.formation or "", template, int(index))
-        return f"http://{names.service_name(name)}:{a2a.PORT}"
 
     def _meter(self, assignment: Assignment) -> Meter:
         return assembly.open_meter(

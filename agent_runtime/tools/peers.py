@@ -79,18 +79,21 @@ class PeerTool:
     Attributes:
         cell: the cell that asks.
         file: `routes.json` of the formation; None without a formation.
-        ticket: the ticket under which the cell itself was called.
+        ticket: the ticket under which the cell itself was called; None if nobody called it, as in
+            mode Task. Then `run_id` and `attempt` say what it works for.
         save_usage: stores what a cell has used for a message, and counts it for the run.
     """
 
     cell: str
     file: Path | None
-    ticket: str
+    ticket: str | None
     issuer: TicketIssuer
     calls: PeerCalls
     framing: Framing
     meter: Meter
     save_usage: Callable[[str, str, AgentUsage], None]
+    run_id: str | None = None
+    attempt: int = 1
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> dict[AgentTool, Callable[..., Any]]:
@@ -144,6 +147,8 @@ class PeerTool:
         call = models.TicketIn(
             to=peer,
             ticket=self.ticket,
+            run_id=self.run_id,
+            attempt=self.attempt,
             budget_left=None if budget is None else _amount(budget),
         )
         try:

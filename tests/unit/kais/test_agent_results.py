@@ -4,7 +4,6 @@ import pytest
 
 from kais import agent_results, agent_tools
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, Artifact, FailureClass
-from kais.resources.cell_template import CellMode
 
 USAGE = AgentUsage(
     input_tokens=120,
@@ -139,10 +138,3 @@ def test_the_exit_status_says_whether_another_attempt_makes_sense(reason, status
 )
 def test_tools_that_a_mind_cannot_have_are_named(names, problem):
     assert agent_tools.problem(names) == problem
-
-
-def test_a_task_cannot_ask_peers():
-    problem = "spec.tools: ask_peer needs mode: Service; remove it, or change spec.mode"
-    assert agent_tools.mode_problem(["ask_peer"], CellMode.TASK) == problem
-    assert agent_tools.mode_problem(["ask_peer"], CellMode.SERVICE) is None
-    assert agent_tools.mode_problem(["recall"], CellMode.TASK) is None

@@ -50,7 +50,7 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     if mind is None:
         return None
     tools = [tool.name for tool in spec.tools]
-    problem = agent_tools.problem(tools) or agent_tools.mode_problem(tools, spec.effective_mode)
+    problem = agent_tools.problem(tools)
     if problem is not None:
         are_names_known = all(agent_tools.is_tool_name(name) for name in tools)
         return Obstacle(
