@@ -29,7 +29,7 @@ To reproduce the figures, run `make bench` on an idle machine (about two hours);
 page. To measure one subject, name it: `.venv/bin/python -m bench recall`. The subjects are
 `renders`, `commands`, `service`, `in_process`, `recall_cost`, `maintenance`, `mcp`, `recall`,
 `recall_rates`, `control_plane`, `minds` and `kro`.
-Why the code is as fast as it is, and what was tried, is in the [decisions](decisions/README.md).
+The reasons for these figures are in the [decisions](decisions/README.md).
 
 """
 

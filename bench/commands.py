@@ -45,7 +45,7 @@ def run() -> str:
         "its library alone, ms",
         "ratio",
         "of processor time",
-        "asked: at most",
+        "limit",
     )
     description = (
         f"Medians of {ROUNDS} rounds, each of the four one after the other. The library of the "

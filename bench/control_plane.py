@@ -61,14 +61,21 @@ def process(*command: str, **environment: str) -> Iterator[Popen[bytes]]:
             started.wait()
 
 
-def _format_quantiles(samples: Sequence[float]) -> str:
-    quantiles = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    parts = (f"{name} {quantile(samples, share) * 1000:.0f} ms" for name, share in quantiles)
-    return ", ".join(parts)
+_VERBS = ("create", "patch status", "patch", "list", "get")
+_PER_INSTANCE = {"BlueprintInstance": 1, "Formation": 1, "Cell": 2}
+REQUESTS_HEAD = ("instances", *_VERBS, *_PER_INSTANCE)
+RESTART_HEAD = (
+    *("instances", "ready s", "all reconciled, s later", "reconciles", "objects written"),
+    *("RSS MiB", "peak MiB"),
+)
 
 
-async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], str]:
-    """One row of the table, and the line of what it was made of."""
+def _quantiles_ms(samples: Sequence[float]) -> list[str]:
+    return [f"{quantile(samples, share) * 1000:.0f}" for share in (0.5, 0.9, 0.99)]
+
+
+async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[object], list[object]]:
+    """A row of the bursts, and one by `REQUESTS_HEAD`."""
     await metrics_reader.settle(operator)
     metrics_reader.forget_peak(operator)
     start_reading = metrics_reader.read(operator)
@@ -87,19 +94,20 @@ async def measure_burst(api: Api, operator: int, count: int) -> tuple[list[objec
         f"{metrics_reader.memory_mib(operator, 'VmRSS'):.0f}",
         f"{metrics_reader.memory_mib(operator, 'VmHWM'):.0f}",
     ]
-    verbs = ", ".join(f"{verb} {n / count:.1f}" for verb, n in usage.requests.most_common())
-    passes = ", ".join(
-        f"{kind} {at_applied.reconciles[kind] / (count * per_instance):.1f}"
-        f" ({n / (count * per_instance):.1f})"
-        for kind, per_instance in (("BlueprintInstance", 1), ("Formation", 1), ("Cell", 2))
-        if (n := usage.reconciles[kind])
-    )
-    summary = f"- burst of {count}: {verbs}; passes per object until all are applied"
-    return row, f"{summary} (and in all): {passes}"
+    requests: list[object] = [
+        count,
+        *(f"{usage.requests[verb] / count:.1f}" for verb in _VERBS),
+        *(
+            f"{at_applied.reconciles[kind] / (count * per_instance):.1f}"
+            f" ({usage.reconciles[kind] / (count * per_instance):.1f})"
+            for kind, per_instance in _PER_INSTANCE.items()
+        ),
+    ]
+    return row, requests
 
 
 async def measure_lone(cluster: HostCluster, operator: int) -> str:
-    """One use at a time."""
+    """One instance at a time."""
     api = await ready(cluster)
     crowded = [(await api.burst(f"row{number}", 1)).samples[0] for number in range(LONE)]
     lone = []
@@ -107,10 +115,12 @@ async def measure_lone(cluster: HostCluster, operator: int) -> str:
         await metrics_reader.rest(operator)
         lone.append((await api.burst(f"lone{number}", 1)).samples[0])
     await api.close()
-    return (
-        f"A lone instance, create→Applied, {LONE} times with the operator at rest: "
-        f"{_format_quantiles(lone)}; each right after the one before was Applied: "
-        f"{_format_quantiles(crowded)}."
+    rows = [
+        ("is at rest", *_quantiles_ms(lone)),
+        ("has just applied the previous one", *_quantiles_ms(crowded)),
+    ]
+    return f"create→Applied of one instance at a time, {LONE} of each:\n\n" + table(
+        ("the operator", "p50 ms", "p90 ms", "p99 ms"), rows
     )
 
 
@@ -124,7 +134,9 @@ async def ready(cluster: HostCluster) -> Api:
     return api
 
 
-async def measure_many(cluster: HostCluster, operator: int, count: int) -> tuple[list[object], str]:
+async def measure_many(
+    cluster: HostCluster, operator: int, count: int
+) -> tuple[list[object], list[object]]:
     """One burst in an empty cluster."""
     api = await ready(cluster)
     measured = await measure_burst(api, operator, count)
@@ -141,8 +153,8 @@ def versions(cluster: HostCluster) -> set[str]:
     return set(cluster.kubectl("get", kinds, "-n", "bench", "-o", template).splitlines())
 
 
-async def measure_restart(cluster: HostCluster, operator: int, count: int) -> str:
-    """What a new operator does with so many settled instances."""
+async def measure_restart(cluster: HostCluster, operator: int, count: int) -> list[object]:
+    """What a new operator does with so many settled instances: a row by `RESTART_HEAD`."""
     versions_before = versions(cluster)
     ready_s = await metrics_reader.wait_ready()
     start = time.perf_counter()
@@ -150,12 +162,15 @@ async def measure_restart(cluster: HostCluster, operator: int, count: int) -> st
     usage = metrics_reader.read(operator)
     settled_s = time.perf_counter() - start - 3
     now, peak = (metrics_reader.memory_mib(operator, field) for field in ("VmRSS", "VmHWM"))
-    return (
-        f"- restart with {count} settled instances: ready after {ready_s:.1f} s, all looked at "
-        f"{settled_s:.0f} s later ({usage.reconciles.total():,} passes), "
-        f"{len(versions(cluster) - versions_before)} of {len(versions_before):,} objects written, "
-        f"{now:.0f} MiB (peak {peak:.0f})"
-    )
+    return [
+        count,
+        f"{ready_s:.1f}",
+        f"{settled_s:.0f}",
+        f"{usage.reconciles.total():,}",
+        len(versions(cluster) - versions_before),
+        f"{now:.0f}",
+        f"{peak:.0f}",
+    ]
 
 
 def _wait_for_collector(cluster: HostCluster) -> None:
@@ -217,21 +232,24 @@ def run(bursts: Sequence[int] = BURSTS) -> str:
     with plane() as (cluster, operator), operator() as running:
         lone = asyncio.run(measure_lone(cluster, running.pid))
     rows: list[list[object]] = []
-    summaries: list[str] = []
+    requests: list[list[object]] = []
+    restarts: list[list[object]] = []
     for count in bursts:
         with plane() as (cluster, operator):
             with operator() as running:
-                row, line = asyncio.run(measure_many(cluster, running.pid, count))
+                row, request_row = asyncio.run(measure_many(cluster, running.pid, count))
             rows.append(row)
-            summaries.append(line)
+            requests.append(request_row)
             with operator() as restarted:
-                summaries.append(asyncio.run(measure_restart(cluster, restarted.pid, count)))
+                restarts.append(asyncio.run(measure_restart(cluster, restarted.pid, count)))
     head = (
         *("instances", "instances/s", "all workloads s", "create→Applied p50 s", "p90 s", "p99 s"),
         *("API requests each", "CPU ms each (operator + rendering)", "RSS MiB", "peak MiB"),
     )
     return (
-        f"## Operator on a control plane without nodes\n\n{lone}\n\n{table(head, rows)}\n\n"
-        "Requests of the operator to the API server, per instance, and what a restart does:\n\n"
-        + "\n".join(summaries)
+        f"## Operator on a control plane without nodes\n\n{lone}\n\n"
+        f"Bursts of instances:\n\n{table(head, rows)}\n\n"
+        "Requests of the operator per instance, and reconciles per object until all are applied "
+        f"(and in all):\n\n{table(REQUESTS_HEAD, requests)}\n\n"
+        f"A new operator on settled instances:\n\n{table(RESTART_HEAD, restarts)}"
     )

@@ -40,6 +40,7 @@ _QUIET_S = 3.0
 _LONGEST_S = 120.0
 _LEAVES = 7
 _GRAPHS = "/apis/kro.run/v1alpha1/resourcegraphdefinitions"
+_REQUESTS_HEAD = ("client", "operator", "instances", "requests", "of these")
 _HEAD = (
     *("operator", "instances", "load before", "instances/s", "all workloads s"),
     *("applied p50 s", "API requests each", "CPU ms each", "RSS MiB", "peak MiB"),
@@ -292,7 +293,7 @@ class _Measured:
     count: int
     row: list[object]
     used: shares.Shares
-    restart: str = ""
+    restart: Sequence[object] = ()
 
 
 def _measure_all(program: Path, crds: Path, count: int) -> Iterator[_Measured]:
@@ -333,8 +334,7 @@ def run(arguments: Sequence[str] = ()) -> str:
             print(*one.row, sep=" | ", file=sys.stderr, flush=True)
     cpu = [[one.name, one.count, *shares.cpu_row(one.used, one.count)] for one in measured]
     requests = [
-        f"- {client} with {one.name}, {one.count} instances, "
-        + shares.request_line(one.used, one.count, client)
+        (client, one.name, one.count, *shares.request_row(one.used, one.count, client))
         for one in measured
         for client in (shares.OPERATOR, shares.CONTROLLERS)
     ]
@@ -348,7 +348,7 @@ def run(arguments: Sequence[str] = ()) -> str:
         "Processor time for one instance until all is settled, in milliseconds, by process:\n\n"
         f"{table(shares.HEAD, cpu)}\n\n"
         "Requests for one instance by the audit log, watches apart:\n\n"
-        + "\n".join(requests)
-        + "\n\nA new operator on the settled instances:\n\n"
-        + "\n".join(one.restart for one in measured if one.restart)
+        f"{table(_REQUESTS_HEAD, requests)}\n\n"
+        "A new operator on the settled instances:\n\n"
+        + table(control_plane.RESTART_HEAD, [one.restart for one in measured if one.restart])
     )

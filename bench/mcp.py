@@ -27,19 +27,19 @@ def run() -> str:
     with tempfile.TemporaryDirectory() as folder:
         rows = _measure_calls(Path(folder) / "calls.db")
         without_mib, with_mib = _measure_memory(Path(folder))
-    more_mib = statistics.median(with_mib) - statistics.median(without_mib)
+    memory = [("without `/mcp`", *_spread(without_mib)), ("with `/mcp`", *_spread(with_mib))]
     return (
         "## Model Context Protocol\n\n"
         f"{_FACTS:,} facts, one caller, {_ROUNDS} calls of each kind.\n\n"
         + table(("operation", "by", "p50 ms", "p95 ms", "p99 ms", "processor ms a call"), rows)
         + f"\n\nMemory that the service does not share with other processes, over {_STARTS} starts"
-        f" each, after {_WARM_UP} calls of each kind: {_spread(without_mib)} without `/mcp` and"
-        f" {_spread(with_mib)} with it, which is {more_mib:.0f} MiB more."
+        f" each, after {_WARM_UP} calls of each kind:\n\n"
+        + table(("service", "median MiB", "least", "most"), memory)
     )
 
 
-def _spread(samples: Sequence[float]) -> str:
-    return f"{statistics.median(samples):.0f} MiB ({min(samples):.0f} to {max(samples):.0f})"
+def _spread(samples: Sequence[float]) -> list[str]:
+    return [f"{value:.0f}" for value in (statistics.median(samples), min(samples), max(samples))]
 
 
 def _measure_calls(db: Path) -> list[tuple[object, ...]]:

@@ -69,13 +69,17 @@ def load(missions: int = AT_ONCE, cells: int = CELLS) -> str:
         *("largest cell MiB", "operator MiB", "service MiB"),
     )
     return (
-        f"Missions against {cells} scripted Service cells, all on the two cores: each had one "
-        "attempt, one task and one call of the model.\n\n" + table(head, rows)
+        f"Missions against {cells} scripted Service cells, each with one attempt, one task and one "
+        "call of the model:\n\n" + table(head, rows)
     )
 
 
 def killed(missions: int, seed: int, cells: int = 5) -> str:
     """Kill runtimes, operator and service at random while missions run.
+
+    Each attempt must have one task, each settled call be in the journal with its tokens, and each
+    other entry of the journal have a reservation. The cost in the status of a mission must be the
+    sum of its calls.
 
     Raises:
         SystemExit: Missions, tasks, ledgers and the journal of the model server do not agree.
@@ -115,18 +119,21 @@ def killed(missions: int, seed: int, cells: int = 5) -> str:
         calls = len(team.journal())
     if problems:
         raise SystemExit("\n".join(problems))
-    kills = {
-        "the runtimes": sum(program.kills for program in team.runtimes),
-        "the operator": team.operator.kills,
-        "the service": team.service.kills,
-    }
+    row = (
+        sum(program.kills for program in team.runtimes),
+        team.operator.kills,
+        team.service.kills,
+        _listed(outcomes),
+        calls,
+        _listed(states),
+    )
+    head = (
+        *("runtimes killed", "operator killed", "service killed", "outcomes"),
+        *("calls of the model", "calls in the ledgers"),
+    )
     return (
-        f"{missions} missions of two turns on {cells} cells, seed {seed}, with SIGKILL for "
-        + ", ".join(f"{name} {count} times" for name, count in kills.items())
-        + f": {_listed(outcomes)}. The model server got {calls} calls; the ledgers have "
-        f"{_listed(states)}. Each attempt has one task, each settled call is in the journal with "
-        "its tokens, each other entry of the journal has a reservation, and the cost in the status "
-        "of each mission is the sum of its calls."
+        f"{missions} missions of two turns against {cells} cells, seed {seed}, with SIGKILL for "
+        "the programs:\n\n" + table(head, [row])
     )
 
 

@@ -49,8 +49,8 @@ def measure(path: Path) -> list[list[object]]:
         first, *rounds = [_ask(store, questions, scopes) for _ in range(1 + _ROUNDS)]
         store.close()
         least = [min(samples) for samples in zip(*rounds, strict=True)]
-        rows.append([visible, "asked once", *milliseconds(first)])
-        rows.append([visible, f"asked again, least of {_ROUNDS}", *milliseconds(least)])
+        rows.append([visible, "first time", *milliseconds(first)])
+        rows.append([visible, f"repeated, least of {_ROUNDS}", *milliseconds(least)])
     return rows
 
 
@@ -76,6 +76,6 @@ def run() -> str:
     description = (
         f"In process, without HTTP and the receipt: {_FACTS:,} facts in {_SCOPES} scopes, of which"
         f" three are visible; {_QUESTIONS} questions of 10 to 20 made-up words. Before the first"
-        " question, the cache of postings is empty; it fills with the words of each."
+        " question, the cache of postings is empty."
     )
     return f"## Processor time of a recall\n\n{description}\n\n{table(head, rows)}"

@@ -94,12 +94,12 @@ def cpu_row(shares: Shares, count: int) -> list[str]:
     return [f"{part / count * 1000:.0f}" for part in (*parts, sum(shares.cpu_s.values()))]
 
 
-def request_line(shares: Shares, count: int, client: str, *, least: float = 0.05) -> str:
-    """The requests of a client for one instance, the most frequent first."""
+def request_row(shares: Shares, count: int, client: str, *, least: float = 0.05) -> tuple[str, str]:
+    """The requests of a client for one instance: all, and each kind, the most frequent first."""
     counts = {key[1:]: number for key, number in shares.requests.most_common() if key[0] == client}
     parts = [
         f"{verb} {resource} {number / count:.1f}"
         for (verb, resource), number in counts.items()
         if number / count >= least
     ]
-    return f"{sum(counts.values()) / count:.1f}: {', '.join(parts)}"
+    return f"{sum(counts.values()) / count:.1f}", ", ".join(parts)

@@ -33,12 +33,12 @@ def main() -> None:
         for name, measured in runs.items():
             row, requests = measure(getattr(options, name), options.instances)
             measured.append(row)
-            print(f"{name}: {' | '.join(row)}\n{requests}", file=sys.stderr, flush=True)
+            print(name, *row, *requests, sep=" | ", file=sys.stderr, flush=True)
     rows = [[name, *medians(measured)] for name, measured in runs.items()]
     print(f"Machine: {machine()}\n\n{table(HEAD, rows)}")
 
 
-def measure(checkout: Path, instances: int) -> tuple[list[str], str]:
+def measure(checkout: Path, instances: int) -> tuple[list[str], list[object]]:
     """Apply a burst with the operator of a checkout; return its figures and its requests."""
     with control_plane.plane(checkout.resolve()) as (cluster, operator), operator() as running:
         row, requests = asyncio.run(control_plane.measure_many(cluster, running.pid, instances))

@@ -120,8 +120,8 @@ def measure_sets(members: Sequence[Set]) -> list[list[object]]:
 
 # What is asked without an answer in the facts: nothing should be found, or plainly less.
 BEST_SCORES_HEAD = (
-    "questions", "with an answer", "without", "nothing found", "best score, with", "without",
-    "told apart",
+    "questions", "with an answer", "without", "no result", "best score, with", "without",
+    "correctly ordered pairs",
 )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _ask(
 
 # The same figures for each way of telling: one scope for each conversation, and one for all.
 FORMATS_HEAD = (
-    "told as", "recall@1", "@5", "@10", "MRR", "all evidence@20",
+    "format", "recall@1", "@5", "@10", "MRR", "all evidence@20",
     "ten in one scope: @1", "@5", "@10", "MRR", "all evidence@20",
 )  # fmt: skip
 
@@ -248,7 +248,7 @@ def run() -> str:
         if best_scores:
             parts.append("\nMedians of the best fact's score:\n")
             parts.append(table(BEST_SCORES_HEAD, best_scores))
-    parts.append("\nTen conversations told in different ways, every other question:\n")
+    parts.append("\nTen conversations in different formats, every other question:\n")
     parts.append(table(FORMATS_HEAD, measure_formats()))
     return "\n".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections import Counter
 
 import pytest
@@ -34,8 +35,21 @@ def test_the_shares_of_a_burst_name_each_process_and_the_requests_of_a_client() 
     usage = {"etcd": 1.5, shares.OPERATOR: 3.0, shares.RENDERING: 0.1, "kube-apiserver": 2.0}
     used = shares.Shares(usage, requests).since(start)
     assert shares.cpu_row(used, 10) == ["50", "200", "0", "110", "360"]
-    line = shares.request_line(used, 10, shares.OPERATOR)
-    assert line == "3.5: create cells 2.0, patch cells/status 1.5"
+    row = shares.request_row(used, 10, shares.OPERATOR)
+    assert row == ("3.5", "create cells 2.0, patch cells/status 1.5")
+
+
+def test_the_page_of_the_figures_has_tables_with_a_short_introduction_and_nothing_else() -> None:
+    sections = bench.PAGE.read_text().split("\n## ")[1:]
+    assert len(sections) >= 10
+    for section in sections:
+        blocks = section.strip().split("\n\n")[1:]
+        assert blocks[-1].startswith(("|", "![")), blocks[-1]
+        for block, following in itertools.pairwise(blocks):
+            if not block.startswith(("|", "![", "### ")):
+                assert not block.startswith("- "), block
+                assert len(block.split()) <= 60, block
+                assert following.startswith("|") or "questions." in following, block
 
 
 def test_a_leaf_of_kais_is_a_template_of_kro_without_what_the_control_plane_wrote() -> None:
