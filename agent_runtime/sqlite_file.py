@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from agent_runtime.errors import AgentError
+from kais.agent_results import FailureClass
+
 BUSY_S: Final = 10
 """How long a statement waits for another process that writes."""
 
@@ -25,6 +28,21 @@ def open_file(path: Path, schema: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}")
     connection.executescript(schema)
     return connection
+
+
+@contextmanager
+def mapped_errors(file: str, *, consequence: str = "") -> Iterator[None]:
+    """Report a failure of the file, which `file` describes, as one of the runtime.
+
+    Raises:
+        AgentError: The file is damaged, full or cannot be read or written.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError) as exc:
+        raise AgentError(
+            FailureClass.INTERRUPTED, f"{file} cannot be used: {exc}{consequence}"
+        ) from exc
 
 
 @contextmanager

@@ -106,12 +106,12 @@ def begin(revision: int, *, over: int, now: datetime) -> Canary:
 
 
 def is_drawn(uid: str, *, revision: int, percent: int) -> bool:
-    """Whether a use draws the canary. The lot of the holdout has another salt."""
+    """Whether an instance draws the canary. The lot of the holdout has another salt."""
     return int(names.short_hash(f"canary/{uid}/{revision}"), 16) % 100 < percent
 
 
 def look_sizes(rollout: Rollout) -> tuple[int, ...]:
-    """Return the numbers of counted runs of the canary at which it is looked at."""
+    """Return the numbers of counted runs of the canary at which it is judged."""
     sizes, size = [], rollout.min_runs
     while size < rollout.max_runs:
         sizes.append(size)
@@ -164,6 +164,6 @@ def apply_request(
 
 
 def next_look(canary: Canary, rollout: Rollout) -> int:
-    """Return the number of counted runs of the canary at which it is looked at next."""
+    """Return the number of counted runs of the canary at which it is judged next."""
     sizes = look_sizes(rollout)
     return sizes[min(canary.looks, len(sizes) - 1)]

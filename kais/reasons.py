@@ -62,8 +62,11 @@ class Reason(StrEnum):
         "LastGoodServed",
         "the newest revision does not compile; an older one is served",
     )
-    CANARY_RUNNING = "CanaryRunning", "a share of new uses gets the new revision until runs decide"
-    PROMOTED = "Promoted", "the canary serves all new uses"
+    CANARY_RUNNING = (
+        "CanaryRunning",
+        "a share of new instances gets the new revision until runs decide",
+    )
+    PROMOTED = "Promoted", "the canary serves all new instances"
     REGRESSED = "Regressed", "runs of the canary succeeded less often; the old revision serves"
     UNDECIDED = (
         "Undecided",

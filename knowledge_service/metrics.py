@@ -24,7 +24,7 @@ FACT_COUNTS_MAX_AGE_S = 30.0
 
 
 class Metrics:
-    """The metrics of the service, in an own registry, so that a process can have two apps."""
+    """The metrics of the service, in a registry of its own, so that a process can have two apps."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -115,7 +115,7 @@ class CallGate(Protocol):
     """Decides whether a tool call may run."""
 
     async def refusal(self, call: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return None if a call may run, otherwise what the mind is told; it may wait long."""
+        """Return None if a call may run, otherwise the answer for the mind; it may wait long."""
 
 
 class GatedTools(WrapperToolset[object]):

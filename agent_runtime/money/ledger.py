@@ -6,18 +6,15 @@ counts with its reservation. Costs are integers of 10^-12 US dollars, so sums ar
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Final
 
 from agent_runtime import sqlite_file
-from agent_runtime.errors import AgentError
 from agent_runtime.money.prices import CallUsage
-from kais.agent_results import FailureClass
 
 HOUR_S: Final = 3600
 _UNIT: Final = Decimal("1e-12")
@@ -141,15 +138,10 @@ class Ledger:
             turns=row[6],
         )
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as exc:
-            raise AgentError(
-                FailureClass.INTERRUPTED,
-                f"the ledger {self._path} cannot be used: {exc}; no call is sent without it",
-            ) from exc
+    def _errors(self) -> AbstractContextManager[None]:
+        return sqlite_file.mapped_errors(
+            f"the ledger {self._path}", consequence="; no call is sent without it"
+        )
 
 
 def _units(cost: Decimal) -> int:

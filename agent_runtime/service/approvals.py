@@ -115,7 +115,7 @@ class ApprovalGate:
         """Wait for the approval of a call if its tool needs one.
 
         Returns:
-            None if the call may run; otherwise what the mind is told.
+            None if the call may run; otherwise the answer for the mind.
 
         Raises:
             AgentError: The arguments are not those that were approved, or nobody approved in time
@@ -170,7 +170,7 @@ class ApprovalGate:
 
 
 def sentence(approval: CallApproval) -> str:
-    """Say how a call was decided, by whom and when."""
+    """Describe how a call was decided, by whom and when."""
     if approval.outcome == "expired":
         return f"{approval.tool} was not called: it was not approved until {approval.expires_at}"
     verb = "may run" if approval.outcome == "approved" else "was not called"

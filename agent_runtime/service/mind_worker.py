@@ -194,7 +194,6 @@ class MindWorker:
         framing = PydanticFraming()
         caller = assignment.caller
         run = RunContext(run_id=caller.run_id, attempt=caller.attempt, ticket=caller.ticket or None)
-        caller = assignment.caller
         available = workspace.tools() | assembly.blackboard(
             self.settings,
             framing,

@@ -10,16 +10,14 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from agent_runtime import sqlite_file
-from agent_runtime.errors import AgentError
 from agent_runtime.journal import ToolCallRecord
 from agent_runtime.tickets import Caller
-from kais.agent_results import FailureClass
 from kais.approvals import CallApproval
 
 RETENTION_S: Final = 7 * 24 * 3600
@@ -297,15 +295,8 @@ class State:
         with self._errors(), sqlite_file.transaction(self._connection):
             yield
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as exc:
-            raise AgentError(
-                FailureClass.INTERRUPTED,
-                f"the state of the cell in {self._path} cannot be used: {exc}",
-            ) from exc
+    def _errors(self) -> AbstractContextManager[None]:
+        return sqlite_file.mapped_errors(f"the state of the cell in {self._path}")
 
 
 class SqliteJournal:

@@ -50,7 +50,7 @@ class KnowledgePolicy(StrEnum):
 
 
 class Parameter(Model):
-    """One value that a use of the blueprint may or must give."""
+    """One value that an instance of the blueprint may or must pass."""
 
     RULES = (
         Rule(
@@ -212,7 +212,7 @@ class TemplateSpec(Model):
 
 
 class Rollout(Model):
-    """How a new revision is tried on a share of uses before all get it."""
+    """How a new revision is tried on a share of instances before all get it."""
 
     RULES = (
         Rule(
@@ -223,7 +223,7 @@ class Rollout(Model):
     )
 
     canary_percent: Int = Field(
-        default=20, ge=1, le=99, description="Share of new uses that get a new revision."
+        default=20, ge=1, le=99, description="Share of new instances that get a new revision."
     )
     min_runs: Int = Field(
         default=20,
@@ -255,8 +255,8 @@ class BlueprintSpec(TemplateSpec):
     rollout: Rollout | None = Field(
         default=None,
         description=(
-            "Tries each new revision on a share of new uses. If unset, all new uses get it at "
-            "once. A change creates no revision."
+            "Tries each new revision on a share of new instances. If unset, all new instances get "
+            "it at once. A change creates no revision."
         ),
     )
     revision_history_limit: Int = Field(

@@ -132,7 +132,7 @@ class MissionSpec(Model):
 
 
 class Attempt(Model):
-    """One try of the work."""
+    """One attempt at the work."""
 
     attempt: Int = Field(ge=1, description="Number of the attempt, from 1.")
     started_at: Timestamp | None = Field(default=None, description="When the Job was created.")

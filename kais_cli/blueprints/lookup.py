@@ -64,7 +64,7 @@ def _wait_for_served_revision(session: Session, blueprint: Blueprint) -> int:
         return served
     if not _is_observed(blueprint):
         raise errors.Refused(
-            f"the operator has not looked at {blueprint.ref}; check that kais-operator runs"
+            f"the operator has not processed {blueprint.ref}; check that kais-operator runs"
         )
     compiled = blueprint.condition(ConditionType.COMPILED)
     reason = compiled.message if compiled else "it has no condition Compiled"

@@ -105,6 +105,24 @@ def _missing_namespace(session: Session) -> str | None:
     )
 
 
+def write_object(
+    session: Session, body: Body, form: Format, *, detail: Callable[[Body], str]
+) -> ExitStatus:
+    """Write one object; `detail` formats it for people."""
+    session.write(detail(body) if form is Format.TABLE else output.dump_object(body, form))
+    return ExitStatus.SUCCEEDED
+
+
+def write_acknowledgement(session: Session, body: Body, message: str, form: Format) -> ExitStatus:
+    """Note what happens to an object, and write its name, or the object itself."""
+    if form is Format.TABLE:
+        session.note(message)
+        session.write(output.format_names([body], kind=body["kind"]))
+    else:
+        session.write(output.dump_object(body, form))
+    return ExitStatus.SUCCEEDED
+
+
 def write_list(
     session: Session, kind: str, form: Listing, selection: Selection, *, table: Table
 ) -> ExitStatus:

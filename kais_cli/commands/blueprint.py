@@ -68,11 +68,12 @@ def list_blueprints(
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a blueprint's parameters and the results of its instances."""
     body = resource_access.get(session, "Blueprint", name)
-    if output_ is Format.TABLE:
-        session.write(blueprint.format_blueprint(Blueprint.from_dict(body)))
-    else:
-        session.write(output.dump_object(body, output_))
-    return ExitStatus.SUCCEEDED
+    return resource_access.write_object(
+        session,
+        body,
+        output_,
+        detail=lambda body: blueprint.format_blueprint(Blueprint.from_dict(body)),
+    )
 
 
 @command(app, "render")

@@ -26,7 +26,7 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command, group
-from kais_cli.views import conditions, formation, output
+from kais_cli.views import conditions, formation
 from kais_cli.views.output import Format, Listing
 
 app = group("cell", "Inspect and approve cells, and read their logs.")
@@ -56,15 +56,17 @@ def list_cells(
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a cell: its state and conditions."""
     body = resource_access.get(session, "Cell", name)
-    if output_ is Format.TABLE:
-        cell = Cell.from_dict(body)
-        session.write(
-            f"{name} in {session.namespace}: {cell.spec.mode}, {formation.cell_status(cell)}\n"
-            f"\nConditions:\n{conditions.format_conditions(cell)}"
-        )
-    else:
-        session.write(output.dump_object(body, output_))
-    return ExitStatus.SUCCEEDED
+    return resource_access.write_object(
+        session, body, output_, detail=lambda body: _detail(Cell.from_dict(body))
+    )
+
+
+def _detail(cell: Cell) -> str:
+    metadata = cell.metadata
+    return (
+        f"{metadata.name} in {metadata.namespace}: {cell.spec.mode},"
+        f" {formation.cell_status(cell)}\n\nConditions:\n{conditions.format_conditions(cell)}"
+    )
 
 
 @command(app, "logs")
@@ -92,6 +94,6 @@ def approve(
     user = session.cluster.user_name()
     approval = {labels.APPROVED: labels.APPROVED_YES, labels.APPROVED_BY: user}
     annotated = annotation_verbs.annotate(session, "Cell", name, approval, dry_run=dry_run)
-    return annotation_verbs.write_acknowledgement(
+    return resource_access.write_acknowledgement(
         session, annotated, f"{cell.ref}: approved by {user}", output_
     )

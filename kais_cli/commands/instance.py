@@ -1,4 +1,4 @@
-"""`kais instance`: the uses of blueprints: list, show, follow and delete them, read their logs."""
+"""`kais instance`: list, show, follow and delete instances of blueprints, and read their logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
-from kais_cli.views import instance, output
+from kais_cli.views import instance
 from kais_cli.views.output import Format, Listing
 
 app = group("instance", "Inspect, follow and delete instances of blueprints.")
@@ -56,11 +56,12 @@ def list_instances(
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show an instance: its parameters, what it created, its outcome and conditions."""
     body = resource_access.get(session, KIND, name)
-    if output_ is Format.TABLE:
-        session.write(instance.format_instance(BlueprintInstance.from_dict(body)))
-    else:
-        session.write(output.dump_object(body, output_))
-    return ExitStatus.SUCCEEDED
+    return resource_access.write_object(
+        session,
+        body,
+        output_,
+        detail=lambda body: instance.format_instance(BlueprintInstance.from_dict(body)),
+    )
 
 
 @command(app, "wait")
@@ -103,9 +104,6 @@ def delete(session: Session, name: Name, output_: Output = Format.TABLE) -> Exit
     """
     body = resource_access.get(session, KIND, name)
     session.cluster.delete(KIND, session.namespace, name)
-    if output_ is Format.TABLE:
-        session.note(f"{KIND}/{session.namespace}/{name} is being deleted")
-        session.write(output.format_names([body], kind=KIND))
-    else:
-        session.write(output.dump_object(body, output_))
-    return ExitStatus.SUCCEEDED
+    return resource_access.write_acknowledgement(
+        session, body, f"{KIND}/{session.namespace}/{name} is being deleted", output_
+    )

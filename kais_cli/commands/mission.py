@@ -21,7 +21,7 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.session import Session, command, group
-from kais_cli.views import mission, output
+from kais_cli.views import mission
 from kais_cli.views.output import Format, Listing
 
 app = group("mission", "Inspect and control missions.")
@@ -50,13 +50,13 @@ def list_missions(
 def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
     """Show a mission: its attempts, checks, result and conditions."""
     body = resource_access.get(session, "Mission", name)
-    if output_ is Format.TABLE:
-        session.write(
-            mission.format_mission(Mission.from_dict(body), width=session.environment.width)
-        )
-    else:
-        session.write(output.dump_object(body, output_))
-    return ExitStatus.SUCCEEDED
+    width = session.environment.width
+    return resource_access.write_object(
+        session,
+        body,
+        output_,
+        detail=lambda body: mission.format_mission(Mission.from_dict(body), width=width),
+    )
 
 
 @command(app, "watch")

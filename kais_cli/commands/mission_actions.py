@@ -87,7 +87,7 @@ def abort(
     annotated = annotation_verbs.annotate(
         session, "Mission", name, {labels.ABORT: reason}, dry_run=dry_run
     )
-    return annotation_verbs.write_acknowledgement(
+    return resource_access.write_acknowledgement(
         session, annotated, f"{mission.ref} is being ended: {reason}", output_
     )
 
@@ -163,6 +163,6 @@ def _review(
     text = json.dumps(annotation, ensure_ascii=False)
     by_name = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
     annotated = annotation_verbs.annotate(session, "Mission", name, by_name, dry_run=dry_run)
-    return annotation_verbs.write_acknowledgement(
+    return resource_access.write_acknowledgement(
         session, annotated, f"{mission.ref}: attempt {attempt}: {verdict}", form
     )

@@ -17,7 +17,7 @@ from kais_cli.views import quantities
 if TYPE_CHECKING:
     from kais_cli.ports import Body, Cluster
 
-_OBSERVATION_TIMEOUT = timedelta(minutes=1)  # the operator looks at a new object within seconds
+_OBSERVATION_TIMEOUT = timedelta(minutes=1)  # the operator reconciles a new object within seconds
 _DELETION_TIMEOUT = timedelta(minutes=5)
 _MAX_LISTED = 5
 _PROGRESSING_REASONS = frozenset(
@@ -53,13 +53,13 @@ def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Findin
     if unobserved:
         yield warning(
             "objects",
-            f"not looked at yet: {_listed(unobserved)}",
+            f"not processed yet: {_listed(unobserved)}",
             "check that the operator runs and watches this namespace",
         )
     if stuck:
         yield warning(
             "objects",
-            f"deleted more than 5 min ago and still here: {_listed(stuck)}",
+            f"deleted more than 5 min ago and still present: {_listed(stuck)}",
             "kubectl describe shows which finalizer waits for what",
         )
     failures = [failure for body in bodies if (failure := _failure(body)) is not None]

@@ -29,9 +29,9 @@ class Adoption:
 
 
 def list_adoptable(client: KnowledgeClient, parent_scope: str) -> tuple[models.Fact, ...]:
-    """List the live facts of cells in `within` that their Blueprint's scope lacks, oldest first.
+    """List the live facts of cells that their Blueprint's scope lacks, oldest first.
 
-    `within` is the path of a realm or of a formation.
+    `parent_scope` is the path of a realm or of a formation with the cells below it.
     """
     own_facts: list[models.Fact] = []
     shared: dict[str, set[tuple[object, ...]]] = {}

@@ -68,5 +68,5 @@ def _cell_row(cell: Cell) -> tuple[object, ...]:
         cell.spec.mode,
         cell_status(cell),
         ready.status if ready else None,
-        ready.message if ready else "the operator has not looked at it",
+        ready.message if ready else "the operator has not processed it",
     )

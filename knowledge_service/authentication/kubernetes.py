@@ -2,7 +2,7 @@
 
 token -> cache (20 s) -> one TokenReview at a time for each token -> username and UID
       -> administrator, registered principal, or person whom a rule names
-A person may also send the token of an own login, which is one for the API server itself.
+A person may also send the token of their own login, which is one for the API server itself.
 No log, error or cache holds a token. The service reads its own token again for each review.
 """
 

@@ -81,7 +81,7 @@ class TokenAuthentication:
         self._path = path
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        # An own thread, so that slow requests do not delay authentication.
+        # A thread of its own, so that slow requests do not delay authentication.
         self._threads = anyio.CapacityLimiter(1)
         self._problem: str | None = None
         try:

@@ -310,7 +310,7 @@ class WriteRefusals(Protocol):
     """
 
     def refusal(self, key: ObjectRef) -> str | None:
-        """Give the refusal of the last reconcile's writes; None when they were taken."""
+        """Return why the last reconcile's writes were refused; None when they were accepted."""
         ...
 
     def note(self, key: ObjectRef, message: str) -> None: ...

@@ -151,14 +151,16 @@ def test_the_outbox_of_a_release_in_another_namespace_is_looked_at(terminal, clu
 
 def test_an_object_that_the_operator_never_saw_is_a_warning(terminal, cluster):
     cluster.put(objects.instance("new"))
-    assert broken(terminal, "not looked at yet: BlueprintInstance/new") == 0
+    assert broken(terminal, "not processed yet: BlueprintInstance/new") == 0
 
 
 def test_an_object_that_cannot_go_is_a_warning(terminal, cluster):
     body = objects.ended()
     body["metadata"]["deletionTimestamp"] = "2029-12-31T23:50:00Z"
     cluster.put(body)
-    assert broken(terminal, "deleted more than 5 min ago and still here: Mission/doctor-x2k4f") == 0
+    assert (
+        broken(terminal, "deleted more than 5 min ago and still present: Mission/doctor-x2k4f") == 0
+    )
 
 
 def refusal(name, *, reason="Forbidden", at="2029-12-31T23:50:00Z", component="kais-operator"):

@@ -224,7 +224,7 @@ def on_trial(verdict=None, **spec):
     body["status"]["conditions"].append(
         {
             **objects.condition("RolledOut", "False", "CanaryRunning"),
-            "message": "revision 2 gets 20 % of new uses, revision 1 the others",
+            "message": "revision 2 gets 20 % of new instances, revision 1 the others",
         }
     )
     return body
@@ -237,7 +237,7 @@ def test_history_shows_the_canary(terminal, cluster):
         "2         2m   True      True        4     75%      parameter 'seconds' allows more",
         "1*        2m   -         -           -     -        first",
         "",
-        "CanaryRunning: revision 2 gets 20 % of new uses, revision 1 the others",
+        "CanaryRunning: revision 2 gets 20 % of new instances, revision 1 the others",
     ]
 
 

@@ -148,8 +148,8 @@ class File:
             filesystem = os.statvfs(self._path)
         except OSError:
             return False
-        is_readable_only = bool(filesystem.f_flag & os.ST_RDONLY)
-        return not is_readable_only and filesystem.f_bavail * filesystem.f_frsize >= _ROOM
+        is_read_only = bool(filesystem.f_flag & os.ST_RDONLY)
+        return not is_read_only and filesystem.f_bavail * filesystem.f_frsize >= _ROOM
 
     def free_bytes(self) -> int:
         """Return the free bytes of the volume; 0 when they are unknown."""

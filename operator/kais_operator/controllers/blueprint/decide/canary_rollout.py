@@ -154,6 +154,6 @@ def add_condition(
 
 def _shares(current: Canary, rollout: Rollout) -> str:
     return (
-        f"revision {current.revision} gets {rollout.canary_percent} % of new uses,"
+        f"revision {current.revision} gets {rollout.canary_percent} % of new instances,"
         f" revision {current.over} the others"
     )

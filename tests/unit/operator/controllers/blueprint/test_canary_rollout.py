@@ -64,8 +64,9 @@ async def test_a_new_revision_is_a_canary_and_the_old_one_keeps_serving() -> Non
     assert rolled_out(fake) == (
         "CanaryRunning",
         (
-            "revision 2 gets 50 % of new uses, revision 1 the others; revision 2: 0 of 0 succeeded,"
-            " revision 1: 0 of 0 succeeded; next look at 10 runs of the canary"
+            "revision 2 gets 50 % of new instances, revision 1 the others;"
+            " revision 2: 0 of 0 succeeded, revision 1: 0 of 0 succeeded;"
+            " next look at 10 runs of the canary"
         ),
     )
     assert events(fake) == ["CanaryBegun"]
