@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
+from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import (
+    ActionStepIn,
+    Chart,
+    ChartIn,
     ConfirmIn,
     EpisodeIn,
     EpisodesIn,
@@ -16,6 +21,7 @@ from knowledge_client.models import (
     FactUse,
     GraphEntitiesIn,
     GraphEntityIn,
+    GraphNamesIn,
     GraphRelationIn,
     GraphRelationsIn,
     LinkIn,
@@ -41,6 +47,7 @@ class World:
         self._http = http
         self.names: dict[str, str] = {}
         self.hidden: list[str] = []
+        self.charts: list[str] = []
 
     async def share(self) -> None:
         """Let the team and the peer know some facts."""
@@ -50,6 +57,8 @@ class World:
             self.names[name] = (await ada.remember(fact)).fact_id
         self.names["own"] = (await peer.remember(FactIn(content="my own shared"))).fact_id
         await ada.create_entities(graph_entities("one", scope=TEAM))
+        chart = await ada.create_chart(chart_in("one", scope=TEAM))
+        self.names |= {"chart": chart.id, "step": chart.action_steps[0].name}
         await peer.link(LinkIn(from_=self.names["own"], to=self.names["one"]))
         await self._connect("operator").put_run("run", run_in(outcome="Succeeded"))
         # A later look must not see what the look before it left.
@@ -75,6 +84,7 @@ class World:
             end = "entity one" if client is lead else f"entity {WORD}"
             relation = GraphRelationIn(from_=f"entity {WORD}", relation_type=WORD, to=end)
             await client.create_relations(GraphRelationsIn(relations=(relation,)))
+            await self._hide_chart(client, await client.create_chart(chart_in(WORD)))
             run_id = f"{WORD}-{own.rpartition(':')[2]}"
             await client.put_run(run_id, session(own))
             await client.add_episodes(episodes(run_id))
@@ -87,6 +97,28 @@ class World:
         await lead.confirm(own, ConfirmIn(session=WORD))
         await operator.link(LinkIn(from_=one, to=own, type=WORD))
         await operator.put_scope(LEAD, ScopeConfig(read_only=True))
+
+    async def _hide_chart(self, client: AsyncKnowledgeClient, chart: Chart) -> None:
+        """Relate a hidden chart to the shared one in every way that makes a chart of entities."""
+        self.charts.append(chart.id)
+        step = chart.action_steps[0].name
+        pairs = (f"{chart.id}_chart", step), (step, f"{chart.id}_desired_outcome")
+        ids = {
+            entity.name: entity.id
+            for pair in pairs
+            for entity in (await client.open_entities(GraphNamesIn(names=pair))).entities
+        }
+        self.hidden += ids.values()
+        operator = self._connect("operator")
+        shared_step, shared_chart = self.names["step"], f"{self.names['chart']}_chart"
+        shared = await operator.open_entities(GraphNamesIn(names=(shared_step, shared_chart)))
+        by_name = {entity.name: entity.id for entity in shared.entities}
+        for start, end, link_type in (
+            (by_name[shared_step], ids[f"{chart.id}_chart"], "telescopes_into"),
+            (by_name[shared_chart], ids[step], "contains"),
+            (ids[step], by_name[shared_chart], "telescopes_into"),
+        ):
+            await operator.link(LinkIn(from_=start, to=end, type=link_type))
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, caller: str = "peer", **headers: str
@@ -106,7 +138,7 @@ class World:
 
     def says_nothing(self, text: str) -> bool:
         """Tell whether neither words nor ids of what is hidden are there."""
-        return not any(each in text for each in (WORD, LEAD, OTHER, *self.hidden))
+        return not any(each in text for each in (WORD, LEAD, OTHER, *self.hidden, *self.charts))
 
 
 def graph_entities(name: str, scope: str | None = None) -> GraphEntitiesIn:
@@ -114,6 +146,16 @@ def graph_entities(name: str, scope: str | None = None) -> GraphEntitiesIn:
         name=f"entity {name}", entity_type="x", observations=(f"watched {name}",)
     )
     return GraphEntitiesIn(entities=(entity,), scope=scope)
+
+
+def chart_in(name: str, scope: str | None = None) -> ChartIn:
+    return ChartIn(
+        desired_outcome=f"outcome {name}",
+        current_reality=f"reality {name}",
+        due_date=datetime(2030, 5, 1, tzinfo=UTC),
+        action_steps=(ActionStepIn(title=f"step {name}"), ActionStepIn(title="last step")),
+        scope=scope,
+    )
 
 
 def session(scope: str, **fields: Any) -> RunIn:

@@ -43,6 +43,12 @@ CHANNELS: dict[str, list[Look]] = {
             {"from": "entity one", "relation_type": "supports", "to": f"entity {WORD}"},
         ]}),
     ],
+    "charts": [
+        *get("/v1/charts", "/v1/charts?limit=1", "/v1/charts?completed=true&limit=1"),
+        *get("/v1/charts?due_before=2030-06-01T00:00:00Z", "/v1/charts/{chart}"),
+        ("POST", "/v1/graph:open", {"names": ["{step}", "{chart}_chart"]}),
+        *get("/v1/graph?contains=outcome", "/v1/facts?alias_namespace=entity&limit=3"),
+    ],
     "links": get(
         "/v1/facts/{one}/links", "/v1/facts/{one}/links?limit=1", "/v1/facts/{two}/links",
         f"/v1/facts/{{one}}/links?type={WORD}",

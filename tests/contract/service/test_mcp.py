@@ -5,86 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
-from fastapi import FastAPI
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 
-from knowledge_client import AsyncKnowledgeClient
 from knowledge_client.models import FactIn, ReasonIn
-from knowledge_service.asgi_app import create_app
-from knowledge_service.mcp_endpoint.endpoint import McpEndpoint
 from knowledge_service.ports import Store
 from tests import knowledge_process as process
-from tests.contract.service.callers import CALLERS
-from tests.contract.service.invisible_data import MISSING, World
-from tests.fakes.identity import NamedCallers
+from tests.contract.service.invisible_data import MISSING
+from tests.contract.service.mcp_service import MODES, all_resources, called, failed, read, serving
 from tests.knowledge_builders import LEAD, TEAM
-
-MODES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}
-Connect = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-class Service:
-    """A service with the endpoint, and the ways to call it."""
-
-    def __init__(self, app: FastAPI) -> None:
-        self.http = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
-            base_url="http://service",
-        )
-        self._app: Any = app
-
-    def rest(self, name: str) -> AsyncKnowledgeClient:
-        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
-        return AsyncKnowledgeClient("http://service", token=name, transport=transport)
-
-    @asynccontextmanager
-    async def mcp(
-        self, name: str, mode: str = "2026-07-28", path: str = "/mcp"
-    ) -> AsyncIterator[Client]:
-        transport = httpx2.ASGITransport(self._app)
-        headers = {"Authorization": f"Bearer {name}"}
-        async with (
-            httpx2.AsyncClient(transport=transport, headers=headers) as http,
-            Client(streamable_http_client(f"http://service{path}", http_client=http), mode=mode)
-            as client,
-        ):  # fmt: skip
-            yield client
-
-    async def post(self, body: Any = None, **headers: str) -> httpx.Response:
-        sent = {"Accept": "application/json, text/event-stream", **headers}
-        message = body or {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        return await self.http.post("/mcp", json=message, headers=sent)
-
-
-@asynccontextmanager
-async def serving(store: Store, **settings: Any) -> AsyncIterator[Service]:
-    app = create_app(store, NamedCallers(CALLERS), mcp=McpEndpoint(**settings))
-    async with app.router.lifespan_context(app):
-        yield Service(app)
-
-
-async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    content: dict[str, Any] = result.structured_content
-    return content
-
-
-async def failed(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], str]:
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    # The TypeScript client would validate it by the schema of the answer.
-    assert result.structured_content is None
-    return (result.meta or {})["kais.io/error"], result.content[0].text  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -182,24 +116,6 @@ async def test_resources_are_the_facts_that_the_caller_sees(store: Store) -> Non
                 await lead.read_resource("file:///etc/passwd")
 
 
-async def all_resources(client: Client) -> dict[str, str]:
-    """Read every page; return the names by URI."""
-    names: dict[str, str] = {}
-    cursor: str | None = None
-    while True:
-        page = await client.list_resources(cursor=cursor)
-        names |= {resource.uri: resource.name for resource in page.resources}
-        cursor = page.next_cursor
-        if cursor is None:
-            return names
-
-
-async def read(client: Client, uri: str) -> dict[str, Any]:
-    (content,) = (await client.read_resource(uri)).contents
-    document: dict[str, Any] = json.loads(content.text)  # type: ignore[union-attr]
-    return document
-
-
 @pytest.mark.parametrize("mode", MODES)
 async def test_entities_and_charts_are_resources(store: Store, mode: str) -> None:
     name = "Zoë / 100% <b>?#"
@@ -250,29 +166,6 @@ async def test_a_resource_that_does_not_exist_is_reported(store: Store, kind: st
             assert caught.value.code == -32602, (name, caught.value)
 
 
-async def test_entities_and_charts_of_others_are_no_resources(store: Store) -> None:
-    async with (
-        serving(store) as service,
-        service.mcp("stranger", path="/mcp/graph,charts") as stranger,
-        service.mcp("lead", path="/mcp/graph,charts") as lead,
-    ):
-        await called(stranger, "create_entities", entities=[{"name": "Ann", "entityType": "x"}])
-        chart = await called(
-            stranger,
-            "create_structural_tension_chart",
-            desiredOutcome="Five songs",
-            currentReality="None yet",
-            dueDate="2030-05-01",
-        )
-        hidden = ["kais://entities/Ann", f"kais://charts/{chart['chart']['id']}"]
-        assert await all_resources(lead) == {}
-        for uri in hidden:
-            refusal = await _reading_error(lead, uri)
-            root, _, name = uri.rpartition("/")
-            missing = await _reading_error(lead, f"{root}/{'x' * len(name)}")
-            assert refusal.replace(name, "x" * len(name)) == missing
-
-
 async def test_prompts_begin_a_task_and_store_what_was_learned(store: Store) -> None:
     async with serving(store) as service, service.mcp("lead") as lead:
         await called(lead, "remember", content="Pods wait for their volumes.")
@@ -288,77 +181,6 @@ async def test_prompts_begin_a_task_and_store_what_was_learned(store: Store) -> 
         assert "at most seven facts" in ended.messages[0].content.text  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="task must have 1 to 8192 characters"):
             await lead.get_prompt("recall", {"task": " "})
-
-
-CHANNELS: dict[str, list[tuple[str, dict[str, Any]]]] = {
-    "recall": [("recall", {"query": "shared"}), ("recall", {"query": "xylophone rain"})],
-    "provenance": [("why", {"fact_id": "{one}"}), ("why", {"fact_id": "{two}"})],
-    "own provenance": [("why", {"fact_id": "{own}"})],
-    "refusals": [("why", {"fact_id": MISSING}), ("recall", {"query": "x", "scopes": [LEAD]})],
-    "refused writes": [
-        ("correct", {"fact_id": "{one}", "reason": "x"}),
-        ("confirm", {"fact_id": MISSING}),
-        ("remember", {"content": "x", "scope": LEAD}),
-    ],
-}
-
-
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_channel_says_the_same_whatever_others_did(store: Store, channel: str) -> None:
-    async with serving(store) as service:
-        world = World(service.rest, service.http)
-        await world.share()
-
-        async def look() -> list[str]:
-            async with service.mcp("peer") as peer:
-                texts = []
-                for tool, arguments in CHANNELS[channel]:
-                    filled = json.dumps(arguments)
-                    for name, value in world.names.items():
-                        filled = filled.replace(f"{{{name}}}", value)
-                    result = await peer.call_tool(tool, json.loads(filled))
-                    content = dict(
-                        result.structured_content or (result.meta or {})["kais.io/error"]
-                    )
-                    # The receipt is new each time, and ages are part of scores.
-                    content.pop("receipt", None)
-                    for fact in content.get("facts", ()):
-                        fact["score"] = round(fact["score"], 3)
-                    texts.append(json.dumps(content, sort_keys=True))
-                return texts
-
-        answers_before = await look()
-        await world.hide()
-        answers_after = await look()
-        assert answers_after == answers_before
-        assert all(world.says_nothing(text) for text in answers_after) or channel.startswith(
-            "refus"
-        )
-
-
-async def test_hidden_fact_is_refused_like_a_missing_one(store: Store) -> None:
-    async with serving(store) as service:
-        hidden = (await service.rest("lead").remember(FactIn(content="hidden"))).fact_id
-        async with service.mcp("peer") as peer:
-            for tool, arguments in (
-                ("why", {}), ("correct", {"reason": "x"}), ("confirm", {}),
-            ):  # fmt: skip
-                texts = [
-                    (await failed(peer, tool, fact_id=fact_id, **arguments))[1].replace(fact_id, "")
-                    for fact_id in (hidden, MISSING)
-                ]
-                assert texts[0] == texts[1]
-            resources = [
-                await _reading_error(peer, f"kais://facts/{fact_id}")
-                for fact_id in (hidden, MISSING)
-            ]
-            assert resources[0].replace(hidden, MISSING) == resources[1]
-
-
-async def _reading_error(client: Client, uri: str) -> str:
-    with pytest.raises(MCPError) as caught:
-        await client.read_resource(uri)
-    return caught.value.message
 
 
 async def test_a_person_sees_no_drafts_and_releases_no_flagged_fact(store: Store) -> None:

@@ -48,10 +48,16 @@ from knowledge_service.use_cases import event_stream
 from tests import agent_services
 from tests.contract.service.callers import CALLERS
 from tests.fakes.identity import NamedCallers
-from tests.knowledge_builders import OTHER, TEAM
+from tests.knowledge_builders import OTHER
 
 PATIENCE_S = 60.0
 METHOD_NOT_FOUND = -32601
+CHART = ChartIn(
+    desired_outcome="Five songs",
+    current_reality="None yet",
+    due_date=datetime(2030, 5, 1, tzinfo=UTC),
+    action_steps=(ActionStepIn(title="Buy a guitar"), ActionStepIn(title="Practise")),
+)
 
 
 class Service:
@@ -100,14 +106,7 @@ async def test_changes_of_facts_entities_and_charts_reach_their_subscribers(stor
         fact = (await lead.remember(FactIn(content="in sight"))).fact_id
         entity = GraphEntityIn(name="Ann & co", entity_type="person")
         await lead.create_entities(GraphEntitiesIn(entities=(entity,)))
-        chart = await lead.create_chart(
-            ChartIn(
-                desired_outcome="Five songs",
-                current_reality="None yet",
-                due_date=datetime(2030, 5, 1, tzinfo=UTC),
-                action_steps=(ActionStepIn(title="Buy a guitar"), ActionStepIn(title="Practise")),
-            )
-        )
+        chart = await lead.create_chart(CHART)
         uris = [
             f"kais://facts/{fact}",
             "kais://entities/Ann%20%26%20co",
@@ -160,23 +159,53 @@ async def test_added_and_closed_facts_change_the_list(store: Store) -> None:
             assert (await client.list_resources()).resources == []
 
 
-async def test_changes_out_of_sight_are_not_announced(store: Store) -> None:
-    async with serving(store) as service, service.mcp("peer") as client:
-        lead, ada = service.rest("lead"), service.rest("ada")
-        hidden = (await lead.remember(FactIn(content="of the lead"))).fact_id
-        entity = GraphEntityIn(name="Ann", entity_type="person")
-        await lead.create_entities(GraphEntitiesIn(entities=(entity,)))
-        shared = (await ada.remember(FactIn(content="of the team", scope=TEAM))).fact_id
-        uris = [f"kais://facts/{hidden}", "kais://entities/Ann", f"kais://facts/{shared}"]
-        async with client.listen(resource_subscriptions=uris) as subscription:
-            await lead.confirm(hidden, ConfirmIn())
-            await lead.add_observations(
-                GraphObservationsIn.model_validate(
-                    {"observations": [{"entity": "Ann", "contents": ["likes tea"]}]}
-                )
-            )
-            await ada.confirm(shared, ConfirmIn())
-            assert await next_event(subscription) == ResourceUpdated(uris[2])
+# Beside the cell `lead`, above it, and beside the cell `stranger` of another realm.
+@pytest.mark.parametrize("reader", ["peer", "team", "neighbour"])
+async def test_changes_out_of_sight_are_not_announced(store: Store, reader: str) -> None:
+    neighbour = Principal("other/y", "agent", f"{OTHER}/cell:y")
+    async with serving(store, {**CALLERS, "neighbour": neighbour}) as service:
+        own = service.rest(reader)
+        own_fact = (await own.remember(FactIn(content="my own"))).fact_id
+        owners = [service.rest(name) for name in ("lead", "stranger")]
+        hidden = [await _hidden_resources(owner) for owner in owners]
+        uris = list(dict.fromkeys((*hidden[0], *hidden[1], f"kais://facts/{own_fact}")))
+        async with (
+            service.mcp(reader) as client,
+            client.listen(resource_subscriptions=uris, resources_list_changed=True) as subscription,
+        ):
+            assert subscription.honored.resource_subscriptions == uris
+            for owner, (fact_uri, *_) in zip(owners, hidden, strict=True):
+                await _change_everything(owner, fact_uri.rpartition("/")[2])
+            await own.confirm(own_fact, ConfirmIn())
+            assert await next_event(subscription) == ResourceUpdated(uris[-1])
+
+
+async def _hidden_resources(owner: AsyncKnowledgeClient) -> list[str]:
+    """Create a fact, an entity and a chart; return their URIs, and those of their parts."""
+    fact = (await owner.remember(FactIn(content="hidden"))).fact_id
+    entity = GraphEntityIn(name="Ann", entity_type="person", observations=("hidden",))
+    (ann,) = (await owner.create_entities(GraphEntitiesIn(entities=(entity,)))).entities
+    chart = await owner.create_chart(CHART)
+    return [
+        f"kais://facts/{fact}",
+        f"kais://facts/{ann.id}",
+        "kais://facts/alias:entity:Ann",
+        "kais://entities/Ann",
+        f"kais://charts/{chart.id}",
+        *(f"kais://entities/{step.name}" for step in chart.action_steps),
+    ]
+
+
+async def _change_everything(owner: AsyncKnowledgeClient, fact: str) -> None:
+    """Add, change and close what `_hidden_resources` created."""
+    await owner.confirm(fact, ConfirmIn())
+    observation = {"observations": [{"entity": "Ann", "contents": ["likes tea"]}]}
+    await owner.add_observations(GraphObservationsIn.model_validate(observation))
+    (chart,) = (await owner.list_charts()).charts
+    await owner.complete_step(StepIn(step=chart.action_steps[0].name))
+    await owner.delete_entities(GraphNamesIn(names=("Ann",)))
+    await owner.retract(fact, ReasonIn(reason="wrong"))
+    await owner.remember(FactIn(content="hidden too"))
 
 
 async def test_what_names_no_resource_is_not_subscribed_to(store: Store) -> None:
