@@ -13,8 +13,8 @@ SIZE = 3
 # The index cuts terms at ASCII characters other than letters and digits.
 _SEPARATORS = {code: 0xE000 + code for code in range(128) if not chr(code).isalnum()}
 _END = "\ue0ff" * (SIZE - 1)
-# An arbitrary number; more trigrams of a long text exclude few further candidates.
-_MAX_TRIGRAMS = 12
+# All trigrams of a query of 26 characters; more of a longer text exclude few further candidates.
+_MAX_TRIGRAMS = 24
 
 
 def document(parts: Iterable[str | None]) -> str:

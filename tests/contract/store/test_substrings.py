@@ -19,6 +19,7 @@ from knowledge_service.search.text import trigrams
 from knowledge_service.store.sqlite import projection_rebuild
 from knowledge_service.store.sqlite.db import connection
 from knowledge_service.store.sqlite.maintenance import offline_rebuild
+from knowledge_service.store.sqlite.projections import trigram_index
 from knowledge_service.store.sqlite.store import SqliteStore
 from knowledge_service.store.sqlite.upgrade import migrate
 from tests.knowledge_builders import ALL, LEAD, OPERATOR, OTHER, PERSON, TEAM, new_fact
@@ -295,6 +296,21 @@ def test_reads_take_as_many_steps_however_many_others_there_are(path: Path) -> N
     among_many = [counted.of(read) for read in reads]
     # Each commit can add a segment, which costs some steps.
     assert max(b - a for a, b in zip(among_few, among_many, strict=True)) < 1000
+    store.close()
+
+
+@pytest.mark.parametrize("missing", range(18))
+def test_a_search_reads_only_facts_that_have_the_rarest_trigram(path: Path, missing: int) -> None:
+    text = string.ascii_lowercase[:20]
+    # All trigrams of the text but one.
+    filler = f"{text[: missing + 2]} {text[missing + 1 :]}"
+    store = SqliteStore(path)
+    stored(store, *(f"{filler} {n}" for n in range(20)), text)
+    stored(store, *(f"{filler} {n}" for n in range(20, 40)))
+    db = store._readers._free.queue[0].connection
+    scopes = [number for (number,) in db.execute("SELECT scope_no FROM scope")]
+    assert len(list(trigram_index.candidates(db, scopes, "entity", text))) == 1
+    assert len(found(store, text)) == 1
     store.close()
 
 

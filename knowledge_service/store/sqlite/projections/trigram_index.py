@@ -29,8 +29,9 @@ _LAST_FACT = (1 << _FACT_BITS) - 1
 _MAX_RANGES = 64
 # Of the terms of a query, so many of the rarest are intersected: each further one costs a search
 # more than the comparison of the candidates that it excludes.
-_MAX_TERMS = 4
-_SAMPLE_SIZE = 32
+_MAX_TERMS = 5
+# Of each term, so many of the newest rows show how rare it is.
+_SAMPLE_SIZE = 12
 
 _COLUMNS = "fact_no, scope_no, kind, content, title, subject"
 _IS_INDEXED = "kind IN ('entity', 'observation')"
@@ -42,7 +43,12 @@ _REMOVE = "INSERT INTO trigram(trigram, rowid, grams) VALUES('delete', ?, ?)"
 _CLEAR = "INSERT INTO trigram(trigram) VALUES('delete-all')"
 _RANGE = """SELECT rowid FROM trigram WHERE trigram MATCH ? AND rowid BETWEEN ? AND ?
   ORDER BY rowid"""
-_SAMPLE = f"{_RANGE} LIMIT {_SAMPLE_SIZE}"
+_HAS_ROWS = f"{_RANGE} LIMIT 1"
+# The mean distance of the newest rows with each term; NULL if there are none.
+_DISTANCES = f"""SELECT (SELECT (CASE count(*) WHEN {_SAMPLE_SIZE}
+    THEN max(rowid) - min(rowid) ELSE ?3 - ?2 END) / count(*)
+  FROM (SELECT rowid FROM trigram WHERE trigram MATCH e.value AND rowid BETWEEN ?2 AND ?3
+    ORDER BY rowid LIMIT {_SAMPLE_SIZE})) FROM json_each(?1) e ORDER BY e.key"""
 _EVERYWHERE = "SELECT rowid FROM trigram WHERE trigram MATCH ?"
 # The third column of `trigram_idx` is twice the number of a page in its segment, or one more.
 _SEGMENT_SIZES = "SELECT max(pgno >> 1) FROM trigram_idx GROUP BY segid"
@@ -182,20 +188,24 @@ def _rarest(
 ) -> Sequence[str]:
     """Return the terms to search by; none if there is no row with all of them.
 
-    The span of the newest rows with a term shows how rare it is.
+    Those that are next to each other in the query share characters, so that most rows with one
+    have the other: such terms come last.
     """
     if len(terms) <= _MAX_TERMS:
         return terms
-    spans: list[tuple[int, str]] = []
-    for term in terms:
-        bindings = (trigrams.expression([term]), first, last)
-        rows: Any = connection.execute(_SAMPLE, bindings).fetchall()
-        if not rows:
-            return ()
-        is_complete = len(rows) < _SAMPLE_SIZE
-        span = last - first if is_complete else rows[-1][0] - rows[0][0]
-        spans.append((span // len(rows), term))
-    return [term for _, term in sorted(spans, reverse=True)[:_MAX_TERMS]]
+    expressions = [trigrams.expression([term]) for term in terms]
+    if not connection.execute(_HAS_ROWS, (expressions[0], first, last)).fetchall():
+        return ()
+    bindings = (json.dumps(expressions), first, last)
+    distances = [distance for (distance,) in connection.execute(_DISTANCES, bindings)]
+    if None in distances:
+        return ()
+    chosen: list[int] = []
+    skipped: list[int] = []
+    for at in sorted(range(len(terms)), key=distances.__getitem__, reverse=True):
+        is_beside = any(abs(at - other) == 1 for other in chosen)
+        (skipped if is_beside else chosen).append(at)
+    return [terms[at] for at in (*chosen, *skipped)[:_MAX_TERMS]]
 
 
 def _of_many_scopes(
