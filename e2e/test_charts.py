@@ -84,6 +84,7 @@ def test_a_cell_keeps_a_chart_through_the_attempts_of_a_run(
         PROGRESS,
         "Completed: Read the signal book",
         "Completed: Ask the pilots",
+        "Completed: The log names every ship of the week",
     )
     assert below.current_reality == (
         "Two pilots are at sea.",
@@ -138,6 +139,7 @@ async def test_a_client_of_mcp_keeps_a_chart_of_the_run_that_it_launches(
             "Completed: Launch the counters",
             "The counters ended: Succeeded.",
             "Completed: Read their outcome",
+            "Completed: Every crane of the harbour is counted",
         ]
         assert (await called(client, "list_active_charts"))["charts"] == []
         facts = (await called(client, "recall", query="How did the counters end?"))["facts"]

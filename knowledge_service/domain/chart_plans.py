@@ -19,6 +19,7 @@ from knowledge_client.models import (
     ReviseAct,
     Source,
 )
+from knowledge_service.domain.chart_statements import ENTITY, OBSERVATION, SCHEMA
 from knowledge_service.domain.charts import (
     CHART,
     CONTAINS,
@@ -209,20 +210,28 @@ def plan_completion(
     """Plan the completion of a step, or of the whole chart if it is None.
 
     A completed step flows into the current reality of its chart. The last one completes the chart,
-    which completes the step that it was telescoped from, and so on upwards through `ancestors`.
+    which completes the step that it was telescoped from, and so on upwards through `ancestors`. The
+    outcome of a chart without such a step flows into its own current reality.
 
     With few steps left, each completion revises the chart, so that of several at the same time one
     is done and the others conflict. Otherwise none of them would be the last.
     """
     acts: list[Act] = []
-    for origin in (None, *ancestors):
+    for level, origin in enumerate((None, *ancestors)):
         if origin is not None:
             chart, step = origin.chart, origin.step
-        remaining = [each for each in chart.steps if not each.is_complete]
+        remaining = [
+            each
+            for each in chart.steps
+            if step is not None and not each.is_complete and each.fact_id != step.fact_id
+        ]
+        completed = [] if step is None else [step]
+        if not remaining and level == len(ancestors):
+            completed.append(chart.outcome)
+        acts += _flow_into_reality(chart, completed, writer)
         if step is not None:
             acts += _complete_step(chart, step, writer)
-            remaining = [each for each in remaining if each.fact_id != step.fact_id]
-        if remaining and step is not None:
+        if remaining:
             is_new = chart.chart.data.get("phase") == _GERMINATION
             if is_new or len(remaining) <= _FEW_STEPS:
                 changes = {"phase": _ASSIMILATION} if is_new else {}
@@ -232,11 +241,15 @@ def plan_completion(
     return acts
 
 
+def _flow_into_reality(chart: StoredChart, completed: Sequence[Part], writer: Writer) -> list[Act]:
+    """Plan what the current reality of a chart observes when parts of it are completed."""
+    existing_texts = {text for _, text in chart.reality.observations}
+    texts = dict.fromkeys(f"Completed: {part.title}"[:8192] for part in completed)
+    return _observe(chart.reality, [text for text in texts if text not in existing_texts], writer)
+
+
 def _complete_step(chart: StoredChart, step: Part, writer: Writer) -> list[Act]:
-    text = f"Completed: {step.title}"[:8192]
-    existing_texts = {existing_text for _, existing_text in chart.reality.observations}
     return [
-        *([] if text in existing_texts else _observe(chart.reality, [text], writer)),
         _link(step.fact_id, chart.reality.fact_id, _FLOWS, _stamp(writer.now)),
         _revise(step, {"completionStatus": True, "phase": _COMPLETION}, writer),
     ]
@@ -255,10 +268,10 @@ def _entity(
     entity = FactIn(
         content=name,
         scope=writer.scope,
-        kind="entity",
+        kind=ENTITY,
         subject=type_,
         data=dict(data),
-        schema_="graph/1",
+        schema_=SCHEMA,
         aliases=(AliasIn(namespace="entity", value=name),),
         source=writer.source,
         force=True,
@@ -301,7 +314,7 @@ def _observation(entity_id: str, text: str, position: int, writer: Writer) -> Ac
     fact = FactIn(
         content=text,
         scope=writer.scope,
-        kind="observation",
+        kind=OBSERVATION,
         about=entity_id,
         position=position,
         source=writer.source,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kais import facts
+from knowledge_service.domain import chart_statements
 from knowledge_service.domain.facets import Facet, has_facet
 
 _SERVED = ("none", "approved")
@@ -22,7 +23,8 @@ class Filters:
         known_at: match facts that were live at this time.
         valid_at: match facts that were valid in the world at this time, even if superseded since.
         include_closed: also match closed facts.
-        is_injection: the facts are put into prompts, so flagged facts do not match.
+        is_injection: the facts are put into prompts, so flagged facts do not match, and of charts
+            only what states what is true.
     """
 
     kinds: tuple[str, ...] = ()
@@ -63,21 +65,28 @@ class Record(Protocol):
     @property
     def schema_(self) -> str | None: ...  # noqa: D102
     @property
+    def subject(self) -> str | None: ...  # noqa: D102
+    @property
     def data(self) -> Any: ...  # noqa: D102
     # fmt: on
 
 
-def is_match(fact: Record, filters: Filters) -> bool:
+def is_match(fact: Record, filters: Filters, title_of: str | None) -> bool:
     """Return whether the fact may be returned and meets the conditions."""
-    return exclusion_reason(fact, filters) is None
+    return exclusion_reason(fact, filters, title_of) is None
 
 
-def exclusion_reason(fact: Record, filters: Filters) -> str | None:
-    """Return why the fact is left out, as a clause; None when it passes."""
+def exclusion_reason(fact: Record, filters: Filters, title_of: str | None) -> str | None:
+    """Return why the fact is left out, as a clause; None when it passes.
+
+    `title_of` is the type of the entity of the fact's scope whose title the fact is.
+    """
     if fact.review not in _SERVED:
         return f"its review is {fact.review}; only reviewed facts and those without are served"
-    if filters.is_injection and fact.flags:
-        return f"it is flagged ({', '.join(fact.flags)}) until a person confirms it"
+    if filters.is_injection:
+        reason = _reason_not_injected(fact, title_of)
+        if reason is not None:
+            return reason
     if fact.confidence < filters.min_confidence:
         return f"its confidence {fact.confidence:g} is below {filters.min_confidence:g}"
     if filters.kinds and fact.kind not in filters.kinds:
@@ -89,6 +98,13 @@ def exclusion_reason(fact: Record, filters: Filters) -> str | None:
         or _reason_not_known(fact, filters)
         or _reason_not_valid(fact, filters.valid_at)
     )
+
+
+def _reason_not_injected(fact: Record, title_of: str | None) -> str | None:
+    if fact.flags:
+        return f"it is flagged ({', '.join(fact.flags)}) until a person confirms it"
+    reason = chart_statements.reason_untrue(fact.kind, fact.schema_, fact.subject, title_of)
+    return f"{reason}, and runs get what is true" if reason else None
 
 
 def _has_tags(fact: Record, tags: tuple[str, ...]) -> bool:

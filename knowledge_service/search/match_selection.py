@@ -89,7 +89,7 @@ def _apply_filters(
     """Return the rows that pass the filters; add the reasons of the others to `rejected`."""
     passing = {}
     for row in rows:
-        reason = recall_filters.exclusion_reason(row, filters)
+        reason = recall_filters.exclusion_reason(row, filters, row.title_of)
         if reason is None:
             passing[row.number] = row
         else:

@@ -191,7 +191,11 @@ def gather_evidence(
         dict(selection.ordinals),
     )
     fresh = {row.number: row for row in rows.candidates}
-    fresh = {number: row for number, row in fresh.items() if recall_filters.is_match(row, filters)}
+    fresh = {
+        number: row
+        for number, row in fresh.items()
+        if recall_filters.is_match(row, filters, row.title_of)
+    }
     for number, ordinal in neighbours.ordinals.items():
         row = selection.similar.get(number) or fresh.get(number)
         if row is not None and grouping.possible_conversation(row) in neighbours.members_of:
@@ -251,4 +255,4 @@ def _read_same_key(
     if not with_key or len(snapshot.paths) < 2:  # noqa: PLR2004 - only another scope overrides
         return []
     batch = snapshot.rows(RowRequest(keys_of=with_key))
-    return [row for row in batch.same_key if recall_filters.is_match(row, filters)]
+    return [row for row in batch.same_key if recall_filters.is_match(row, filters, row.title_of)]

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import Any
 
-from knowledge_service.domain import conversation_metadata, recall_filters
+from knowledge_service.domain import chart_statements, conversation_metadata, recall_filters
 from knowledge_service.search import (
     match_selection,
     neighbours,
@@ -42,7 +42,7 @@ MODULES = (
     answer_types, candidates, thesaurus, dates, english, recall_filters, match_selection,
     neighbours, pipeline, retrieval_result, snapshot, near_duplicates,
     parser, ranking, weights, bm25, grouping, speakers, turn_content, expansion, turn_order,
-    conversation_metadata, second_hop,
+    conversation_metadata, second_hop, chart_statements,
 )  # fmt: skip
 """The modules that determine candidates, scores and order. The analyser has its own version."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from knowledge_client.models import Fact
+from knowledge_service.domain import chart_statements
 from knowledge_service.domain.facts import canonical, key_hash
 from knowledge_service.search.postings import cache, merge_policy, segment, segment_codec
 from knowledge_service.search.postings.index_rows import RowRange, Rows
@@ -26,7 +27,22 @@ def us(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
+def title_of(fact: Fact, rows: Iterable[Row]) -> str | None:
+    """Return the type of the entity among rows of a scope whose title a fact is."""
+    if not chart_statements.is_title(fact.kind, fact.position):
+        return None
+    return next(
+        (
+            row.fact.subject
+            for row in rows
+            if row.fact.id == fact.about
+            and (row.fact.kind, row.fact.schema_) == ("entity", "graph/1")
+        ),
+        None,
+    )
+
+
+def candidate(number: int, scope_no: int, fact: Fact, title_of: str | None = None) -> Candidate:
     data_json = None if fact.data is None else canonical(fact.data)
     source = fact.source.model_dump(mode="json", exclude_none=True)
     return Candidate(
@@ -34,7 +50,7 @@ def candidate(number: int, scope_no: int, fact: Fact) -> Candidate:
         fact.predicate, fact.about, fact.position, canonical(source), fact.confidence,
         fact.lifecycle, fact.review, us(fact.expires_at), us(fact.valid_from),
         us(fact.valid_until), us(fact.recorded_at) or 0, us(fact.closed_at), canonical(fact.flags),
-        candidates.short(data_json), fact.schema_, data_json,
+        candidates.short(data_json), fact.schema_, data_json, title_of,
     )  # fmt: skip
 
 
@@ -94,7 +110,7 @@ class MemorySnapshot:
 
     def __post_init__(self) -> None:
         self.by_number = {
-            row.number: candidate(row.number, scope_no, row.fact)
+            row.number: candidate(row.number, scope_no, row.fact, title_of(row.fact, rows))
             for scope_no, rows in self.scopes.items()
             for row in rows
         }

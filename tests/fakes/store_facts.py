@@ -36,6 +36,7 @@ from knowledge_service.ports import (
 )
 from knowledge_service.search import pipeline, ranker_version
 from knowledge_service.search.match_selection import SearchQuery
+from tests.fakes import recall_snapshot
 from tests.fakes.recall_snapshot import MemorySnapshot
 from tests.fakes.store_base import Row, StoredScope
 from tests.fakes.store_links import Links
@@ -217,7 +218,11 @@ class Facts(Links):
             live = [row.fact for row in rows if row.fact.lifecycle == "live"]
             live.sort(key=lambda fact: (fact.confidence, fact.id), reverse=True)
             matching_facts += [
-                fact for fact in live if recall_filters.is_match(fact, search.filters)
+                fact
+                for fact in live
+                if recall_filters.is_match(
+                    fact, search.filters, recall_snapshot.title_of(fact, rows)
+                )
             ]
         return tuple(matching_facts[: search.limit])
 

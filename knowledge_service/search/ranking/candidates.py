@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
     """A row of a fact; times are microseconds since 1970, tags, source and data are JSON.
 
     Data of more than `MOST_DATA` bytes is left out of `data_json`. Only a query with facets reads
-    `all_data_json`.
+    `all_data_json`. `title_of` is the type of the entity of the same scope whose title the fact is.
     """
 
     number: int
@@ -45,6 +45,7 @@ class Candidate(NamedTuple):
     data_json: str | None = None
     schema_: str | None = None
     all_data_json: str | None = None
+    title_of: str | None = None
 
     @property
     def data(self) -> Any:

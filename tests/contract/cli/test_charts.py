@@ -88,6 +88,7 @@ async def test_agents_find_the_ten_tools_that_they_know(service, tmp_path):
         progress = (await call("get_chart_progress", chartId=chart["id"]))["chart"]
         assert progress["current_reality"] == [
             "I own no guitar.", "I compared three.", "I have time.", "Completed: Buy a guitar",
+            "Completed: Ten songs",
         ]  # fmt: skip
         active = (await call("list_active_charts"))["charts"]
         own = [each["id"] for each in active if each["scope"] == "realm:charted"]

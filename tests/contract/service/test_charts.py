@@ -34,7 +34,7 @@ from knowledge_service.use_cases import charts
 from knowledge_service.use_cases.graph import entities
 from knowledge_service.use_cases.operations import Performer
 from tests.contract.service.callers import CALLERS, Connect, refused
-from tests.knowledge_builders import LEAD, TEAM
+from tests.knowledge_builders import LEAD, TEAM, run_in
 
 CODE = errors.ErrorCode
 DUE = datetime(2030, 5, 1, tzinfo=UTC)
@@ -155,6 +155,17 @@ async def test_a_chart_is_changed(connect: Connect) -> None:
     assert after.current_reality[2:] == ("I sing in the shower.",)
     rest = await lead.remove_step(chart.id, StepIn(step=chart.action_steps[0].name))
     assert [step.title for step in rest.action_steps] == ["Sing"]
+
+
+async def test_progress_begins_the_assimilation_and_germination_can_be_set_again(
+    connect: Connect,
+) -> None:
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    progress = StepProgressIn(step=chart.action_steps[0].name, observation="Two shops are open.")
+    assert (await lead.record_progress(progress)).phase == "assimilation"
+    changed = await lead.change_chart(chart.id, ChartChanges(phase="germination"))
+    assert (changed.phase, changed.progress) == ("germination", 0)
 
 
 async def test_charts_that_are_due_are_listed(connect: Connect) -> None:
@@ -340,7 +351,7 @@ async def test_the_last_steps_complete_the_chart_even_at_the_same_time(
     performer = Performer(replace(services, store=store), CALLERS["lead"])
     done = charts.complete_step(performer, second, services.now())
     assert (done.completed, done.progress) == (True, 1)
-    assert len(done.current_reality) == 4
+    assert len(done.current_reality) == 5
 
 
 async def test_the_observation_of_another_is_no_title(connect: Connect) -> None:
@@ -405,6 +416,7 @@ async def test_entities_that_are_renamed_stay_in_their_chart(connect: Connect) -
     assert done.current_reality == (
         "I have never played an instrument.",
         "Completed: Buy a guitar", "Completed: Find a teacher", "Completed: Practise",
+        "Completed: Five songs on the guitar",
     )  # fmt: skip
 
 
@@ -475,3 +487,66 @@ async def test_a_deletion_while_a_step_is_completed_leaves_one_of_both(
     with pytest.raises(NotFound, match=f"entity '{step}' does not exist"):
         charts.complete_step(performer, StepIn(step=step), services.now())
     assert (await keeper.get_chart(chart.id)).current_reality == chart.current_reality
+
+
+async def test_a_run_gets_what_is_true_of_a_chart(connect: Connect) -> None:
+    """Names of parts, open steps and open outcomes say nothing that is true, and fill no budget."""
+    await connect("operator").put_run("r", run_in())
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar", "Find a teacher")
+    first, second = chart.action_steps
+    await lead.record_progress(StepProgressIn(step=first.name, observation="Two shops are open."))
+    objectives = ("Five songs on the guitar", f"{chart.id}_action_1", "unrelated")
+    expected = {"I have never played an instrument.", "Two shops are open."}
+    for objective in objectives:
+        assert await injected(lead, objective) == expected
+    await lead.complete_step(StepIn(step=first.name))
+    await lead.complete_step(StepIn(step=second.name))
+    assert await injected(lead, "Five songs on the guitar") == expected | {
+        "Completed: Buy a guitar",
+        "Completed: Find a teacher",
+        "Completed: Five songs on the guitar",
+    }
+
+
+async def test_what_a_run_does_not_get_of_a_chart_is_recalled_without_one(connect: Connect) -> None:
+    await connect("operator").put_run("r", run_in())
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar")
+    texts = (chart.desired_outcome, *chart.current_reality, chart.action_steps[0].title, chart.name)
+    for text in texts:
+        recalled = await lead.recall(RecallIn(query=text))
+        assert text in [fact.content for fact in recalled.facts]
+
+
+async def test_a_run_gets_the_truth_of_a_chart_as_it_was(connect: Connect) -> None:
+    await connect("operator").put_run("r", run_in())
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar")
+    asked_at = (await lead.recall(RecallIn(query="guitar"))).known_at
+    await lead.complete_step(StepIn(step=chart.action_steps[0].name))
+    question = RecallIn(query="songs on the guitar", run="r", known_at=asked_at)
+    recalled = await lead.recall(question)
+    assert [fact.content for fact in recalled.facts] == ["I have never played an instrument."]
+
+
+async def test_an_explanation_says_why_a_run_does_not_get_a_part(connect: Connect) -> None:
+    await connect("operator").put_run("r", run_in())
+    lead = connect("lead")
+    chart = await created(lead, "Buy a guitar")
+    (name,) = (await lead.list_facts(kind="entity", contains=f"{chart.id}_action_1")).facts
+    (title,) = (await lead.list_facts(about=name.id)).facts
+    question = RecallIn(
+        query=f"{title.content} {name.content}", run="r", why_not=(name.id, title.id)
+    )
+    reasons = [(each.stage, each.why) for each in (await lead.recall(question)).why_not]
+    assert reasons == [
+        ("filters", "it is the name of a part of a chart, and runs get what is true"),
+        ("filters", "it is an action step of a chart, and runs get what is true"),
+    ]
+
+
+async def injected(client: AsyncKnowledgeClient, objective: str) -> set[str]:
+    """Return what a run with this objective is given."""
+    recalled = await client.recall(RecallIn(query=objective, run="r", limit=50))
+    return {fact.content for fact in recalled.facts}

@@ -13,12 +13,14 @@ from knowledge_service.domain.recall_filters import Filters, exclusion_reason, i
 JANUARY, FEBRUARY, MARCH = (datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 4))
 
 
-def fact(**values: Any) -> Fact:
+def fact(title_of: str | None = None, **values: Any) -> Fact:
+    del title_of  # a store derives it from what the fact is about
     required = {"id": "f", "scope": "realm:demo", "kind": "fact", "content": "x"}
     rest = {"confidence": 0.5, "source": Source(), "recorded_at": FEBRUARY}
     return Fact(**(required | rest | values))
 
 
+INJECTION = Filters(is_injection=True)
 CLOSED = {"lifecycle": "superseded", "closed_at": MARCH}
 LEFT_OUT: dict[str, tuple[dict[str, Any], Filters, str]] = {
     "a draft": (
@@ -30,8 +32,24 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], Filters, str]] = {
         "its review is rejected; only reviewed facts and those without are served",
     ),
     "a flagged fact, of an injection": (
-        {"flags": ("instructions",)}, Filters(is_injection=True),
+        {"flags": ("instructions",)}, INJECTION,
         "it is flagged (instructions) until a person confirms it",
+    ),
+    "the name of a part of a chart, of an injection": (
+        {"kind": "entity", "schema": "graph/1", "subject": "current_reality"}, INJECTION,
+        "it is the name of a part of a chart, and runs get what is true",
+    ),
+    "the title of a chart, of an injection": (
+        {"title_of": "structural_tension_chart"}, INJECTION,
+        "it only says when a chart was created, and runs get what is true",
+    ),
+    "a desired outcome, of an injection": (
+        {"title_of": "desired_outcome"}, INJECTION,
+        "it is the desired outcome of a chart, and runs get what is true",
+    ),
+    "an action step, of an injection": (
+        {"title_of": "action_step"}, INJECTION,
+        "it is an action step of a chart, and runs get what is true",
     ),
     "one below the confidence asked for": (
         {}, Filters(min_confidence=0.6), "its confidence 0.5 is below 0.6",
@@ -66,14 +84,29 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], Filters, str]] = {
 
 @pytest.mark.parametrize(("values", "filters", "reason"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_left_out(values: dict[str, Any], filters: Filters, reason: str) -> None:
-    assert exclusion_reason(fact(**values), filters) == reason
-    assert not is_match(fact(**values), filters)
+    title_of = values.get("title_of")
+    assert exclusion_reason(fact(**values), filters, title_of) == reason
+    assert not is_match(fact(**values), filters, title_of)
 
 
 SERVED: dict[str, tuple[dict[str, Any], Filters]] = {
     "a live fact, without conditions": ({}, Filters()),
     "an approved fact": ({"review": "approved"}, Filters()),
     "a flagged fact, when it is not put into a prompt": ({"flags": ("instructions",)}, Filters()),
+    "the name of a part of a chart, when it is not put into a prompt": (
+        {"kind": "entity", "schema": "graph/1", "subject": "action_step"}, Filters(),
+    ),
+    "a desired outcome, when it is not put into a prompt": (
+        {"title_of": "desired_outcome"}, Filters(),
+    ),
+    "the current reality of a chart, of an injection": ({"title_of": "current_reality"}, INJECTION),
+    "the title of any other entity, of an injection": ({"title_of": "person"}, INJECTION),
+    "the name of any other entity, of an injection": (
+        {"kind": "entity", "schema": "graph/1", "subject": "person"}, INJECTION,
+    ),
+    "an entity that is in no graph, of an injection": (
+        {"kind": "entity", "subject": "action_step"}, INJECTION,
+    ),
     "a fact with exactly the confidence asked for": ({}, Filters(min_confidence=0.5)),
     "tags in any spelling": ({"tags": ("Deploy", "night")}, Filters(tags=("DEPLOY",))),
     "a closed one when closed ones are asked for": (CLOSED, Filters(include_closed=True)),
@@ -91,5 +124,6 @@ SERVED: dict[str, tuple[dict[str, Any], Filters]] = {
 
 @pytest.mark.parametrize(("values", "filters"), SERVED.values(), ids=SERVED)
 def test_served(values: dict[str, Any], filters: Filters) -> None:
-    assert exclusion_reason(fact(**values), filters) is None
-    assert is_match(fact(**values), filters)
+    title_of = values.get("title_of")
+    assert exclusion_reason(fact(**values), filters, title_of) is None
+    assert is_match(fact(**values), filters, title_of)

@@ -12,6 +12,7 @@ import apsw
 
 from knowledge_client import base_model
 from knowledge_client.models import Fact, Source
+from knowledge_service.domain import chart_statements
 from knowledge_service.domain.fact_fields import STORED_FIELDS, Encoding
 from knowledge_service.event_log import times
 from knowledge_service.event_log.fact_events import CHANGEABLE
@@ -28,6 +29,11 @@ SELECT_COLUMNS = f"SELECT {_COLUMNS}, f.fact_no"
 SELECT = f"{SELECT_COLUMNS} {FROM}"
 UNREVIEWED = "('draft', 'rejected')"
 """`access_control.UNREVIEWED` as SQL."""
+TITLE_OF = f"""CASE WHEN f.kind = '{chart_statements.OBSERVATION}' AND f.position = 0 THEN
+  (SELECT e.subject FROM fact e WHERE e.id = f.about AND e.scope_no = f.scope_no
+  AND e.kind = '{chart_statements.ENTITY}' AND e.schema = '{chart_statements.SCHEMA}') END"""
+"""The type of the entity whose title a fact is, else NULL; that entity is in the same scope."""
+_TITLE_OF = f"SELECT {TITLE_OF} FROM fact f WHERE f.id = ?"
 _BY_NUMBERS = f"{SELECT} WHERE f.fact_no IN (SELECT value FROM json_each(?1))"
 
 
@@ -101,6 +107,15 @@ def facts(
     """Run a query for the columns above."""
     for row in connection.execute(sql, bindings):
         yield fact(row)
+
+
+def title_of(connection: apsw.Connection, fact: Fact) -> str | None:
+    """Return the type of the entity of the same scope whose title a fact is, or None."""
+    if not chart_statements.is_title(fact.kind, fact.position):
+        return None
+    cursor: Any = connection.execute(_TITLE_OF, (fact.id,))
+    ((type_,),) = cursor
+    return None if type_ is None else str(type_)
 
 
 def by_numbers(

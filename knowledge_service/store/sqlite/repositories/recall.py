@@ -107,7 +107,9 @@ class RecallRepository(base.SqliteRepository):
                 matching = (
                     fact
                     for fact in fact_rows.facts(connection, *query)
-                    if recall_filters.is_match(fact, search.filters)
+                    if recall_filters.is_match(
+                        fact, search.filters, fact_rows.title_of(connection, fact)
+                    )
                 )
                 facts += islice(matching, search.limit - len(facts))
                 if len(facts) >= search.limit:

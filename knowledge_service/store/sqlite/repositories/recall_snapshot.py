@@ -30,7 +30,9 @@ _COLUMNS = f"""f.fact_no, f.scope_no, f.kind, f.title, f.content, f.tags, f.subj
   f.valid_until, f.recorded_at, f.closed_at, f.flags,
   CASE WHEN octet_length(f.data) <= {candidates.MOST_DATA} THEN f.data END,
   f.schema"""
-_WITHOUT_DATA, _WITH_DATA = f"{_COLUMNS}, NULL", f"{_COLUMNS}, f.data"
+_WITHOUT_DATA, _WITH_DATA = (
+    f"{_COLUMNS}, {data}, {fact_rows.TITLE_OF}" for data in ("NULL", "f.data")
+)
 _ROWS = "SELECT {} FROM fact f WHERE f.fact_no IN (SELECT value FROM json_each(?))"
 _SAME_KEY = """SELECT {} FROM json_each(?1) s CROSS JOIN json_each(?2) k
   CROSS JOIN fact f INDEXED BY fact_key ON f.scope_no = s.value AND f.key_hash = unhex(k.value)
@@ -194,7 +196,9 @@ class SqliteSnapshot:
             facts = fact_rows.by_numbers(self._connection, numbers, self._known_at)
             number_of = {path: number for number, path in self.paths.items()}
             return [
-                _candidate_as_of(number, number_of[fact.scope], fact, has_data=self.has_facets)
+                _candidate_as_of(
+                    number, number_of[fact.scope], fact, has_data=self.has_facets
+                )._replace(title_of=fact_rows.title_of(self._connection, fact))
                 for number, fact in facts.items()
             ]
         cursor: Any = self._connection.execute(self._select(_ROWS), (json.dumps(numbers),))
