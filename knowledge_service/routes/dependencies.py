@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,8 +45,7 @@ class Offload:
             StoreUnavailable: no slot became free in time.
         """
         async with self.services.concurrency_limiter.hold_slot(self.principal, kind):
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self.services.threads, call)
+            return await self.services.threads.run(call)
 
 
 def offload(request: Request) -> Offload:

@@ -12,8 +12,8 @@ import asyncio
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -99,19 +99,15 @@ class FairSemaphore:
         self._turns = itertools.count(1)
         self._last_turn: dict[str, int] = {}
 
-    @asynccontextmanager
-    async def slot(self, client: Client) -> AsyncIterator[None]:
-        """Wait for a slot and hold it."""
-        if self._is_eligible(client) and client not in self._waiting:
-            self._take(client)
-        else:
-            await self._wait(client)
-        try:
-            yield
-        finally:
-            self._release(client)
+    def take_free(self, client: Client) -> bool:
+        """Take a slot and return True, unless the client has to wait for one."""
+        if not self._is_eligible(client) or client in self._waiting:
+            return False
+        self._take(client)
+        return True
 
-    async def _wait(self, client: Client) -> None:
+    async def wait(self, client: Client) -> None:
+        """Wait for a slot and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
         try:
@@ -120,7 +116,7 @@ class FairSemaphore:
             if turn.cancelled():
                 self._leave(client, turn)
             else:
-                self._release(client)
+                self.release(client)
             raise
 
     def _leave(self, client: Client, turn: asyncio.Future[None]) -> None:
@@ -138,7 +134,8 @@ class FairSemaphore:
             self._last_turn.clear()
         self._last_turn[client.principal] = self._last_turn[client.group] = next(self._turns)
 
-    def _release(self, client: Client) -> None:
+    def release(self, client: Client) -> None:
+        """Give a slot back, and hand it to the next client that waits."""
         self._free += 1
         for key in (client.principal, client.group):
             self._held[key] -= 1
@@ -232,29 +229,40 @@ class ConcurrencyLimiter:
             if not load.calls:
                 del self._loads[key]
 
-    @asynccontextmanager
-    async def hold_slot(self, principal: Principal, kind: SlotKind) -> AsyncIterator[None]:
+    def hold_slot(self, principal: Principal, kind: SlotKind) -> AbstractAsyncContextManager[None]:
         """Wait for a slot and hold it while the call runs.
 
         Raises:
             StoreUnavailable: no slot became free in time.
         """
-        max_slots = _LIMITS[principal.type].running[kind]
         identity = principal.identity
-        client = Client(identity, _group_of(principal, identity), max_slots)
-        slot = self._slots[kind].slot(client)
+        max_slots = _LIMITS[principal.type].running[kind]
+        return _Slot(self._slots[kind], Client(identity, _group_of(principal, identity), max_slots))
+
+
+class _Slot(AbstractAsyncContextManager[None]):
+    """A slot of a client while the block runs."""
+
+    __slots__ = ("_client", "_semaphore")
+
+    def __init__(self, semaphore: FairSemaphore, client: Client) -> None:
+        self._semaphore = semaphore
+        self._client = client
+
+    async def __aenter__(self) -> None:
+        if self._semaphore.take_free(self._client):
+            return
         try:
             async with asyncio.timeout(_SLOT_TIMEOUT_S):
-                await slot.__aenter__()
+                await self._semaphore.wait(self._client)
         except TimeoutError as exc:
             raise StoreUnavailable(
                 f"the calls before this one took more than {_SLOT_TIMEOUT_S:g} s;"
                 " send fewer at once, or try again"
             ) from exc
-        try:
-            yield
-        finally:
-            await slot.__aexit__(None, None, None)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._semaphore.release(self._client)
 
 
 def _group_of(principal: Principal, identity: str) -> str:

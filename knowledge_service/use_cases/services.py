@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,12 +17,9 @@ from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch
 from knowledge_service.use_cases import concurrency_limits, event_stream, rate_limits
 from knowledge_service.use_cases.readiness import Readiness
+from knowledge_service.use_cases.request_threads import RequestThreads
 
 AnalyseTexts = Callable[[Sequence[FactText]], AnalysedBatch]
-
-
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(sum(concurrency_limits.SLOTS.values()), thread_name_prefix="request")
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,8 @@ class Services:
         default_factory=event_stream.SubscriptionLimiter
     )
     analyse_texts: AnalyseTexts = batch_analysis.analyse_batch
-    threads: ThreadPoolExecutor = field(default_factory=_threads)
-    """One thread for each slot of the concurrency limits."""
+    threads: RequestThreads = field(default_factory=RequestThreads)
+    """At most one thread for each slot of the concurrency limits."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
     """Threads reserved for probes."""
 

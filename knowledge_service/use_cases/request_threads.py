@@ -1,0 +1,82 @@
+"""Threads that run blocking calls for the event loop, one call at a time each.
+
+`concurrent.futures` does the same for any number of submitters: each call takes two futures, three
+locks and a chain of callbacks between them. Here only the event loop submits, so a call takes one
+future of the loop, and one wakeup at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class _Call(NamedTuple):
+    function: Callable[[], Any]
+    future: asyncio.Future[Any]
+    on_end: Callable[[asyncio.Future[Any], Any, BaseException | None], None]
+
+
+_Calls = queue.SimpleQueue[_Call | None]
+
+
+class RequestThreads:
+    """Starts a thread when a call finds none idle. Use it from one event loop only.
+
+    The callers bound how many calls run at once (`concurrency_limits`). The threads end with this
+    object, and do not delay the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._calls: _Calls = queue.SimpleQueue()
+        self._threads = 0
+        self._running = 0
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run a call in a thread and return its result.
+
+        A cancelled call that has not begun is dropped; one that has begun runs to its end.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._running += 1
+        self._calls.put(_Call(function, future, self._end))
+        if self._running > self._threads:
+            self._start_thread()
+        return await future
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        name = f"request_{self._threads}"
+        threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
+        weakref.finalize(self, self._calls.put, None)
+
+    def _end(
+        self, future: asyncio.Future[Any], result: Any, error: BaseException | None
+    ) -> None:  # fmt: skip
+        self._running -= 1
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def _work(calls: _Calls) -> None:
+    while (call := calls.get()) is not None:
+        result, error = None, None
+        if not call.future.cancelled():
+            try:
+                result = call.function()
+            except BaseException as exc:  # noqa: BLE001 - whoever awaits the future gets it
+                error = exc
+        with suppress(RuntimeError):  # the loop is closed, so nobody awaits the future
+            call.future.get_loop().call_soon_threadsafe(call.on_end, call.future, result, error)
+        del call, result, error  # an idle thread holds no request
