@@ -26,9 +26,6 @@ from knowledge_service.store.sqlite.event_table import SqliteEventTable
 from knowledge_service.store.sqlite.projections.hash_index_table import HashIndexTable
 from knowledge_service.uuid7 import Uuid7Generator
 
-# The maximum number of merged jobs; a job that must run alone has the rest examined again.
-_MAX_BATCHED_JOBS = 32
-
 
 class Job(NamedTuple):
     """A write; its caller, if one waits, gets the result through the future."""
@@ -115,15 +112,18 @@ class GroupCommit:
 
         An empty list of results means that the first job must run alone.
         """
-        kind = type(pending_jobs[0].operation)
-        first = itertools.islice(pending_jobs, _MAX_BATCHED_JOBS)
+        operation = pending_jobs[0].operation
+        if not isinstance(operation, BatchableJob):
+            return head, []
+        kind = type(operation)
+        first = itertools.islice(pending_jobs, operation.max_batch)
         operations = [
             job.operation
             for job in itertools.takewhile(lambda job: type(job.operation) is kind, first)
         ]
-        if len(operations) == 1 or not isinstance(operations[0], BatchableJob):
+        if len(operations) == 1:
             return head, []
-        merged = Job(partial(operations[0].run_batch, jobs=operations), None)
+        merged = Job(partial(operation.run_batch, jobs=operations), None)
         head, (values, error) = self._run_job(merged, head, changes)
         return head, [] if error else [_Return(value, None) for value in values]
 

@@ -126,7 +126,12 @@ class Transaction:
 
 
 class BatchableJob(ABC):
-    """A job that can run as a batch with others of its type, at less cost than alone."""
+    """A job that can run as a batch with others of its type, at less cost than alone.
+
+    `max_batch` bounds the batch; a job that must run alone has the rest of them examined again.
+    """
+
+    max_batch = 32
 
     @abstractmethod
     def __call__(self, tx: Transaction) -> Any:

@@ -40,8 +40,8 @@ _MAX_JOBS_PER_COMMIT = 256
 _MAX_QUEUED = 2_048
 _REFUSED: tuple[type[Exception], ...] = (StoreUnavailable, *connections.ENVIRONMENTAL)
 # The number of deferred jobs (receipts without a run) in a commit that a caller waits for, and in
-# one that no caller waits for yet.
-_DEFERRED_PER_COMMIT, _DEFERRED_PER_IDLE_COMMIT = 8, 32
+# one that no caller waits for yet: as many as when they are due, because many write the same pages.
+_DEFERRED_PER_COMMIT, _DEFERRED_PER_IDLE_COMMIT = 8, 128
 # The maximum wait for a commit; a client has given up by then.
 _COMMIT_TIMEOUT_S = 20.0
 

@@ -50,6 +50,8 @@ def find(connection: apsw.Connection, receipt_id: str) -> NewReceipt | None:
 class RecordReceipt(BatchableJob):
     """Writes a receipt and its uses; the receipts of one commit are written together."""
 
+    max_batch = 128  # none has to run alone
+
     def __init__(self, new: NewReceipt) -> None:
         self.new = new
 
