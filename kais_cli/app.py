@@ -20,7 +20,8 @@ from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import text_layout
 
-_EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+_SUGGESTIONS = re.compile(r"(.*)\. Did you mean (.*)\?")
+_EXTRA_ARGUMENTS = re.compile(r"got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 
 def _show_version(is_requested: bool) -> None:
@@ -87,11 +88,16 @@ def _usage_message(exc: TyperException) -> str:
     if message.startswith("Usage:"):
         return f"{message}\n"
     message = message.rstrip(".").replace("Value error, ", "")
+    message = f"{message[:1].lower()}{message[1:]}"
+    if guess := _SUGGESTIONS.fullmatch(message):
+        suggestions = guess[2].replace("'", "").replace(", ", " or ")
+        message = f"{guess[1]}; did you mean {suggestions}?"
     if extra := _EXTRA_ARGUMENTS.fullmatch(message):
         message = f"unexpected argument: {extra[1]}; put a text with spaces in quotes"
     if context is None:
         return f"{message}\n"
-    return f"error: {message}; see `{context.command_path} --help`\n"
+    separator = "" if message.endswith("?") else ";"
+    return f"error: {message}{separator} see `{context.command_path} --help`\n"
 
 
 def _write_failure(exc: Exception, streams: Environment, *, with_traceback: bool) -> ExitStatus:

@@ -11,17 +11,17 @@ OTHER_FACT = "01a20271-c1d0-7b3e-9a55-0d2f4c6b8e11"
 RECEIPT = "01a20272-0c4e-7d1f-9a53-2f6be0a7d911"
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "": ("blueprint list", "use list -A", "help mission logs"),
-    "blueprint": ("list -A", "use namespace-doctor --set namespace=demo", "stats namespace-doctor"),
+    "": ("blueprint list", "instance list -A", "help mission logs"),
+    "blueprint": ("list -A", "use namespace-doctor --set maxPods=20", "stats namespace-doctor"),
     "blueprint list": ("", "-A -l team=web", "-o name"),
     "blueprint show": ("namespace-doctor", "namespace-doctor -n demo -o yaml"),
     "blueprint render": (
-        "namespace-doctor --set namespace=demo",
-        "code-review-team --values values.yaml --revision 2",
+        "namespace-doctor --set maxPods=20",
+        "code-review-team --values change.yaml --revision 2",
     ),
     "blueprint use": (
-        "namespace-doctor --set namespace=demo",
-        "code-review-team --values values.yaml --name nightly --no-wait",
+        "namespace-doctor --set maxPods=20",
+        "code-review-team --values change.yaml --name nightly --no-wait",
         "log-explainer --set log='disk full' --dry-run",
     ),
     "blueprint validate": ("-f blueprint.yaml", "-R -f blueprints/ -f more.yaml", "-f -"),

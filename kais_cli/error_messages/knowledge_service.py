@@ -58,9 +58,7 @@ def _advice(failure: knowledge.KnowledgeError, *, is_direct: bool) -> str | None
     if isinstance(failure, knowledge.UnexpectedAnswer):
         return "its log says why"
     if isinstance(failure, knowledge.Unauthenticated):
-        renewal_advice = (
-            "KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"
-        )
+        renewal_advice = "set KNOWLEDGE_TOKEN_FILE to a file with a token of this service"
         return renewal_advice if is_direct else "run it again, with another token"
     if failure.code == ErrorCode.SCOPE_FORBIDDEN:
         return "`kais knowledge stats` lists the scopes that you may see"

@@ -69,10 +69,10 @@ def pluralise(count: int, singular: str, plural: str | None = None) -> str:
 
 def _impact_sections(report: Impact) -> Iterator[str]:
     rows = [(_timestamp(s.at), s.principal, s.run, s.receipt) for s in report.recalls]
-    table = table_layout.format_table(("AT (UTC)", "GIVEN TO", "RUN", "RECEIPT"), rows)
+    table = table_layout.format_table(("AT (UTC)", "RETURNED TO", "RUN", "RECEIPT"), rows)
     truncation_note = "there are more recalls than these: --limit\n" if report.truncated else ""
     recalls, runs = pluralise(len(report.recalls), "recall"), pluralise(len(report.runs), "run")
-    yield f"{report.fact}: given in {'at least ' * report.truncated}{recalls}, to {runs}\n"
+    yield f"{report.fact}: returned by {'at least ' * report.truncated}{recalls}, for {runs}\n"
     yield f"\n{table}{truncation_note}" if rows else ""
     copies = set(report.copies)
     yield _fact_list("copies of it", report.copies)

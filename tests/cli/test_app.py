@@ -104,14 +104,17 @@ def test_no_arguments_show_the_help(terminal):
 def test_an_unknown_command_is_a_usage_error(terminal):
     assert terminal.run("blueprint", "lst") == ExitStatus.USAGE
     assert terminal.err == (
-        "error: No such command 'lst'. Did you mean 'list'?; see `kais blueprint --help`\n"
+        "error: no such command 'lst'; did you mean list? see `kais blueprint --help`\n"
     )
+
+    assert terminal.run("mission", "wat") == ExitStatus.USAGE
+    assert terminal.err.endswith("'wat'; did you mean wait or watch? see `kais mission --help`\n")
 
 
 def test_a_form_that_a_command_does_not_have_is_a_usage_error(terminal):
     assert terminal.run("mission", "show", "m", "-o", "wide") == ExitStatus.USAGE
     assert terminal.err == (
-        "error: Invalid value for '--output' / '-o': 'wide' is not one of 'table', 'json', 'yaml',"
+        "error: invalid value for '--output' / '-o': 'wide' is not one of 'table', 'json', 'yaml',"
         " 'name'; see `kais mission show --help`\n"
     )
 

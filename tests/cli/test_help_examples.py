@@ -1,15 +1,23 @@
 """Every help page ends with examples that the command accepts."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from kais_cli import app
 from kais_cli.commands import examples, lazy_groups
 from scripts import cli_reference
 
 COMMANDS = {typed.removeprefix("kais "): command for typed, command in cli_reference.commands()}
+BLUEPRINTS = {
+    manifest["metadata"]["name"]: {each["name"] for each in manifest["spec"]["parameters"]}
+    for path in Path(cli_reference.__file__).parents[1].glob("examples/*/*.yaml")
+    for manifest in yaml.safe_load_all(path.read_text())
+    if manifest.get("kind") == "Blueprint"
+}
 GROUPS = {" ".join(name.split()[:n]) for name in COMMANDS for n in range(name.count(" ") + 1)}
 
 
@@ -41,6 +49,17 @@ def test_an_example_is_accepted_by_its_command(example):
     assert program == "kais"
     context = parse(words)
     assert not context.args
+
+
+SETTING = [each for each in EXAMPLES if " --set " in each]
+
+
+@pytest.mark.parametrize("example", SETTING)
+def test_an_example_sets_parameters_that_its_blueprint_has(example):
+    arguments = parse(shlex.split(example)[1:]).params
+    names = {each.partition("=")[0] for each in arguments["set_"]}
+    assert names
+    assert names <= BLUEPRINTS[arguments.get("name") or arguments["blueprint"]]
 
 
 @pytest.mark.parametrize("command", examples.commands())

@@ -163,7 +163,7 @@ def test_help_behind_a_group_is_the_help_of_the_group(terminal, capsys, argument
 )
 def test_a_verb_of_another_tool_is_answered_with_the_command_of_kais(terminal, arguments, message):
     assert terminal.run(*arguments) == ExitStatus.USAGE
-    assert terminal.err.startswith(f"error: No such command {message}")
+    assert terminal.err.startswith(f"error: no such command {message}")
 
 
 def test_the_help_without_a_command_keeps_its_last_period(terminal):

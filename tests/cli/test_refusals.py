@@ -36,7 +36,7 @@ def refused(status, code, *, headers=(), violations=()):
         (
             refused(401, "unauthenticated"), errors.Refused,
             ("the service's words (unauthenticated);"
-            " KNOWLEDGE_TOKEN_FILE is to name a file with a token that this service takes"),
+            " set KNOWLEDGE_TOKEN_FILE to a file with a token of this service"),
         ),
         (
             refused(429, "quota-exceeded", headers={"Retry-After": "7"}.items()), errors.Refused,

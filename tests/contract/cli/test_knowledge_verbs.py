@@ -111,7 +111,7 @@ def test_why_names_the_successor_once(shell):
 def test_impact_lists_each_recall_that_gave_it(shell):
     fact = add(shell, "The lighthouse keeper feeds nine cats.")
     shell("recall", "how many cats has the lighthouse keeper", "--scope", shell.realm)
-    assert shell("impact", fact).startswith(f"{fact}: given in ")
+    assert shell("impact", fact).startswith(f"{fact}: returned by ")
 
 
 def test_a_retraction_and_its_undoing(shell):

@@ -71,6 +71,15 @@ def test_every_link_to_a_heading_leads_somewhere(path: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_row_of_a_table_stands_below_its_heading(path: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    tables = re.findall(r"(?:^ *\|.*\n)+", text, re.MULTILINE)
+
+    lone = [table for table in tables if not re.match(r".*\n *\|[ :|-]+\|\n", table)]
+    assert lone == [], "a blank line ends a table"
+
+
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9- ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     known_targets = {target for line in targets for target in line.split()}
