@@ -95,7 +95,7 @@ def _usage_message(exc: TyperException) -> str:
     if extra := _EXTRA_ARGUMENTS.fullmatch(message):
         message = f"unexpected argument: {extra[1]}; put a text with spaces in quotes"
     if context is None:
-        return f"{message}\n"
+        return f"error: {message}\n"
     separator = "" if message.endswith("?") else ";"
     return f"error: {message}{separator} see `{context.command_path} --help`\n"
 

@@ -119,6 +119,11 @@ def test_a_form_that_a_command_does_not_have_is_a_usage_error(terminal):
     )
 
 
+def test_an_option_without_its_argument_is_an_error_as_any_other(terminal):
+    assert terminal.run("blueprint", "use", "notebook", "--set") == ExitStatus.USAGE
+    assert terminal.err == "error: option '--set' requires an argument\n"
+
+
 def test_options_choose_cluster_and_namespace(terminal):
     terminal.run("mission", "list", "--context", "c", "--kubeconfig", "/k", "-n", "other")
 
