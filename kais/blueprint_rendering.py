@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kais import names, rendered_validation, secret_references, templates
+from kais import names, parameter_rules, rendered_validation, secret_references, templates
 from kais import parameters as rules
 from kais.errors import InvalidResource, Violation
 from kais.reasons import Reason
@@ -139,7 +139,7 @@ def compile_blueprint(
             prepared, values, _SAMPLE, _scope(_SAMPLE, 1, _SAMPLE, _SAMPLE), progress
         )
         if isinstance(rendering, Violations):
-            return _failed_report([f"with {_described(values)}: {v}" for v in rendering.violations])
+            return _failed_report([f"{v}{_described(values)}" for v in rendering.violations])
     return CompileReport(
         is_good=True,
         reason=Reason.COMPILED,
@@ -287,8 +287,11 @@ def _scope(blueprint: str, revision: int, instance: str, namespace: str) -> dict
 
 
 def _described(values: Mapping[str, Any]) -> str:
-    listed = ", ".join(f"{name}={value!r}"[:60] for name, value in values.items())
-    return listed[:200] or "no parameters"
+    """Return the values of a sample, behind the problem, which may not depend on them."""
+    listed = ", ".join(
+        f"{name}={parameter_rules.excerpt(value)}"[:60] for name, value in values.items()
+    )
+    return f" (with {listed[:200]})" if listed else ""
 
 
 def _failed_report(errors: list[str]) -> CompileReport:

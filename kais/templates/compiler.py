@@ -332,4 +332,6 @@ def _compile_with_location(compile_source: Any, source: str, path: str) -> Compi
 
 
 def _undeclared(name: str, available: list[str]) -> str:
-    return f"'{name}' is not declared; {parameter_rules.did_you_mean(name, available)}"
+    hint = parameter_rules.did_you_mean(name, available)
+    listed = f"declared: {', '.join(available)}"
+    return f"'{name}' is not declared; {hint if hint == listed else f'{hint} {listed}'}"

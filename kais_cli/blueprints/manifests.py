@@ -161,6 +161,7 @@ def _without_api_fields(body: Mapping[str, Any]) -> dict[str, Any]:
 
 _PATH = re.compile(r"(?:^|: )([a-z]\w*[.\[][^\s:,]*|[a-z]\w*(?=: ))")
 _PARAMETER = re.compile(r"^parameter '([^']*)'")
+_ITEM = re.compile(r"^([a-z]\w*): ([a-z]\w*\[\d+\]): ")  # an item that the owner of a list refuses
 
 
 def _located(
@@ -180,6 +181,8 @@ def _path_of(problem: str) -> str:
     """Return the path that a message begins with; empty if it names none."""
     if parameter := _PARAMETER.match(problem):
         return f"parameters[name={parameter[1]}]"
+    if item := _ITEM.match(problem):
+        return f"{item[1]}.{item[2]}"
     path = _PATH.search(problem)
     return path[1] if path else ""
 

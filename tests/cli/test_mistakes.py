@@ -65,7 +65,8 @@ def error_of(terminal, tmp_path: Path, text: str) -> str:
         ),
         pytest.param(
             "{{ question }}", "{{ quesion }}",
-            "'quesion' is not declared; did you mean 'question'?", id="name not declared",
+            "'quesion' is not declared; did you mean 'question'? declared: blueprint, extra,"
+            " instance, note, question", id="name not declared",
         ),
         pytest.param(
             '"{{ note }}"', "3",
@@ -236,6 +237,11 @@ def test_a_rollback_of_a_blueprint_that_no_tool_manages_has_no_warning(terminal,
         ("  mission:", "  misson:", 19),
         ("kind:", "replicas: 3\nkind:", 2),
         ("spec:\n", "spec:\n  description: 3\n", 5),
+        (
+            "  mission:\n",
+            '      - {name: writer, spec: {container: {image: "a:1"}}}\n  mission:\n',
+            19,
+        ),
     ],
 )
 def test_a_mistake_is_reported_with_file_and_line(terminal, tmp_path, correct, mistake, line):

@@ -250,7 +250,7 @@ def test_examples_are_tried_beside_defaults():
     bad = spec()
     bad["parameters"][0] = {"name": "count", "type": "integer", "default": 2, "example": 500}
     (error,) = blueprint_rendering.compile_blueprint(bad).errors
-    assert error.startswith("with count=500, ")
+    assert " (with count=500, " in error
     assert "formation.cells[0].replicas: input should be less than or equal to 100" in error
 
 
