@@ -39,7 +39,7 @@ def complete_for_kubectl() -> int:
     *words, incomplete = sys.argv[1:] or [""]
     candidates = _candidates(words, incomplete)
     sys.stdout.write(shells.format_candidates("kubectl", candidates, incomplete))
-    is_open = any(candidate.value.endswith("=") for candidate in candidates)
+    is_open = bool(candidates) and all(c.value.endswith("=") for c in candidates)
     sys.stdout.write(f":{_NO_FILES | _NO_SPACE if is_open else _NO_FILES}\n")
     return 0
 

@@ -6,7 +6,6 @@ drift.
 
 from __future__ import annotations
 
-import enum
 import inspect
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import typer
 
 from kais_cli import app, session
 from kais_cli.commands import examples, lazy_groups
+from scripts import completion_commands
 
 BEGIN, END = "<!-- commands: made by scripts.cli_reference -->", "<!-- end of the commands -->"
 _PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
@@ -90,9 +90,8 @@ def _row(parameter: Any) -> str:
 
 
 def _meaning(parameter: Any) -> str:
-    kind = parameter.type_descriptor.annotation
-    is_choice = isinstance(kind, type) and issubclass(kind, enum.Enum)
-    listed = f" One of {', '.join(str(choice.value) for choice in kind)}." if is_choice else ""
+    choices = completion_commands.choices(parameter)
+    listed = f" One of {', '.join(choices)}." if choices else ""
     repeated = " May be repeated." if parameter.multiple and "repeat" not in parameter.help else ""
     return f"{parameter.help or ''}{listed}{repeated}".replace("|", "\\|")
 

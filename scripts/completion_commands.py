@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,19 @@ def _options(command: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _values(parameter: Any) -> list[str] | None:
+def choices(parameter: Any) -> list[str] | None:
+    """Return the values of an option: those of its enumeration, or of its `a|b|c` in the help."""
     kind = parameter.type_descriptor.annotation
-    is_choice = isinstance(kind, type) and issubclass(kind, enum.Enum)
-    return [str(choice.value) for choice in kind] if is_choice else None
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [str(choice.value) for choice in kind]
+    listed = (parameter.metavar or "").split("|")
+    return listed if len(listed) > 1 else None
+
+
+def _values(parameter: Any) -> list[str] | None:
+    """Return the values to complete; of `name=PLACEHOLDER`, the name and the equals sign."""
+    values = choices(parameter)
+    return [re.sub("=[A-Z]+$", "=", value) for value in values] if values else None
 
 
 def _first_sentence(help_text: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
-from kais_cli.views import output, table_layout
+from kais_cli.views import jsonpath, output, table_layout
 from kais_cli.views.output import Format, Listing
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ _SUMMARIES = {"Mission": "Succeeded"}
 class Selection:
     """The objects of a list: those of one namespace or of all, with some labels or with any.
 
-    With `watch`, each object that changes is written again, until the user interrupts.
+    With `watch`, each object that changes is written again, until the user interrupts. `sort_by` is
+    the path of a field, for the first list of a watch; without it, the order is that of the names.
     """
 
     all_namespaces: bool = False
     labels: str = ""
     watch: bool = False
+    sort_by: str = ""
+    has_headers: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def _missing_namespace(session: Session) -> str | None:
 
 
 def write_object(
-    session: Session, body: Body, form: Format, *, detail: Callable[[Body], str]
+    session: Session, body: Body, form: Format | jsonpath.Template, *, detail: Callable[[Body], str]
 ) -> ExitStatus:
     """Write one object; `detail` formats it for people."""
     session.write(detail(body) if form is Format.TABLE else output.dump_object(body, form))
@@ -124,25 +127,29 @@ def write_acknowledgement(session: Session, body: Body, message: str, form: Form
 
 
 def write_list(
-    session: Session, kind: str, form: Listing, selection: Selection, *, table: Table
+    session: Session, kind: str, format_: str, selection: Selection, *, table: Table
 ) -> ExitStatus:
     """Write the selected objects of a kind; `table` formats them for people.
 
-    The form `wide` adds the reason and the message of the condition that summarises an object.
+    The format `wide` adds the reason and the message of the condition that summarises an object.
 
     Raises:
-        UsageError: A watch in a form that is one document: JSON or YAML.
+        UsageError: There is no such format, a path or template cannot be read, or a watch has a
+            format that is one document.
     """
+    form = output.parse_list_format(format_)
+    order = jsonpath.parse_path(selection.sort_by) if selection.sort_by else None
     namespace = None if selection.all_namespaces else session.namespace
     table = _with_summary(table) if form is Listing.WIDE else table
     if selection.watch:
-        return _watch_list(session, kind, form, selection, table=table)
-    bodies = session.cluster.list(kind, namespace, labels=selection.labels)
+        if form in (Listing.JSON, Listing.YAML) or isinstance(form, jsonpath.Template):
+            raise errors.UsageError(f"--watch writes a table or names; leave out -o {format_}")
+        return _watch_list(session, kind, form, selection, table=table, order=order)
+    bodies = _ordered(session.cluster.list(kind, namespace, labels=selection.labels), order)
     if form is Listing.NAME:
         session.write(output.format_names(bodies, kind=kind))
-    elif form in (Listing.JSON, Listing.YAML):
-        trees = [output.without_managed_fields(body) for body in bodies]
-        session.write(output.dump(trees, Format(form.value)))
+    elif form in (Listing.JSON, Listing.YAML) or isinstance(form, jsonpath.Template):
+        session.write(output.dump_list(bodies, form))
     elif not bodies:
         searched_namespaces = f"in namespace {namespace}" if namespace else "in any namespace"
         labels = f" with the labels {selection.labels}" if selection.labels else ""
@@ -155,14 +162,23 @@ def write_list(
     return ExitStatus.SUCCEEDED
 
 
+def _ordered(bodies: Sequence[Body], order: jsonpath.Path | None) -> Sequence[Body]:
+    return jsonpath.sorted_by(bodies, order) if order else bodies
+
+
 def _watch_list(
-    session: Session, kind: str, form: Listing, selection: Selection, *, table: Table
+    session: Session,
+    kind: str,
+    form: Listing,
+    selection: Selection,
+    *,
+    table: Table,
+    order: jsonpath.Path | None,
 ) -> ExitStatus:
-    if form in (Listing.JSON, Listing.YAML):
-        raise errors.UsageError(f"--watch writes a table or names; leave out -o {form}")
     namespace = None if selection.all_namespaces else session.namespace
     columns = _columns(table, selection)
-    for bodies in session.cluster.watch_list(kind, namespace, labels=selection.labels):
+    for listed in session.cluster.watch_list(kind, namespace, labels=selection.labels):
+        bodies = _ordered(listed, order)
         if form is Listing.NAME:
             session.write(output.format_names(bodies, kind=kind))
         else:
@@ -185,9 +201,8 @@ def _with_summary(table: Table) -> Table:
 
 
 def _columns(table: Table, selection: Selection) -> table_layout.Columns:
-    return table_layout.Columns(
-        [*(["NAMESPACE"] if selection.all_namespaces else []), *table.headers]
-    )
+    headers = [*(["NAMESPACE"] if selection.all_namespaces else []), *table.headers]
+    return table_layout.Columns(headers, has_header=selection.has_headers)
 
 
 def _row(body: Body, table: Table, selection: Selection) -> list[object]:

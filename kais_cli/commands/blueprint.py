@@ -14,10 +14,13 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     DryRun,
-    Listed,
+    ListOutput,
+    NoHeaders,
+    ObjectOutput,
     Output,
     ParameterValues,
     Selector,
+    SortBy,
     Timeout,
     Watch,
     object_name,
@@ -26,7 +29,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, output
-from kais_cli.views.output import Format, Listing
+from kais_cli.views.output import Format
 
 app = group("blueprint", "Use and manage blueprints.")
 
@@ -43,12 +46,15 @@ Revision = Annotated[
 
 
 @command(app, "list")
-def list_blueprints(
+def list_blueprints(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    output_: Listed = Listing.TABLE,
+    *,
+    output_: ListOutput = "table",
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the blueprints of a namespace.
 
@@ -60,18 +66,21 @@ def list_blueprints(
         blueprint.BLUEPRINT_HEADERS,
         lambda body: blueprint.blueprint_row(Blueprint.from_dict(body), now=now),
     )
-    selection = resource_access.Selection(all_namespaces, selector, watch)
+    selection = resource_access.Selection(
+        all_namespaces, selector, watch, sort_by, has_headers=not no_headers
+    )
     return resource_access.write_list(session, "Blueprint", output_, selection, table=table)
 
 
 @command(app, "show")
-def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitStatus:
     """Show a blueprint's parameters and the results of its instances."""
+    form = output.parse_object_format(output_)
     body = resource_access.get(session, "Blueprint", name)
     return resource_access.write_object(
         session,
         body,
-        output_,
+        form,
         detail=lambda body: blueprint.format_blueprint(Blueprint.from_dict(body)),
     )
 

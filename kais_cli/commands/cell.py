@@ -16,9 +16,12 @@ from kais_cli.commands.options import (
     AllNamespaces,
     DryRun,
     Follow,
-    Listed,
+    ListOutput,
+    NoHeaders,
+    ObjectOutput,
     Output,
     Selector,
+    SortBy,
     Tail,
     Watch,
     object_name,
@@ -26,8 +29,8 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.session import Session, command, group
-from kais_cli.views import conditions, formation
-from kais_cli.views.output import Format, Listing
+from kais_cli.views import conditions, formation, output
+from kais_cli.views.output import Format
 
 app = group("cell", "Inspect and approve cells, and read their logs.")
 
@@ -35,12 +38,15 @@ Name = Annotated[str, typer.Argument(help="Name of the Cell.", callback=object_n
 
 
 @command(app, "list")
-def list_cells(
+def list_cells(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    output_: Listed = Listing.TABLE,
+    *,
+    output_: ListOutput = "table",
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the cells of a namespace."""
     now = session.environment.now()
@@ -48,16 +54,19 @@ def list_cells(
         formation.CELL_LIST_HEADERS,
         lambda body: formation.cell_list_row(Cell.from_dict(body), now=now),
     )
-    selection = resource_access.Selection(all_namespaces, selector, watch)
+    selection = resource_access.Selection(
+        all_namespaces, selector, watch, sort_by, has_headers=not no_headers
+    )
     return resource_access.write_list(session, "Cell", output_, selection, table=table)
 
 
 @command(app, "show")
-def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitStatus:
     """Show a cell: its state and conditions."""
+    form = output.parse_object_format(output_)
     body = resource_access.get(session, "Cell", name)
     return resource_access.write_object(
-        session, body, output_, detail=lambda body: _detail(Cell.from_dict(body))
+        session, body, form, detail=lambda body: _detail(Cell.from_dict(body))
     )
 
 

@@ -13,9 +13,12 @@ from kais_cli.cluster import formation_scaling, resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     DryRun,
-    Listed,
+    ListOutput,
+    NoHeaders,
+    ObjectOutput,
     Output,
     Selector,
+    SortBy,
     Watch,
     object_name,
 )
@@ -23,7 +26,7 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
 from kais_cli.views import formation, output
 from kais_cli.views import topology as views_topology
-from kais_cli.views.output import Format, Listing
+from kais_cli.views.output import Format
 
 app = group("formation", "Inspect and scale formations.")
 
@@ -33,28 +36,34 @@ Name = Annotated[
 
 
 @command(app, "list")
-def list_formations(
+def list_formations(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    output_: Listed = Listing.TABLE,
+    *,
+    output_: ListOutput = "table",
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the formations of a namespace."""
     now = session.environment.now()
     table = resource_access.Table(
         formation.HEADERS, lambda body: formation.row(Formation.from_dict(body), now=now)
     )
-    selection = resource_access.Selection(all_namespaces, selector, watch)
+    selection = resource_access.Selection(
+        all_namespaces, selector, watch, sort_by, has_headers=not no_headers
+    )
     return resource_access.write_list(session, "Formation", output_, selection, table=table)
 
 
 @command(app, "show")
-def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitStatus:
     """Show a formation: its cells, their readiness and its topology."""
+    form = output.parse_object_format(output_)
     body = resource_access.get(session, "Formation", name)
-    if output_ is not Format.TABLE:
-        session.write(output.dump_object(body, output_))
+    if form is not Format.TABLE:
+        session.write(output.dump_object(body, form))
         return ExitStatus.SUCCEEDED
     bodies = session.cluster.list("Cell", session.namespace)
     cells = [Cell.from_dict(body) for body in bodies]

@@ -12,9 +12,12 @@ from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
     Follow,
-    Listed,
+    ListOutput,
+    NoHeaders,
+    ObjectOutput,
     Output,
     Selector,
+    SortBy,
     Tail,
     Timeout,
     Watch,
@@ -24,8 +27,8 @@ from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import logs as runs_logs
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
-from kais_cli.views import instance
-from kais_cli.views.output import Format, Listing
+from kais_cli.views import instance, output
+from kais_cli.views.output import Format
 
 app = group("instance", "Inspect, follow and delete instances of blueprints.")
 
@@ -36,30 +39,36 @@ Name = Annotated[
 
 
 @command(app, "list")
-def list_instances(
+def list_instances(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    output_: Listed = Listing.TABLE,
+    *,
+    output_: ListOutput = "table",
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the instances of a namespace."""
     now = session.environment.now()
     table = resource_access.Table(
         instance.HEADERS, lambda body: instance.row(BlueprintInstance.from_dict(body), now=now)
     )
-    selection = resource_access.Selection(all_namespaces, selector, watch)
+    selection = resource_access.Selection(
+        all_namespaces, selector, watch, sort_by, has_headers=not no_headers
+    )
     return resource_access.write_list(session, KIND, output_, selection, table=table)
 
 
 @command(app, "show")
-def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitStatus:
     """Show an instance: its parameters, what it created, its outcome and conditions."""
+    form = output.parse_object_format(output_)
     body = resource_access.get(session, KIND, name)
     return resource_access.write_object(
         session,
         body,
-        output_,
+        form,
         detail=lambda body: instance.format_instance(BlueprintInstance.from_dict(body)),
     )
 

@@ -10,10 +10,13 @@ from kais.resources.mission import Mission
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
-    Listed,
+    ListOutput,
+    NoHeaders,
+    ObjectOutput,
     Output,
     RunNumber,
     Selector,
+    SortBy,
     Timeout,
     Watch,
     object_name,
@@ -21,8 +24,8 @@ from kais_cli.commands.options import (
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.session import Session, command, group
-from kais_cli.views import mission
-from kais_cli.views.output import Format, Listing
+from kais_cli.views import mission, output
+from kais_cli.views.output import Format
 
 app = group("mission", "Inspect and control missions.")
 
@@ -30,31 +33,37 @@ Name = Annotated[str, typer.Argument(help="Name of the Mission.", callback=objec
 
 
 @command(app, "list")
-def list_missions(
+def list_missions(  # noqa: PLR0913 (one argument per option)
     session: Session,
-    output_: Listed = Listing.TABLE,
+    *,
+    output_: ListOutput = "table",
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
     watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
 ) -> ExitStatus:
     """List the missions of a namespace."""
     now = session.environment.now()
     table = resource_access.Table(
         mission.MISSION_HEADERS, lambda body: mission.mission_row(Mission.from_dict(body), now=now)
     )
-    selection = resource_access.Selection(all_namespaces, selector, watch)
+    selection = resource_access.Selection(
+        all_namespaces, selector, watch, sort_by, has_headers=not no_headers
+    )
     return resource_access.write_list(session, "Mission", output_, selection, table=table)
 
 
 @command(app, "show")
-def show(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitStatus:
     """Show a mission: its attempts, checks, result and conditions."""
+    form = output.parse_object_format(output_)
     body = resource_access.get(session, "Mission", name)
     width = session.environment.width
     return resource_access.write_object(
         session,
         body,
-        output_,
+        form,
         detail=lambda body: mission.format_mission(Mission.from_dict(body), width=width),
     )
 

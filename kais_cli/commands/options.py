@@ -9,10 +9,26 @@ import typer
 
 from kais.resources import kinds
 from kais_cli import errors
+from kais_cli.views import output
 from kais_cli.views.output import Format, Listing
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Listed = Annotated[Listing, typer.Option("--output", "-o", help="Output format.")]
+ObjectOutput = Annotated[
+    str, typer.Option("--output", "-o", metavar=output.OBJECT_FORMATS, help="Output format.")
+]
+ListOutput = Annotated[
+    str, typer.Option("--output", "-o", metavar=output.LIST_FORMATS, help="Output format.")
+]
+SortBy = Annotated[
+    str,
+    typer.Option(
+        "--sort-by", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."
+    ),
+]
+NoHeaders = Annotated[
+    bool, typer.Option("--no-headers", help="Leave out the line with the names of the columns.")
+]
 AllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="List the objects of all namespaces.")
 ]

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kais_cli.views import model_trees, text_layout
+from kais_cli import argument_parsing
+from kais_cli.views import jsonpath, model_trees, text_layout
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -30,6 +31,37 @@ class Listing(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
+
+
+_JSONPATH = "jsonpath="
+
+OBJECT_FORMATS = f"{'|'.join(Format)}|{_JSONPATH}TEMPLATE"
+LIST_FORMATS = f"{'|'.join(Listing)}|{_JSONPATH}TEMPLATE"
+"""The formats of commands about objects, as their help shows them."""
+
+
+def parse_object_format(argument: str) -> Format | jsonpath.Template:
+    """Parse the `-o` of a command that shows one object.
+
+    Raises:
+        UsageError: There is no such format, or the template cannot be read.
+    """
+    if argument.startswith(_JSONPATH):
+        return jsonpath.parse(argument.removeprefix(_JSONPATH))
+    argument_parsing.parse_choice(argument, OBJECT_FORMATS.split("|"), option="-o")
+    return Format(argument)
+
+
+def parse_list_format(argument: str) -> Listing | jsonpath.Template:
+    """Parse the `-o` of a list of objects.
+
+    Raises:
+        UsageError: There is no such format, or the template cannot be read.
+    """
+    if argument.startswith(_JSONPATH):
+        return jsonpath.parse(argument.removeprefix(_JSONPATH))
+    argument_parsing.parse_choice(argument, LIST_FORMATS.split("|"), option="-o")
+    return Listing(argument)
 
 
 def dump(value: Any, form: Format) -> str:
@@ -61,11 +93,20 @@ def format_names(bodies: Iterable[Body], *, kind: str) -> str:
     return "".join(f"{kind.lower()}.kais.io/{body['metadata']['name']}\n" for body in bodies)
 
 
-def dump_object(body: Body, form: Format) -> str:
+def dump_object(body: Body, form: Format | jsonpath.Template) -> str:
     """Format one object for programs."""
     if form is Format.NAME:
         return format_names([body], kind=body["kind"])
+    if isinstance(form, jsonpath.Template):
+        return form.format(without_managed_fields(body))
     return dump(without_managed_fields(body), form)
+
+
+def dump_list(bodies: Iterable[Body], form: Listing | jsonpath.Template) -> str:
+    """Format objects for programs, as a List of Kubernetes, which `kubectl apply -f -` reads."""
+    items = [without_managed_fields(body) for body in bodies]
+    tree = {"apiVersion": "v1", "kind": "List", "items": items}
+    return form.format(tree) if isinstance(form, jsonpath.Template) else dump(tree, Format(form))
 
 
 def json_line(value: Any) -> str:

@@ -15,8 +15,8 @@ class Columns:
     `grep` would not find what is cut.
     """
 
-    def __init__(self, headers: Sequence[str]) -> None:
-        self._header = [list(headers)]  # empty once it is written
+    def __init__(self, headers: Sequence[str], *, has_header: bool = True) -> None:
+        self._header = [list(headers)] if has_header else []  # empty once it is written
         self._widths = [0] * len(headers)
 
     def format_rows(self, rows: Sequence[Sequence[object]]) -> str:

@@ -34,7 +34,7 @@ def test_list_gives_names_for_kubectl(terminal):
 
 def test_list_gives_the_objects_as_json(terminal):
     terminal.run("blueprint", "list", "-o", "json")
-    assert json.loads(terminal.out)[0]["metadata"]["name"] == "doctor"
+    assert json.loads(terminal.out)["items"][0]["metadata"]["name"] == "doctor"
 
 
 def test_an_empty_namespace_is_said_beside_the_output(terminal):

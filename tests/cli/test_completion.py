@@ -68,7 +68,7 @@ def completed(line: str) -> list[str]:
         ("kais blueprint use notebook --set notes=", ["notes=3"]),
         ("kais blueprint use notebook --set question=x --set s", ["speed="]),
         ("kais blueprint rollback notebook --to ", ["1", "2"]),
-        ("kais blueprint list -o j", ["json"]),
+        ("kais blueprint list -o j", ["json", "jsonpath="]),
         ("kais blueprint list --sel", ["--selector"]),
         ("kais knowledge list --scope n", ["notebook"]),
         ("kais help mission wat", ["watch"]),
@@ -150,6 +150,8 @@ def test_kubectl_gets_names_and_a_directive_from_the_plugin(kubeconfig):
     assert run([program, "blueprint", "show", "no"], kubeconfig) == "notebook\tWrites notes.\n:4\n"
     open_value = run([program, "blueprint", "use", "notebook", "--set", "q"], kubeconfig)
     assert open_value == "question=\tWhat to ask.\n:6\n"
+    formats = run([program, "blueprint", "list", "-o", "js"], kubeconfig)
+    assert formats == "json\t\njsonpath=\t\n:4\n"
 
 
 def test_a_cluster_that_does_not_answer_offers_nothing(tmp_path):

@@ -99,6 +99,67 @@ def test_a_wide_list_has_the_reason_and_the_message_of_the_summary(terminal, clu
     assert row.endswith("TaskFailed  exit code 3")
 
 
+def test_json_is_a_list_of_kubernetes_as_kubectl_prints_it(terminal):
+    assert terminal.run("mission", "list", "-o", "json") == 0
+    listed = json.loads(terminal.out)
+    assert (listed["apiVersion"], listed["kind"]) == ("v1", "List")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["doctor-x2k4f"]
+
+
+def test_a_list_takes_a_jsonpath_template(terminal):
+    template = 'jsonpath={range .items[*]}{.metadata.namespace}{"\\n"}{end}'
+    assert terminal.run("mission", "list", "-A", "-o", template) == 0
+    assert terminal.out == "demo\nprod\n"
+
+
+@pytest.mark.parametrize("group", ["blueprint", "instance", "formation", "cell", "mission"])
+def test_every_object_can_be_shown_by_a_jsonpath_template(terminal, cluster, group):
+    for body in (
+        objects.blueprint(),
+        objects.instance(),
+        objects.made("Formation", "doctor-x2k4f", {"cells": []}),
+        objects.made("Cell", "doctor-x2k4f-doctor", {"mode": "Task"}),
+    ):
+        cluster.put(body)
+    terminal.run(group, "list", "-o", "name")
+    name = terminal.out.splitlines()[0]
+    assert terminal.run(group, "show", name, "-o", "jsonpath={.metadata.name}") == 0, terminal.err
+    assert terminal.out == name.partition("/")[2]
+
+
+def test_an_unknown_format_is_answered_with_the_formats(terminal):
+    assert terminal.run("mission", "list", "-o", "jsn") == ExitStatus.USAGE
+    assert terminal.err == (
+        "error: -o 'jsn' is not one of table, wide, json, yaml, name, jsonpath=TEMPLATE;"
+        " did you mean json?\n"
+    )
+    assert terminal.run("mission", "show", "m", "-o", "wide") == ExitStatus.USAGE
+
+
+def test_a_template_that_cannot_be_read_asks_no_cluster(terminal):
+    assert terminal.run("mission", "show", "m", "-o", "jsonpath={.a") == ExitStatus.USAGE
+    assert "is not closed; end it with }" in terminal.err
+    assert terminal.asked == []
+
+
+def test_a_list_is_sorted_by_a_field(terminal, cluster):
+    for name, created in (("late", "2029-12-31T00:00:00Z"), ("early", "2029-01-01T00:00:00Z")):
+        body = objects.mission()
+        body["metadata"] |= {"name": name, "creationTimestamp": created}
+        cluster.put(body)
+    terminal.run("mission", "list", "--sort-by", ".metadata.creationTimestamp", "-o", "name")
+    names = [line.partition("/")[2] for line in terminal.out.splitlines()]
+    assert names.index("early") < names.index("late")
+    terminal.run("mission", "list", "--sort-by", ".metadata.name", "-w", "-o", "name")
+    names = [line.partition("/")[2] for line in terminal.out.splitlines()]
+    assert names == sorted(names)
+
+
+def test_a_list_can_leave_out_its_header(terminal):
+    assert terminal.run("mission", "list", "--no-headers") == 0
+    assert terminal.out.startswith("doctor-x2k4f")
+
+
 @pytest.mark.parametrize("group", ["blueprint", "instance", "formation", "cell", "mission"])
 def test_every_list_of_objects_takes_wide(terminal, group):
     assert terminal.run(group, "list", "-A", "-o", "wide") == 0
