@@ -216,20 +216,22 @@ def undo(
     session: Session, fact: FactId, reason: Reason, output_: Output = Format.TABLE
 ) -> ExitStatus:
     """Undo the last change to a fact."""
-    undone, other_facts = run_fact_action(session, fact, reason, undo_and_read)
-    return write_result(
-        session, undone, output_, page=detail_view.undo_summary(undone, other_facts)
-    )
+    undone, facts = run_fact_action(session, fact, reason, undo_and_read)
+    return write_result(session, undone, output_, page=detail_view.undo_summary(undone, facts))
 
 
 def undo_and_read(
     client: KnowledgeClient, fact: str, why: models.ReasonIn
 ) -> tuple[models.UndoResult, dict[str, models.Fact | None]]:
-    """Undo a change; return its result, and the other facts that it changed as they are now."""
+    """Undo a change; return its result, and the facts that it changed as they are now.
+
+    If it changed the fact alone, that is not read, because the result says all.
+    """
     undone = client.undo(fact, why)
     others = [fact_id for fact_id in undone.changed if fact_id != undone.fact_id]
-    read_facts = {fact_id: _read_if_possible(client, fact_id) for fact_id in others[:_FACTS_READ]}
-    return undone, dict.fromkeys(others) | read_facts
+    changed = [undone.fact_id, *others] if others else []
+    read_facts = {fact_id: _read_if_possible(client, fact_id) for fact_id in changed[:_FACTS_READ]}
+    return undone, dict.fromkeys(changed) | read_facts
 
 
 def _read_if_possible(client: KnowledgeClient, fact_id: str) -> models.Fact | None:

@@ -218,10 +218,19 @@ def store_changes(stored: Fact, content: str) -> Iterator[str]:
         )
 
 
-def undo_summary(undone: UndoResult, other_facts: Mapping[str, Fact | None]) -> str:
-    """Format the result of an `undo`, with the other facts that it changed as they are now."""
-    lines = [f"{undone.fact_id}: {_UNDONE.get(undone.undone, 'undone')}\n"]
-    for fact_id, fact in other_facts.items():
+def undo_summary(undone: UndoResult, facts: Mapping[str, Fact | None]) -> str:
+    """Format the result of an `undo`; `facts` are those that it changed, as they are now.
+
+    The undone operation may have closed another fact and recorded this one.
+    """
+    description = _UNDONE.get(undone.undone, "undone")
+    fact = facts.get(undone.fact_id)
+    if fact is not None and fact.lifecycle == "retracted" and undone.undone == "fact.closed":
+        description = _UNDONE["fact.recorded"]
+    lines = [f"{undone.fact_id}: {description}\n"]
+    for fact_id, fact in facts.items():
+        if fact_id == undone.fact_id:
+            continue
         note = f"; now {fact.lifecycle}: {_excerpt(fact.content)}" if fact is not None else ""
         lines.append(f"{fact_id}: changed with it{note}\n")
     return "".join(lines)

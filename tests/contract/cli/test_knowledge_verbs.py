@@ -202,6 +202,17 @@ def test_recall_of_what_was_true_on_a_day_says_when_nothing_was(shell, known, sa
     assert shell.terminal.err == said
 
 
+def test_undoing_a_correction_by_its_successor_retracts_the_successor(shell):
+    fact = add(shell, "The buoy is blue.")
+    shell("correct", fact, "--reason", "repainted", "--replacement", "The buoy is green.")
+    (second,) = shell("list", "--scope", shell.realm, "--contains", "green", "-o", "name").split()
+    output = shell("undo", second, "--reason", "it was right")
+    assert output == (
+        f"{second}: no longer stored: it is retracted\n"
+        f"{fact}: changed with it; now live: The buoy is blue.\n"
+    )
+
+
 def test_undoing_a_correction_names_the_fact_that_took_its_place(shell):
     fact = add(shell, "The crane lifts forty tonnes.", "--subject", "crane", "--predicate", "lifts")
     shell("correct", fact, "--reason", "weighed", "--replacement", "It lifts thirty tonnes.")
