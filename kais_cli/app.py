@@ -17,6 +17,7 @@ from kais_cli import environment as environments
 from kais_cli import session
 from kais_cli.commands.lazy_groups import LazyCommandGroups
 from kais_cli.environment import Environment
+from kais_cli.errors import CliError
 from kais_cli.exit_status import ExitStatus
 from kais_cli.views import text_layout
 
@@ -77,6 +78,8 @@ def main(
         streams.stderr.write(_usage_message(exc))
         return ExitStatus.USAGE
     except Exception as exc:  # noqa: BLE001 - a person at a terminal is never shown a traceback
+        if streams.is_interrupted() and not isinstance(exc, CliError):
+            return ExitStatus.INTERRUPTED
         return _write_failure(exc, streams, with_traceback="--traceback" in raw_arguments)
     return ExitStatus.SUCCEEDED if status is None else status
 

@@ -13,11 +13,20 @@ if TYPE_CHECKING:
 
 _COMPLETE = "__complete"  # `kais __complete SHELL LINE`, which the scripts of the shells call
 
+_INTERRUPTED = 130  # `ExitStatus.INTERRUPTED`, before its module is loaded
+
 _NO_SPACE, _NO_FILES = 2, 4  # the directives of cobra, which kubectl understands
 
 
 def main() -> int:
-    """Run `kais`."""
+    """Run `kais`. Ctrl-C while modules are loaded ends it without a traceback."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run() -> int:
     arguments = sys.argv[1:]
     if len(arguments) == 3 and arguments[0] == _COMPLETE:  # noqa: PLR2004 (its two arguments)
         from kais_cli.completion import shells  # noqa: PLC0415 (only to complete)

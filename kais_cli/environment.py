@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
-from kais_cli import clock, errors, settings
+from kais_cli import clock, errors, interrupts, settings
 from kais_cli.cluster import kubeconfig
 from kais_cli.views import text_layout
 
@@ -82,6 +82,7 @@ class Environment:
     open_clusters: Callable[[], Clusters] = _open_clusters
     has_default_kubeconfig: Callable[[], bool] = kubeconfig.has_default
     knowledge_transport: httpx.BaseTransport | None = None
+    is_interrupted: Callable[[], bool] = lambda: False
 
     def write(self, text: str = "") -> None:
         """Write to stdout; without a text, flush it.
@@ -108,6 +109,8 @@ def from_process() -> Environment:
     stdout, stderr = _encodable_stream(sys.stdout), _encodable_stream(sys.stderr)
     is_terminal = stdout.isatty()
     columns = shutil.get_terminal_size().columns if is_terminal else None
+    recorded = interrupts.Interrupts()
+    recorded.record()
     return Environment(
         stdout=stdout,
         stderr=stderr,
@@ -115,6 +118,7 @@ def from_process() -> Environment:
         width=min(columns, _MAX_PROSE_COLUMNS) if columns else None,
         columns=columns,
         settings=settings.from_environment(),
+        is_interrupted=recorded.has_happened,
     )
 
 

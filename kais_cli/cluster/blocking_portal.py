@@ -33,6 +33,10 @@ class BlockingPortal:
         finally:
             future.cancel()
 
+    def cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task of the loop without waiting, so that a second Ctrl-C does no harm."""
+        self._loop.call_soon_threadsafe(task.cancel)
+
     def close(self) -> None:
         """Stop the thread and its loop; not required before the process exits."""
         self._loop.call_soon_threadsafe(self._loop.stop)

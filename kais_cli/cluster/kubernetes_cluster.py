@@ -188,7 +188,7 @@ class KubernetesCluster:
                 yield self._run(change, operation)
         finally:
             for task in watches:
-                self._event_loop.run(_stop(task))
+                self._event_loop.cancel(task)
 
     def watch_list(
         self, kind: str, namespace: str | None, *, labels: str = ""
@@ -207,7 +207,7 @@ class KubernetesCluster:
                 if bodies is not None:
                     yield bodies
         finally:
-            self._event_loop.run(_stop(task))
+            self._event_loop.cancel(task)
 
     def token(self, namespace: str, account: str, audience: str) -> str | None:
         """Request a token that is valid for ten minutes; None without such a ServiceAccount."""
@@ -291,7 +291,3 @@ def _write_params(*, dry_run: bool) -> dict[str, str]:
 
 async def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(coroutine)
-
-
-async def _stop(task: asyncio.Task[None]) -> None:
-    task.cancel()

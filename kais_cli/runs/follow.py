@@ -46,6 +46,12 @@ def follow(
         return _follow(session, targets, display=display, timeout=timeout, after_run=after_run)
     except KeyboardInterrupt:
         raise errors.Interrupted(_interrupt_message(targets)) from None
+    except errors.CliError:
+        raise
+    except Exception:
+        if not session.environment.is_interrupted():
+            raise
+        raise errors.Interrupted(_interrupt_message(targets)) from None
 
 
 def _follow(

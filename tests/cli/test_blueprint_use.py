@@ -127,6 +127,18 @@ def test_a_run_that_takes_too_long_goes_on_without_us(terminal, cluster):
     assert "`kais mission watch doctor-x2k4f -n demo`" in terminal.err
 
 
+def test_ctrl_c_that_a_library_turns_into_its_own_error_is_an_interrupt(
+    terminal, cluster, monkeypatch
+):
+    def watch(targets):
+        terminal.is_interrupted = True
+        raise RuntimeError("SchemaError: KeyboardInterrupt: ")
+
+    monkeypatch.setattr(cluster, "watch", watch)
+    assert terminal.run(*USE) == ExitStatus.INTERRUPTED
+    assert terminal.err.startswith("error: Mission/demo/doctor-x2k4f continues; follow it again")
+
+
 def test_an_interrupted_run_continues_and_the_message_says_how_to_follow_or_end_it(
     terminal, cluster, monkeypatch
 ):

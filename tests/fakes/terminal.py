@@ -239,6 +239,7 @@ class Terminal:
         self.settings = settings.Settings()
         self.clusters: Any = None
         self.has_default_kubeconfig = True
+        self.is_interrupted = False
         self.asked: list[ClusterOptions] = []
         self.out = self.err = ""
 
@@ -260,6 +261,7 @@ class Terminal:
             open_cluster=self.open_cluster,
             open_clusters=open_clusters,
             has_default_kubeconfig=lambda: self.has_default_kubeconfig,
+            is_interrupted=lambda: self.is_interrupted,
             knowledge_transport=httpx.MockTransport(self.knowledge) if self.knowledge else None,
         )
 
