@@ -30,15 +30,26 @@ _PULLING = frozenset(
 _MISSING_SECRET = re.compile(r'secret "([^"]+)" not found')
 
 
-def _advice(message: str, *, is_pull: bool) -> str:
+def _advice(pod: Body, message: str, *, is_pull: bool) -> str:
     """Return what to do about a message of the kubelet; empty if it cannot be known."""
     missing = _MISSING_SECRET.search(message)
     if missing is not None:
-        command = f"kubectl create secret generic {missing[1]}"
+        keys = [f" --from-literal={key}=…" for key in _keys_of_secret(pod, missing[1])]
+        namespace = pod["metadata"].get("namespace", "")
+        command = f"kubectl create secret generic {missing[1]} -n {namespace}{''.join(keys)}"
         return f"; create it with `{command}`, and the container starts"
     if is_pull:
         return "; push the image to a registry that the nodes read, or `kais cluster load` it"
     return ""
+
+
+def _keys_of_secret(pod: Body, secret: str) -> list[str]:
+    """Return the keys of a Secret that the environment of a pod's containers reads, each once."""
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    variables = [entry for container in containers for entry in container.get("env") or ()]
+    references = [(entry.get("valueFrom") or {}).get("secretKeyRef") or {} for entry in variables]
+    return list(dict.fromkeys(ref["key"] for ref in references if ref.get("name") == secret))
 
 
 def name_of(pod: Body) -> str:
@@ -70,10 +81,7 @@ def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | Non
     waiting = state.get("waiting") or {}
     reason = waiting.get("reason", "")
     if reason not in USUAL_WAITS:
-        kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
-        message = f"{reason}: {waiting.get('message') or 'the kubelet gives no details'}"
-        advice = _advice(message, is_pull=kind is Reason.IMAGE_PULL_FAILED) or root_hint(message)
-        return kind, f"{message}{advice}"
+        return _explained(pod, waiting)
     trouble = _trouble_of_others(pod)
     if trouble is not None:
         return trouble
@@ -82,6 +90,15 @@ def why_waiting(pod: Body, state: Mapping[str, Any]) -> tuple[Reason, str] | Non
         if is_refused and condition.get("reason") == "Unschedulable":
             return Reason.UNSCHEDULABLE, condition.get("message") or "no node can run the pod"
     return None
+
+
+def _explained(pod: Body, waiting: Mapping[str, Any]) -> tuple[Reason, str]:
+    """Return the reason and the message of the kubelet, with what to do about it."""
+    reason = waiting["reason"]
+    kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
+    message = f"{reason}: {waiting.get('message') or 'the kubelet gives no details'}"
+    advice = _advice(pod, message, is_pull=kind is Reason.IMAGE_PULL_FAILED) or root_hint(message)
+    return kind, f"{message}{advice}"
 
 
 def root_hint(message: str) -> str:
@@ -124,7 +141,6 @@ def _trouble_of_others(pod: Body) -> tuple[Reason, str] | None:
         waiting = (status.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if reason not in USUAL_WAITS:
-            kind = Reason.IMAGE_PULL_FAILED if reason in _PULLING else Reason.POD_FAILED
-            message = f"{reason}: {waiting.get('message') or 'the kubelet gives no details'}"
-            return kind, f"container {status['name']}: {message}{root_hint(message)}"
+            kind, message = _explained(pod, waiting)
+            return kind, f"container {status['name']}: {message}"
     return None

@@ -322,7 +322,7 @@ def test_what_the_api_server_spells_differently_is_no_difference(desired: Body, 
 
 def pod_status(**statuses: Body) -> Body:
     reported = [{"name": name, "image": "x", "state": state} for name, state in statuses.items()]
-    return {"status": {"initContainerStatuses": reported}}
+    return {"metadata": {"name": "p"}, "status": {"initContainerStatuses": reported}}
 
 
 def test_a_sidecar_that_cannot_start_is_named() -> None:
@@ -330,7 +330,30 @@ def test_a_sidecar_that_cannot_start_is_named() -> None:
     waiting = {"waiting": {"reason": "PodInitializing"}}
     assert pod_diagnosis.why_waiting(pod, waiting) == (
         Reason.IMAGE_PULL_FAILED,
-        "container proxy: ErrImagePull: not found",
+        (
+            "container proxy: ErrImagePull: not found; push the image to a registry that the nodes"
+            " read, or `kais cluster load` it"
+        ),
+    )
+
+
+def test_the_command_for_a_missing_secret_has_the_namespace_and_the_keys_of_the_pod() -> None:
+    def variable(secret: str, key: str) -> Body:
+        return {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+    env = [variable("mail", "login"), variable("other", "x"), {"name": "N", "value": "1"}]
+    containers = [{"name": "task", "env": [*env, variable("mail", "password")]}, {"name": "side"}]
+    pod = {"metadata": {"namespace": "demo", "name": "p"}, "spec": {"containers": containers}}
+    waiting = {
+        "waiting": {"reason": "CreateContainerConfigError", "message": 'secret "mail" not found'}
+    }
+    assert pod_diagnosis.why_waiting(pod, waiting) == (
+        Reason.POD_FAILED,
+        (
+            'CreateContainerConfigError: secret "mail" not found; create it with `kubectl create'
+            " secret generic mail -n demo --from-literal=login=… --from-literal=password=…`, and"
+            " the container starts"
+        ),
     )
 
 

@@ -63,7 +63,7 @@ TROUBLES = {
         "PodFailed",
         (
             'Pod/demo/doctor-a1-xyz12: CreateContainerConfigError: secret "keys" not found; create'
-            " it with `kubectl create secret generic keys`, and the container starts"
+            " it with `kubectl create secret generic keys -n demo`, and the container starts"
         ),
     ),
     "a pod that no node takes": (
