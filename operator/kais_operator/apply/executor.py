@@ -228,7 +228,10 @@ async def emit_events(plan: plans.Plan, involved: Body, world: World) -> None:
             continue
         try:
             await world.cluster.emit(
-                involved, severity=action.type, reason=action.reason, message=action.message
+                involved if action.involved is None else action.involved.to_body(),
+                severity=action.type,
+                reason=action.reason,
+                message=action.message,
             )
         except errors.OperatorError as exc:
             logger.log(errors.log_level(exc), "event %s was not written: %s", action.reason, exc)

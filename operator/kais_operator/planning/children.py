@@ -153,7 +153,7 @@ def decide_child(desired: Body, live: Body | None, parent: Parent) -> ChildDecis
 
 
 def _undone_edit(desired: Body, live: Body, parent: Parent) -> tuple[plan.EmitEvent, ...]:
-    """Return an Event if another client made the difference, and not a new spec of the parent.
+    """Return an Event about the child if another client changed it; none for a new spec.
 
     No Event about replicas to or from 0: the operator itself stops cells and starts them again, and
     keeps the hash of a template that it rendered earlier.
@@ -175,7 +175,8 @@ def _undone_edit(desired: Body, live: Body, parent: Parent) -> tuple[plan.EmitEv
         " the change is undone, because"
         f" {owner} decides it: change that object instead"
     )
-    return (plan.EmitEvent("Warning", EDIT_UNDONE, message[:_EVENT_LIMIT]),)
+    child = plan.Involved(desired["apiVersion"], ref_of(desired), live["metadata"]["uid"])
+    return (plan.EmitEvent("Warning", EDIT_UNDONE, message[:_EVENT_LIMIT], child),)
 
 
 def _changed_paths(desired: Mapping[str, Any], live: Any, path: str = "") -> Iterator[str]:

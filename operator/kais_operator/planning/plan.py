@@ -334,12 +334,27 @@ class RefreshStatistics:
 
 
 @dataclass(frozen=True)
+class Involved:
+    """The object that an Event is about, if it is not the reconciled one."""
+
+    api_version: str
+    ref: ObjectRef
+    uid: str
+
+    def to_body(self) -> Body:
+        """Return the part of the object that an Event refers to."""
+        metadata = {"namespace": self.ref.namespace, "name": self.ref.name, "uid": self.uid}
+        return {"apiVersion": self.api_version, "kind": self.ref.kind, "metadata": metadata}
+
+
+@dataclass(frozen=True)
 class EmitEvent:
-    """A Kubernetes Event about the reconciled object; emitted only on transitions."""
+    """A Kubernetes Event about the reconciled object or `involved`; only on transitions."""
 
     type: str
     reason: str
     message: str
+    involved: Involved | None = None
 
 
 Action = (

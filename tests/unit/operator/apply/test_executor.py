@@ -156,6 +156,15 @@ async def test_events_come_apart_and_one_that_fails_is_forgotten(fakes):
     assert [event["reason"] for event in fakes.cluster.events] == ["Two"]
 
 
+async def test_an_event_may_be_about_another_object(fakes):
+    subject = fakes.cluster.put(config_map())
+    child = plans.Involved("v1", plans.ObjectRef("ConfigMap", "demo", "child"), "u9")
+    plan = Plan((plans.EmitEvent("Warning", "EditUndone", "m", child),))
+    await executor.emit_events(plan, subject, fakes.world)
+    (event,) = fakes.cluster.events
+    assert event["about"] == child.ref
+
+
 async def test_an_event_in_a_namespace_that_goes_is_no_warning_in_the_log(fakes, caplog):
     caplog.set_level(logging.INFO)
     subject = fakes.cluster.put(config_map())

@@ -177,6 +177,18 @@ def test_an_edit_of_another_client_is_undone_with_an_event() -> None:
     ]
 
 
+def test_the_event_is_about_the_child_which_the_client_describes() -> None:
+    edited = seen(desired(more="x")) | {"data": {"routes.json": "[]", "more": "x"}}
+    actions = children.decide_child(desired(more="x"), edited, PARENT).actions
+    (event,) = [action for action in actions if isinstance(action, EmitEvent)]
+    assert event.involved is not None
+    assert event.involved.to_body() == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "demo", "name": "topology-team", "uid": "u1"},
+    }
+
+
 def test_a_new_spec_of_the_parent_is_no_edit_of_another_client() -> None:
     assert events(desired(more="x"), seen()) == []
 
