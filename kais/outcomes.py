@@ -6,7 +6,6 @@ nothing about the Blueprint, so no rate includes them. The interval is Wilson's,
 """
 
 import math
-import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,10 +89,16 @@ def wilson(
         raise ValueError(f"{successes} successes of {trials} trials cannot be")
     if trials == 0:
         return None
-    z = _Z_95 if error is None else statistics.NormalDist().inv_cdf(1 - error / 2)
+    z = _Z_95 if error is None else _two_sided_quantile(error)
     share, z2 = successes / trials, z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = z / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == trials else min(1.0, centre + half)
     return low, high
+
+
+def _two_sided_quantile(error: float) -> float:
+    import statistics  # noqa: PLC0415 (takes a tenth of a completion, which only names outcomes)
+
+    return statistics.NormalDist().inv_cdf(1 - error / 2)

@@ -184,3 +184,24 @@ def test_a_command_is_completed_without_asking_for_a_cluster(tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert process.stdout.splitlines() == ["list", "logs", "[]"]
+
+
+def test_completing_loads_no_library_that_it_can_do_without(tmp_path):
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "current-context: x\n"
+        "contexts: [{name: x, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+    )
+    code = (
+        "import sys; from kais_cli import entry_points;"
+        "sys.argv = ['kais', '__complete', 'bash',"
+        f" 'kais mission show --kubeconfig {kubeconfig} '];"
+        "entry_points.main();"
+        "print([m for m in ('httpx', 'pydantic', 'statistics', 'typer') if m in sys.modules],"
+        " 'urllib.request' in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.splitlines()[-1] == "[] True"
