@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import httpx
 
     from kais_cli.ports import Cluster, Clusters
+    from kais_cli.settings import Identity
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' own alphabet of generated names: no vowels, so no words."""
@@ -83,6 +84,10 @@ class Environment:
     has_default_kubeconfig: Callable[[], bool] = kubeconfig.has_default
     knowledge_transport: httpx.BaseTransport | None = None
     is_interrupted: Callable[[], bool] = lambda: False
+
+    def with_identity(self, identity: Identity) -> Environment:
+        """Return this environment with another identity at the knowledge service."""
+        return replace(self, settings=replace(self.settings, knowledge_identity=identity))
 
     def write(self, text: str = "") -> None:
         """Write to stdout; without a text, flush it.

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = re.compile(r"^(?:kubectl|kais|make|helm|eval|export|source|sed|python|\.venv/bin/)\b")
+COMMANDS = re.compile(
+    r"^ *(?:[A-Z_]+=\S+ )*(?:kubectl|kais|kais-knowledge|make|helm|eval|export|source|sed|python3?"
+    r"|\.venv/bin/|pipx|uv|docker|podman|buildah|cosign|litestream)(?: |$)"
+)
+SHELLS = frozenset({"sh", "shell", "bash"})
 READER, MISSION = "reader", "count"
 """The namespace and the mission that stand for those of a reader."""
 
@@ -37,7 +41,8 @@ class Block:
 
         A transcript has a prompt before what was typed, and counts as output.
         """
-        return any(COMMANDS.match(line) for line in self.text.splitlines())
+        lines = self.text.splitlines()
+        return self.language in SHELLS or any(COMMANDS.match(line) for line in lines)
 
     @property
     def file(self) -> str:

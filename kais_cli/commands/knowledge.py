@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kais_cli import argument_parsing, errors
-from kais_cli.commands.options import Listed, Output
+from kais_cli.commands.options import As, Listed, Output
 from kais_cli.environment import Environment
 from kais_cli.exit_status import ExitStatus
 from kais_cli.facts import detail_view, output_formats, short_ids, tables
@@ -29,22 +28,10 @@ app = group("knowledge", "Query and manage facts.")
 
 
 @app.callback()
-def choose_identity(
-    ctx: typer.Context,
-    identity: Annotated[
-        Identity,
-        typer.Option(
-            "--as",
-            envvar="KAIS_KNOWLEDGE_AS",
-            help="Who you are at the service: the namespace's account, the administrator of the"
-            " release, or the user of your kubeconfig.",
-        ),
-    ] = Identity.NAMESPACE,
-) -> None:
+def choose_identity(ctx: typer.Context, identity: As = Identity.NAMESPACE) -> None:
     """Query and manage facts."""
     environment = ctx.find_object(Environment) or Environment()
-    chosen = replace(environment.settings, knowledge_identity=identity)
-    ctx.obj = replace(environment, settings=chosen)
+    ctx.obj = environment.with_identity(identity)
 
 
 Scope = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,10 +11,11 @@ from kais.resources.mission import Mission
 from kais_cli import errors
 from kais_cli.cluster import resource_access
 from kais_cli.commands.mission import Name, app
-from kais_cli.commands.options import Output
+from kais_cli.commands.options import As, Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.knowledge import scope_context
 from kais_cli.session import Session, command
+from kais_cli.settings import Identity
 from kais_cli.views import output
 from kais_cli.views.output import Format
 
@@ -36,6 +38,7 @@ def extract(
     model: Annotated[
         str, typer.Option(metavar="MODEL", help="One of the models that the chart allows.")
     ],
+    as_: As = Identity.NAMESPACE,
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Ask a model for the facts of the last run, and compare them with the stored ones."""
@@ -45,6 +48,7 @@ def extract(
         raise errors.UsageError(
             "facts are extracted once, when the run ends; use --replay to compare models"
         )
+    session = replace(session, environment=session.environment.with_identity(as_))
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
     if mission.status.run_id is None or mission.status.outcome is None:
         raise errors.Refused(f"{mission.ref} has not ended, so there is no record to read")

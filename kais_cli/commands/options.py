@@ -9,9 +9,19 @@ import typer
 
 from kais.resources import kinds
 from kais_cli import errors
+from kais_cli.settings import Identity
 from kais_cli.views import output
 from kais_cli.views.output import Format, Listing
 
+As = Annotated[
+    Identity,
+    typer.Option(
+        "--as",
+        envvar="KAIS_KNOWLEDGE_AS",
+        help="Who you are at the service: the namespace's account, the administrator of the"
+        " release, or the user of your kubeconfig.",
+    ),
+]
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Listed = Annotated[Listing, typer.Option("--output", "-o", help="Output format.")]
 ObjectOutput = Annotated[

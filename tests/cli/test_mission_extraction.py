@@ -1,5 +1,7 @@
 """`kais mission extract`: comparing what a model draws from a run with what was stored."""
 
+import pytest
+
 from tests.cli import objects
 
 REPLAY = {
@@ -46,3 +48,19 @@ def test_run_that_has_not_ended_has_no_record_to_replay(terminal, cluster):
     cluster.put(objects.mission(runId="r1", outcome=None))
     assert terminal.run("mission", "extract", "doctor-x2k4f", "--replay", "--model", "m") != 0
     assert "has not ended, so there is no record to read" in terminal.err
+
+
+@pytest.mark.parametrize("arguments", [("--as", "admin"), ()], ids=["option", "variable"])
+def test_an_administrator_of_the_release_replays_a_run(
+    terminal, cluster, knowledge, monkeypatch, arguments
+):
+    if not arguments:
+        monkeypatch.setenv("KAIS_KNOWLEDGE_AS", "admin")
+    cluster.put(objects.mission(runId="r1", outcome="Succeeded"))
+    cluster.put(objects.knowledge_pod())
+    admin = {"name": "kais-knowledge-admin", "namespace": "kais-system"}
+    cluster.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": admin})
+    knowledge.answers["POST /v1/extractions:replay"] = REPLAY
+    replay = ("mission", "extract", "doctor-x2k4f", "--replay", "--model", "small")
+    assert terminal.run(*replay, *arguments) == 0, terminal.err
+    assert cluster.tokens == [("kais-system", "kais-knowledge-admin", "kais-knowledge")]

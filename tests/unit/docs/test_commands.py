@@ -43,6 +43,17 @@ def test_every_command_block_is_run_by_a_test(path: Path) -> None:
 def test_commands_are_commands_whatever_their_fence_says(language: str) -> None:
     assert documents.Block(language, "kubectl get pods\n").is_commands
     assert documents.Block(language, "# first\nkais doctor\n").is_commands
+    assert documents.Block(language, "   kubectl get pods\n").is_commands
+    assert documents.Block(language, "KAIS_RELEASE=a/b kais doctor\n").is_commands
+
+
+@pytest.mark.parametrize("language", ["shell", "bash", "sh"])
+def test_a_block_of_a_shell_contains_commands(language: str) -> None:
+    assert documents.Block(language, "cosign version\n").is_commands
+
+
+@pytest.mark.parametrize("language", ["", "text", "console"])
+def test_a_transcript_is_output(language: str) -> None:
     assert not documents.Block(language, "$ kais doctor\nok\n").is_commands
 
 
