@@ -1,7 +1,8 @@
 """Import a memory file into the graph: entities first, then the relations between them.
 
-The file is read twice, with one batch in memory at a time. A damaged line costs only itself. What
-exists is not changed, but observations that it lacks are added, so an import can be repeated.
+The file is read twice, with one batch in memory at a time, which is one line if that is long. A
+damaged line costs only itself. What exists is not changed, but observations that it lacks are
+added, so an import can be repeated.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ MAX_LINE_BYTES = 16 << 20
 """Bytes of a line: an entity with two thousand of the longest observations."""
 _ENTITIES = 50  # the most that the service creates at once
 _RELATIONS = 100
+# Lines that are longer together are sent one by one: the service reads a MiB.
+_BATCH_BYTES = 512 << 10
 _MAX_REPORTS = 20  # damaged lines that are named; the rest is counted
 _REJECTIONS = (
     knowledge.Conflict, knowledge.InvalidRequest, knowledge.NotFound, knowledge.TooLarge,
@@ -78,16 +81,20 @@ class GraphImport:
 
     def _import_entities(self, file: BinaryIO) -> None:
         batch: list[_Entity] = []
-        for number, tree in self._read(file):
+        size = 0
+        for number, tree, line_bytes in self._read(file):
             if tree["type"] != "entity":
                 continue
+            if len(batch) == _ENTITIES or size + line_bytes > _BATCH_BYTES:
+                self._store_entities(batch)
+                batch, size = [], 0
             try:
                 batch.append((number, *records.to_entity(tree)))
             except pydantic.ValidationError as exc:
                 self._reject(number, f"is not an entity: {failures.format_validation_error(exc)}")
-            if len(batch) == _ENTITIES:
-                self._store_entities(batch)
-                batch = []
+            except records.NotARecord as exc:
+                self._reject(number, str(exc))
+            size += line_bytes
         self._store_entities(batch)
 
     def _store_entities(self, batch: list[_Entity]) -> None:
@@ -116,8 +123,7 @@ class GraphImport:
             self._add(entity.name, texts)
 
     def _add(self, name: str, texts: tuple[str, ...]) -> None:
-        for start in range(0, len(texts), records.MAX_OBSERVATIONS):
-            part = texts[start : start + records.MAX_OBSERVATIONS]
+        for part in records.portions(texts):
             try:
                 item = models.EntityObservationsIn(entity=name, contents=part)
             except pydantic.ValidationError as exc:
@@ -128,16 +134,20 @@ class GraphImport:
 
     def _import_relations(self, file: BinaryIO) -> None:
         batch: list[_Relation] = []
-        for number, tree in self._read(file, reports=False):
+        size = 0
+        for number, tree, line_bytes in self._read(file, reports=False):
             if tree["type"] != "relation":
                 continue
+            if len(batch) == _RELATIONS or size + line_bytes > _BATCH_BYTES:
+                self._store_relations(batch)
+                batch, size = [], 0
             try:
                 batch.append((number, records.to_relation(tree)))
             except pydantic.ValidationError as exc:
                 self._reject(number, f"is not a relation: {failures.format_validation_error(exc)}")
-            if len(batch) == _RELATIONS:
-                self._store_relations(batch)
-                batch = []
+            except records.NotARecord as exc:
+                self._reject(number, str(exc))
+            size += line_bytes
         self._store_relations(batch)
 
     def _store_relations(self, batch: list[_Relation]) -> None:
@@ -160,8 +170,11 @@ class GraphImport:
 
     def _read(
         self, file: BinaryIO, *, reports: bool = True
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the records; without `reports`, damaged lines were reported before."""
+    ) -> Iterator[tuple[int, dict[str, Any], int]]:
+        """Yield number, record and size of each line, in bytes.
+
+        Without `reports`, damaged lines were reported before.
+        """
         for number, data in enumerate(read_lines(file), start=1):
             if len(data) > MAX_LINE_BYTES:
                 if reports:
@@ -177,7 +190,7 @@ class GraphImport:
                     self.report(f"{self.name}, line {number:,}: torn, left out")
                 continue
             if tree is not None:
-                yield number, tree
+                yield number, tree, len(data)
 
     def _reject(self, number: int, problem: str) -> None:
         self.damaged += 1

@@ -7,13 +7,16 @@ perhaps metadata; a relation has two names, a type, and perhaps metadata with it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from knowledge_client.models import GraphEntity, GraphEntityIn, GraphRelation, GraphRelationIn
 
-MAX_OBSERVATIONS = 100
-"""The most observations that the service creates with an entity."""
+_MAX_OBSERVATIONS = 100  # the most that the service creates with an entity
+# The service reads a MiB; name, type and metadata of at most 64 KiB have to fit as well.
+_MAX_PORTION_BYTES = 768 << 10
+_MAX_METADATA = 1 << 20  # characters; the service would not read them
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ENTITY_FIELDS = frozenset({"type", "name", "entityType", "observations", "metadata"})
 _RELATION_FIELDS = frozenset({"type", "from", "to", "relationType", "metadata"})
 
@@ -50,12 +53,14 @@ def to_entity(tree: Mapping[str, Any]) -> tuple[GraphEntityIn, tuple[str, ...]]:
     Fields that the format does not have are kept in the metadata.
 
     Raises:
+        NotARecord: the metadata is too long.
         ValidationError: a field is missing or invalid.
     """
     observations = tree.get("observations") or ()
     first, rest = observations, ()
     if isinstance(observations, list):
-        first, rest = observations[:MAX_OBSERVATIONS], tuple(observations[MAX_OBSERVATIONS:])
+        first = next(portions(observations))
+        rest = tuple(observations[len(first) :])
     fields = {
         "name": tree.get("name"),
         "entity_type": tree.get("entityType"),
@@ -65,10 +70,28 @@ def to_entity(tree: Mapping[str, Any]) -> tuple[GraphEntityIn, tuple[str, ...]]:
     return GraphEntityIn.model_validate(fields), rest
 
 
+def portions(observations: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield observations in portions, each of which the service creates in one call."""
+    portion: list[Any] = []
+    size = 0
+    for observation in observations:
+        text = json.dumps(observation, ensure_ascii=False)
+        observation_bytes = len(text.encode("utf-8", "surrogatepass"))
+        is_full = len(portion) == _MAX_OBSERVATIONS or size + observation_bytes > _MAX_PORTION_BYTES
+        if portion and is_full:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(observation)
+        size += observation_bytes
+    if portion:
+        yield tuple(portion)
+
+
 def to_relation(tree: Mapping[str, Any]) -> GraphRelationIn:
     """Return the relation of a line.
 
     Raises:
+        NotARecord: the metadata is too long.
         ValidationError: a field is missing or invalid.
     """
     metadata = _metadata(tree, _RELATION_FIELDS)
@@ -116,9 +139,14 @@ def format_relation(relation: GraphRelation | GraphRelationIn) -> str:
 def _metadata(tree: Mapping[str, Any], fields: frozenset[str]) -> Any:
     metadata = tree.get("metadata")
     further = {name: value for name, value in tree.items() if name not in fields}
-    if not further:
-        return metadata
-    return {**further, **(metadata if isinstance(metadata, dict) else {})}
+    if further:
+        metadata = {**further, **(metadata if isinstance(metadata, dict) else {})}
+    size = 0
+    for part in _ENCODER.iterencode(metadata):
+        size += len(part)
+        if size > _MAX_METADATA:
+            raise NotARecord(f"has metadata of more than {_MAX_METADATA:,} characters")
+    return metadata
 
 
 def _dump(tree: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.stdio import get_default_environment
+from mcp.client.stdio import get_default_environment, stdio_client
 
 from e2e.support import documents
 from kais_cli import errors
@@ -130,15 +130,93 @@ def test_names_may_have_every_character(graph, file):
     assert records(graph("export", "--to", "-")) == [line]
 
 
-def test_a_long_line_is_not_held_in_memory(graph, tmp_path):
-    path = tmp_path / "memory.jsonl"
+# The peak of a process alone: `ru_maxrss` of a child counts the pages of who started it.
+MEASURED = """
+import pathlib, sys
+from kais_cli.entry_points import main
+try:
+    sys.exit(main())
+finally:
+    status = pathlib.Path("/proc/self/status").read_text()
+    pathlib.Path(PEAK).write_text(status.partition("VmHWM:")[2].split()[0])
+"""
+MIB = 1 << 20
+MAX_PEAK_KIB = 256 * 1024  # 52 MiB are the program itself
+LONG_LINE = "line 1 is longer than 16,777,216 bytes; left out"
+
+
+def sparse_line(path):
+    """One line of 300 MiB, then the records of server-memory."""
     with path.open("wb") as stream:
-        stream.truncate(1 << 26)
+        stream.truncate(300 * MIB)
         stream.seek(0, os.SEEK_END)
         stream.write(b"\n" + SERVER_MEMORY.encode())
-    graph("import", "--from", str(path), status=1)
-    assert "line 1 is longer than 16,777,216 bytes; left out" in graph.terminal.err
-    assert "2 entities, 2 observations, 1 relation created" in graph.terminal.err
+
+
+def large_lines(path):
+    """The records of server-memory, then 48 lines of 4 MiB that are no records."""
+    line = {"type": "entity", "entityType": "x", "observations": [], "metadata": "y" * (4 * MIB)}
+    with path.open("w") as stream:
+        stream.write(SERVER_MEMORY + "\n")
+        stream.writelines(json.dumps({"name": f"n{n}", **line}) + "\n" for n in range(24))
+        relation = {"type": "relation", "from": "Ada", "to": "Ada", "relationType": "x"}
+        relation["metadata"] = {"note": "y" * (4 * MIB)}
+        stream.writelines(json.dumps(relation) + "\n" for n in range(24))
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (sparse_line, LONG_LINE),
+        (large_lines, "line 4 has metadata of more than 1,048,576 characters; left out"),
+    ],
+)
+def test_an_import_holds_no_large_file_in_memory(graph, service, tmp_path, write, message):
+    path, peak = tmp_path / "memory.jsonl", tmp_path / "peak"
+    write(path)
+    program = MEASURED.replace("PEAK", repr(str(peak)))
+    arguments = ["knowledge", "graph", "import", "--from", str(path), "-n", "large"]
+    process = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**get_default_environment(), "KAIS_KNOWLEDGE_URL": service},
+        text=True, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert message in process.stderr
+    assert "2 entities, 2 observations, 1 relation created; " in process.stderr
+    assert process.returncode == 1
+    assert int(peak.read_text()) < MAX_PEAK_KIB
+
+
+async def test_a_large_memory_path_is_not_held_in_memory(graph, service, tmp_path):
+    path, peak = tmp_path / "memory.jsonl", tmp_path / "peak"
+    sparse_line(path)
+    program = StdioServerParameters(
+        command=sys.executable,
+        args=[
+            *("-c", MEASURED.replace("PEAK", repr(str(peak)))),
+            *("mcp", "-n", "largepath", "--memory-path", str(path)),
+        ],
+        env={**get_default_environment(), "KAIS_KNOWLEDGE_URL": service},
+    )
+    with (tmp_path / "stderr").open("w+") as stderr:
+        async with Client(stdio_client(program, errlog=stderr)) as client:
+            result = await client.call_tool("read_graph", {})
+        stderr.seek(0)
+        said = stderr.read()
+    names = [each["name"] for each in result.structured_content["entities"]]
+    assert sorted(names) == ["Ada", "Harbour"]
+    assert LONG_LINE in said
+    assert "was put aside as memory-aside-" in said
+    assert int(peak.read_text()) < MAX_PEAK_KIB
+
+
+def test_an_entity_larger_than_a_request_is_imported_in_parts(graph, tmp_path):
+    texts = [f"{n} {'é' * 8000}" for n in range(120)]
+    line = {"type": "entity", "name": "Log", "entityType": "x", "observations": texts}
+    path = tmp_path / "memory.jsonl"
+    path.write_text(json.dumps(line, ensure_ascii=False) + "\n")
+    graph("import", "--from", str(path))
+    assert records(graph("export", "--to", "-")) == [line]
 
 
 def test_two_imports_at_once_lose_nothing(shell, service, tmp_path):
