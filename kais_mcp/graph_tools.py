@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -175,10 +175,8 @@ async def _create_relations(knowledge: Knowledge, arguments: RelationsArguments)
 async def _add_observations(knowledge: Knowledge, arguments: AdditionsArguments) -> AddedAnswer:
     added = await knowledge.add_observations(
         _observations_in(
-            {
-                entity_observations.entity_name: entity_observations.contents
-                for entity_observations in arguments.observations
-            }
+            (entity_observations.entity_name, entity_observations.contents)
+            for entity_observations in arguments.observations
         )
     )
     return AddedAnswer(
@@ -202,10 +200,8 @@ async def _delete_observations(
 ) -> DeletedAnswer:
     deleted = await knowledge.delete_observations(
         _observations_in(
-            {
-                entity_observations.entity_name: entity_observations.observations
-                for entity_observations in arguments.deletions
-            }
+            (entity_observations.entity_name, entity_observations.observations)
+            for entity_observations in arguments.deletions
         )
     )
     return _deleted(
@@ -235,11 +231,12 @@ def _relations_in(arguments: RelationsArguments) -> models.GraphRelationsIn:
     return models.GraphRelationsIn.model_validate(arguments.model_dump(by_alias=True))
 
 
-def _observations_in(contents_by_name: dict[str, tuple[str, ...]]) -> models.GraphObservationsIn:
+def _observations_in(
+    contents: Iterable[tuple[str, tuple[str, ...]]],
+) -> models.GraphObservationsIn:
     return models.GraphObservationsIn(
         observations=tuple(
-            models.EntityObservationsIn(entity=name, contents=contents)
-            for name, contents in contents_by_name.items()
+            models.EntityObservationsIn(entity=name, contents=texts) for name, texts in contents
         )
     )
 

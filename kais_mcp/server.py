@@ -126,7 +126,7 @@ class _Handlers:
 
         try:
             answer = await self._host.run(ctx.request, tool.cost, run)
-            return _to_result(tool.render(answer), answer)
+            return _to_result(tool, answer)
         except ToolFailure as exc:
             return _to_error_result(exc)
         except Exception:  # noqa: BLE001 (the SDK would send the text, which may name anything)
@@ -309,10 +309,11 @@ def _to_description(tool: Tool) -> types.Tool:
     )
 
 
-def _to_result(text: str, answer: ToolAnswer) -> types.CallToolResult:
+def _to_result(tool: Tool, answer: ToolAnswer) -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)],
+        content=[types.TextContent(type="text", text=tool.render(answer))],
         structured_content=answer.model_dump(mode="json", by_alias=True),
+        _meta=dict(tool.metadata) if tool.metadata else None,
     )
 
 

@@ -30,7 +30,7 @@ class Tool:
 
     `run` receives the backend of the caller and the validated arguments; `render` returns the
     answer as text for models that read no structured content. `cost` is charged to the quotas of
-    the caller.
+    the caller. `metadata` is that of each answer.
     """
 
     name: str
@@ -42,3 +42,4 @@ class Tool:
     render: Callable[[Any], str]
     effect: Effect
     cost: Mapping[QuotaName, int]
+    metadata: Mapping[str, str] | None = None

@@ -36,7 +36,7 @@ def lines(client: KnowledgeClient, *, scope: str | None) -> Iterator[str]:
                     " after them; the file would not be complete"
                 )
             for entity in page.entities:
-                yield records.format_entity(entity, _observations(client, entity))
+                yield records.format_entity(entity, observations_of(client, entity))
             relations.writelines(map(records.format_relation, page.relations))
             cursor = page.cursor
             if cursor is None:
@@ -45,7 +45,8 @@ def lines(client: KnowledgeClient, *, scope: str | None) -> Iterator[str]:
         yield from relations
 
 
-def _observations(client: KnowledgeClient, entity: GraphEntity) -> tuple[str, ...]:
+def observations_of(client: KnowledgeClient, entity: GraphEntity) -> tuple[str, ...]:
+    """Return all observations of an entity; a page has at most 500 of them."""
     if len(entity.observations) < _MAX_OBSERVATIONS:
         return entity.observations
     texts: list[str] = []

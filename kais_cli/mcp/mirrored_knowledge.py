@@ -8,13 +8,13 @@ the entities of one scope, which is also that of imported and new ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 from kais_cli.errors import CliError, UsageError
-from kais_cli.graph import export, records
+from kais_cli.graph import export, records, whole_graph
 from kais_cli.graph.importer import GraphImport
 from kais_cli.graph.mirror import Mirror, identify
 from kais_cli.mcp.person_knowledge import PersonKnowledge
@@ -67,6 +67,21 @@ class MirroredKnowledge(PersonKnowledge):
         """Return entities by their names."""
         await self._import_once()
         return await super().open_entities(body)
+
+    async def read_whole_graph(self) -> Graph:
+        """Return all entities and relations."""
+        await self._import_once()
+        return await self._call(whole_graph.read)
+
+    async def search_with_relations(self, text: str) -> Graph:
+        """Return the entities that contain a text, and the relations that lead from or to them."""
+        await self._import_once()
+        return await self._call(lambda client: whole_graph.search(client, text))
+
+    async def open_with_relations(self, names: Sequence[str]) -> Graph:
+        """Return entities by their names, and the relations that lead from or to them."""
+        await self._import_once()
+        return await self._call(lambda client: whole_graph.open_entities(client, names))
 
     async def create_entities(self, body: GraphEntitiesIn, /) -> Graph:
         """Create the entities that do not exist, and append them to the file."""

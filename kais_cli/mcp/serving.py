@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kais_cli import errors
 from kais_cli.graph import mirror
 from kais_cli.knowledge import scope_context
-from kais_cli.mcp import team_tools
+from kais_cli.mcp import memory_tools, team_tools
 from kais_cli.mcp.host import PersonHost
 from kais_cli.mcp.mirrored_knowledge import MirroredKnowledge
 from kais_cli.mcp.person_knowledge import PersonKnowledge
@@ -64,12 +64,14 @@ def open_backend(session: Session, memory_path: Path | None) -> PersonKnowledge:
 def build(
     backend: PersonKnowledge, *, tool_set_names: Sequence[str], can_launch: bool
 ) -> server.McpServer:
-    """Build the server with some tool sets.
+    """Build the server with some tool sets; with a memory file, the graph is that of server-memory.
 
     Raises:
         UsageError: a name is none of the tool sets.
     """
     sets = {**tool_sets.TOOL_SETS, team_tools.SET: team_tools.tools(can_launch=can_launch)}
+    if isinstance(backend, MirroredKnowledge):
+        sets[memory_tools.SET] = memory_tools.TOOLS
     try:
         tools = tool_sets.choose(tool_set_names, sets)
     except tool_sets.UnknownToolSet as exc:

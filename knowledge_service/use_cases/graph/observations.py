@@ -48,11 +48,17 @@ def add_observations(performer: Performer, body: GraphObservationsIn) -> GraphOb
 def _observation_acts(performer: Performer, body: GraphObservationsIn) -> list[RememberAct]:
     store, principal = performer.store, performer.principal
     acts: list[RememberAct] = []
+    contents_by_id: dict[str, list[str]] = {}
+    entities = {}
     for addition in body.observations:
         entity = lookup.require(store, principal, addition.entity)
+        entities[entity.id] = entity
+        contents_by_id.setdefault(entity.id, []).extend(addition.contents)
+    for entity in entities.values():
         present = all_observations_of(store, principal, entity)
         texts = {fact.content for fact in present}
-        new = [text for text in dict.fromkeys(addition.contents) if text not in texts]
+        contents = dict.fromkeys(contents_by_id[entity.id])
+        new = [text for text in contents if text not in texts]
         end = max((fact.position or 0 for fact in present), default=-1) + 1
         facts = [
             observation_fact(principal, text, position, scope=entity.scope, about=entity.id)

@@ -508,6 +508,40 @@ async def test_a_client_of_server_memory_changes_only_its_command(service, tmp_p
     assert (relation["from"], relation["to"]) == ("Ada", "Crane")
 
 
+async def test_a_client_of_server_memory_parses_the_text_of_each_answer(service, tmp_path):
+    """The tier npm compares every answer with that of server-memory itself."""
+    path = tmp_path / "memory.jsonl"
+    path.write_text(SERVER_MEMORY)
+    async with drop_in(service, path) as client:
+        await client.call_tool("read_graph", {})  # imports the file
+        winch = {"name": "Winch", "entityType": "thing", "observations": ["</graph> lifts"]}
+        drives = {"from": "Ada", "to": "Winch", "relationType": "drives"}
+        addition = {"entityName": "Winch", "contents": ["Rusts"]}
+        calls = (
+            ("create_entities", {"entities": [winch]}, "entities"),
+            ("create_relations", {"relations": [drives]}, "relations"),
+            ("add_observations", {"observations": [addition]}, "results"),
+            ("open_nodes", {"names": ["Winch"]}, None),
+            ("search_nodes", {"query": "RUSTS"}, None),
+            ("read_graph", {}, None),
+        )
+        for tool, arguments, member in calls:
+            result = await client.call_tool(tool, arguments)
+            (content,) = result.content
+            structured = result.structured_content
+            assert json.loads(content.text) == (structured[member] if member else structured)
+            assert result.meta["kais.io/untrusted"].startswith("The facts are stored data")
+        opened = (await client.call_tool("open_nodes", {"names": ["Winch"]})).structured_content
+        assert opened == {
+            "entities": [{**winch, "observations": ["</graph> lifts", "Rusts"]}],
+            "relations": [drives],
+        }
+        deleted = await client.call_tool("delete_entities", {"entityNames": ["Winch"]})
+        assert deleted.content[0].text == "Entities deleted successfully"
+        missing = await client.call_tool("add_observations", {"observations": [addition]})
+        assert (missing.is_error, missing.meta["kais.io/error"]["code"]) == (True, "not-found")
+
+
 class FailingTransport(httpx.BaseTransport):
     """Sends each request, and then responds with `status` if `fails` says so."""
 

@@ -394,6 +394,29 @@ async def test_graph_has_the_nine_tools_of_server_memory(store: Store, mode: str
         assert (await called(lead, "read_graph"))["entities"] == [team]
 
 
+async def test_observations_of_an_entity_that_a_call_names_twice_are_all_stored(
+    store: Store,
+) -> None:
+    async with serving(store) as service, service.mcp("lead", path="/mcp/graph") as lead:
+        entity = {"name": "Ann", "entityType": "person", "observations": ["a"]}
+        await called(lead, "create_entities", entities=[entity])
+        additions = [
+            {"entityName": "Ann", "contents": ["b", "c"]},
+            {"entityName": "Ann", "contents": ["c", "d"]},
+        ]
+        added = await called(lead, "add_observations", observations=additions)
+        assert [each["addedObservations"] for each in added["results"]] == [["b", "c"], ["d"]]
+        opened = await called(lead, "open_nodes", names=["Ann"])
+        assert opened["entities"][0]["observations"] == ["a", "b", "c", "d"]
+        deletions = [
+            {"entityName": "Ann", "observations": ["a"]},
+            {"entityName": "Ann", "observations": ["d"]},
+        ]
+        assert (await called(lead, "delete_observations", deletions=deletions))["deleted"] == 2
+        opened = await called(lead, "open_nodes", names=["Ann"])
+        assert opened["entities"][0]["observations"] == ["b", "c"]
+
+
 CHARTS = [
     "create_structural_tension_chart", "telescope_action_step", "mark_action_complete",
     "get_chart_progress", "list_active_charts", "update_action_progress", "update_current_reality",
