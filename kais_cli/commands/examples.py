@@ -92,6 +92,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
         f"{FACT} --reason 'more exact' --confidence 0.9",
         f"{FACT} --reason 'more exact' --content 'It opens at 5:30.' --tag tides",
     ),
+    "knowledge perform": ("-f acts.yaml", "-f - --reason 'new crane' -o name"),
     "knowledge confirm": (FACT, f"{FACT} --reason 'seen today'"),
     "knowledge retract": (f"{FACT} --reason 'never true'",),
     "knowledge promote": (f"{FACT} --reason 'holds for every team'",),

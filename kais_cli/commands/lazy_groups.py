@@ -48,6 +48,7 @@ COMMAND_GROUPS = {
             "knowledge_scopes",
             "knowledge_aliases",
             "knowledge_links",
+            "knowledge_operations",
             "knowledge_events",
             "knowledge_graph",
             "knowledge_graph_files",

@@ -59,4 +59,6 @@ def _describe_violation(detail: ErrorDetails) -> str:
         return "is empty"
     if detail["type"] == "missing":
         return "is missing"
+    if detail["type"] == "extra_forbidden":
+        return "is no field; check the spelling"
     return detail["msg"]
