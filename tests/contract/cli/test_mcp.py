@@ -13,6 +13,7 @@ import httpx
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import get_default_environment
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from kais.resources.mission import Mission
 from kais_cli import errors
@@ -24,6 +25,7 @@ from knowledge_client.client import KnowledgeClient
 from knowledge_client.models import FactIn
 from tests.cli import objects
 
+METHOD_NOT_FOUND = -32601
 MODES = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}
 KNOWLEDGE = ["recall", "remember", "correct", "confirm", "why"]
 TEAM = ["kais_list_blueprints", "kais_mission_status", "kais_get_results", "kais_recall"]
@@ -110,6 +112,34 @@ async def test_without_a_cluster_the_tools_are_listed_and_say_what_is_missing(
             assert result.is_error
             assert result.meta["kais.io/error"]["code"] == "store-unavailable"
             assert result.meta["kais.io/error"]["message"] == "the API server does not answer"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_no_subscriptions_are_declared_and_none_are_served(
+    terminal, cluster, mode: str
+) -> None:
+    session = Session(terminal.environment(), ClusterOptions(), None)
+    built = serving.build(
+        PersonKnowledge(session), tool_set_names=("knowledge", "graph"), can_launch=False
+    )
+    async with Client(built, mode=mode) as client:
+        capabilities = client.server_capabilities
+        assert capabilities.resources is not None
+        assert not capabilities.resources.subscribe
+        assert not capabilities.resources.list_changed
+        with pytest.raises(MCPError) as refused:
+            await subscribe(client, mode)
+        assert refused.value.error.code == METHOD_NOT_FOUND
+
+
+async def subscribe(client: Client, mode: str) -> None:
+    """Subscribe to a resource as the revision of the protocol has it."""
+    if mode == "legacy":
+        with pytest.warns(MCPDeprecationWarning):
+            await client.session.subscribe_resource("kais://charts/none")
+    else:
+        async with client.listen(resources_list_changed=True):
+            pass
 
 
 async def test_blueprints_and_missions_are_shown(terminal, cluster) -> None:
