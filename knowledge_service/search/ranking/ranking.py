@@ -364,10 +364,10 @@ def _steps(weights: Weights) -> dict[str, tuple[tuple[int, float], ...]]:
     additive = weights.additive
     after = ((1, additive["context.next"]), (2, additive["context.second_next"]))
     before = ((-1, additive["context.previous"]), (-2, additive["context.second_previous"]))
-    asked = ((-1, additive["context.answer"]), (-2, additive["context.second_answer"]))
+    answer_steps = ((-1, additive["context.answer"]), (-2, additive["context.second_answer"]))
     steps: dict[str, tuple[tuple[int, float], ...]] = {
         TALK: before + after,
-        ANSWER: asked + after,
+        ANSWER: answer_steps + after,
     }
     for kind, name in _CONTEXT_OF.items():
         steps[kind] = tuple((step, additive[name] * share) for step, share in NEIGHBOUR_WEIGHTS)

@@ -49,7 +49,7 @@ def replay(connection: apsw.Connection, progress: Progress | None = None) -> int
 
 def rebuild(connection: apsw.Connection) -> int:
     """Replay in a separate transaction, so that a failure changes nothing."""
-    with _together(connection):
+    with _one_transaction(connection):
         count = replay(connection)
         _index_all(connection)
     return count
@@ -60,7 +60,7 @@ def renew_index(connection: apsw.Connection, progress: Progress | None = None) -
     made_by: Any = connection.execute(_INDEX_IS).fetchall()
     if made_by != [(posting_table.VERSION,)]:
         reporter = progress or Progress()
-        with reporter.step("rebuilding the index"), _together(connection):
+        with reporter.step("rebuilding the index"), _one_transaction(connection):
             _index_all(connection, reporter)
 
 
@@ -83,7 +83,7 @@ def fingerprint(connection: apsw.Connection) -> dict[str, str]:
 
 
 @contextmanager
-def _together(connection: apsw.Connection) -> Iterator[None]:
+def _one_transaction(connection: apsw.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -37,7 +37,7 @@ def backup(path: Path, to: Path) -> int:
         raise StartupError(f"there is no database {path}; name one with --db")
     if to.exists():
         raise StartupError(f"{to} exists already; a copy never replaces another one")
-    known(path)
+    require_database(path)
     unfinished = to.with_name(to.name + ".unfinished")
     try:
         _remove(unfinished)
@@ -74,7 +74,7 @@ def delete_old_copies(folder: Path, keep: int) -> list[Path]:
     return old
 
 
-def known(path: Path) -> None:
+def require_database(path: Path) -> None:
     """Check that the database is of this version or an older one, without changing the file.
 
     Raises:
@@ -102,7 +102,7 @@ def check(path: Path, *, name: str = "") -> Report:
     """
     name = name or str(path)
     try:
-        known(path)
+        require_database(path)
     except StartupError as exc:
         if isinstance(exc.__cause__, apsw.Error):
             raise _unreadable_copy(name, exc.__cause__) from exc

@@ -34,7 +34,7 @@ def export(path: Path, stream: BinaryIO) -> ExportCounts:
         StartupError: the database cannot be read.
         OSError: the stream cannot be written.
     """
-    backup_and_restore.known(path)
+    backup_and_restore.require_database(path)
     try:
         reading = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:

@@ -74,7 +74,7 @@ def verify(path: Path) -> Report:
 def _owned(path: Path) -> Iterator[apsw.Connection]:
     lock = connection.lock(path)
     try:
-        backup_and_restore.known(path)
+        backup_and_restore.require_database(path)
         db = connection.open_writer(path)
         try:
             yield db

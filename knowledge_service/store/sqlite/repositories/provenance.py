@@ -206,7 +206,7 @@ def _why(
         corrections=tuple(_corrections(connection, number, scopes)),
         confirmations=tuple(
             ConfirmationRecord(
-                actor=actor, session=_told(connection, fact, session, reader.view),
+                actor=actor, session=_visible_session(connection, fact, session, reader.view),
                 at=times.from_us(at),
             )
             for actor, session, at in connection.execute(_CONFIRMATIONS, (number,))
@@ -266,7 +266,9 @@ def _runs_of(connection: apsw.Connection, fact: Fact, run_id: str, view: View) -
     return tuple(run for run in visible_runs if realm in (PLATFORM, realm_of(run.scope)))
 
 
-def _told(connection: apsw.Connection, fact: Fact, session: str | None, view: View) -> str | None:
+def _visible_session(
+    connection: apsw.Connection, fact: Fact, session: str | None, view: View
+) -> str | None:
     """Return a session's name unless it is a run that the reader may not see.
 
     Sessions of the platform's facts belong to any realm. Only runs that the reader sees are named,

@@ -132,7 +132,7 @@ def record_limits(cell: Cell, records: Records, cells: Iterable[Cell]) -> tuple[
     """Record once the limits of a Cell with `apiAccess`, and drop records of deleted Cells."""
     if not cell.spec.api_access or limits_of(cell, records) is not None:
         return ()
-    uids = {one.metadata.name: one.metadata.uid for one in cells}
+    uids = {existing.metadata.name: existing.metadata.uid for existing in cells}
     deleted = (name for name, limits in records.limits.items() if uids.get(name) != limits.uid)
     recursion = cell.spec.recursion or Recursion()
     record = {
@@ -157,10 +157,10 @@ def record_ancestors(
         merged[name] = min(steps, recorded.get(name, steps))
     if not cell.spec.api_access or merged == recorded:
         return ()
-    written: dict[str, str | None] = {_ancestors_key(account): _ancestors_text(account, merged)}
-    if size(_after(records, written)) > DROPPED_FROM:
-        written |= _without_unused({**records.ancestors, account: merged}, account, cells)
-    return _write(cell, records, written)
+    annotations: dict[str, str | None] = {_ancestors_key(account): _ancestors_text(account, merged)}
+    if size(_annotations_after(records, annotations)) > DROPPED_FROM:
+        annotations |= _without_unused({**records.ancestors, account: merged}, account, cells)
+    return _write(cell, records, annotations)
 
 
 def _without_unused(
@@ -170,20 +170,28 @@ def _without_unused(
 
     Accounts below them have recorded their ancestors as well.
     """
-    used = {account, *map(cell_identity.account_name, cells), *filter(None, map(creator, cells))}
-    unused = ancestors.keys() - used
-    written: dict[str, str | None] = dict.fromkeys(map(_ancestors_key, unused))
-    for name in ancestors.keys() & used:
+    live_accounts = {
+        account,
+        *map(cell_identity.account_name, cells),
+        *filter(None, map(creator, cells)),
+    }
+    unused = ancestors.keys() - live_accounts
+    annotations: dict[str, str | None] = dict.fromkeys(map(_ancestors_key, unused))
+    for name in ancestors.keys() & live_accounts:
         if ancestors[name].keys() & unused:
-            kept = {one: steps for one, steps in ancestors[name].items() if one not in unused}
-            written[_ancestors_key(name)] = _ancestors_text(name, kept)
-    return written
+            remaining = {
+                ancestor: steps
+                for ancestor, steps in ancestors[name].items()
+                if ancestor not in unused
+            }
+            annotations[_ancestors_key(name)] = _ancestors_text(name, remaining)
+    return annotations
 
 
 def size_problem(cell: Cell, actions: Iterable[Action], records: Records) -> str | None:
     """Return a message when the API server would refuse these records for their size."""
     sizes = (
-        size(_after(records, action.annotations))
+        size(_annotations_after(records, action.annotations))
         for action in actions
         if isinstance(action, PatchMetadata)
     )
@@ -201,10 +209,10 @@ def size(annotations: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
 
 
-def _after(records: Records, written: Mapping[str, str | None]) -> dict[str, str]:
+def _annotations_after(records: Records, changes: Mapping[str, str | None]) -> dict[str, str]:
     """Return the annotations of the holder after a write."""
     holder = records.holder or {"metadata": {}}
-    annotations = {**(holder["metadata"].get("annotations") or {}), **written}
+    annotations = {**(holder["metadata"].get("annotations") or {}), **changes}
     return {key: text for key, text in annotations.items() if text is not None}
 
 

@@ -166,13 +166,15 @@ class _Family:
 
     def __init__(self, cell: Cell, kin: Kin) -> None:
         self.kin = kin
-        self.by_name = {one.metadata.name: one for one in kin.cells} | {cell.metadata.name: cell}
+        self.by_name = {member.metadata.name: member for member in kin.cells} | {
+            cell.metadata.name: cell
+        }
         self._by_account: dict[str, list[str]] = {}
-        for one in self.by_name.values():
-            self._by_account.setdefault(cell_identity.account_name(one), []).append(
-                one.metadata.name
+        for member in self.by_name.values():
+            self._by_account.setdefault(cell_identity.account_name(member), []).append(
+                member.metadata.name
             )
-        self._callers = [one for one in self.by_name.values() if one.spec.api_access]
+        self._callers = [member for member in self.by_name.values() if member.spec.api_access]
 
     def above(self, cell: Cell) -> _Relatives:
         """Return the cells above and the accounts that created them, with their generations."""
@@ -184,14 +186,14 @@ class _Family:
                 recorded = self.kin.records.ancestors.get(node.name, {})
                 yield from ((_Node(name, True), steps) for name, steps in recorded.items())
                 return
-            one = self.by_name[node.name]
-            if one.spec.parent_ref is not None and one.spec.parent_ref in self.by_name:
-                yield _Node(one.spec.parent_ref), 1
-            account = spawn_limit_records.creator(one)
+            member = self.by_name[node.name]
+            if member.spec.parent_ref is not None and member.spec.parent_ref in self.by_name:
+                yield _Node(member.spec.parent_ref), 1
+            account = spawn_limit_records.creator(member)
             if self.kin.has_policy and account is not None:
                 yield _Node(account, True), 1
             elif not self.kin.has_policy and node.name not in self.kin.of_formations:
-                yield from ((_Node(name), 1) for name in older.up_to(one))
+                yield from ((_Node(name), 1) for name in older.up_to(member))
 
         return _find_relatives(cell.metadata.name, parents)
 
@@ -204,12 +206,12 @@ class _Family:
                 yield from ((_Node(name), 1) for name in self._by_creator.get(node.name, ()))
                 yield from ((_Node(name, True), 1) for name in self._below.get(node.name, ()))
                 return
-            one = self.by_name[node.name]
+            member = self.by_name[node.name]
             yield from ((_Node(name), 1) for name in self._by_parent.get(node.name, ()))
             if self.kin.has_policy:
-                yield _Node(cell_identity.account_name(one), True), 0
-            elif one.spec.api_access:
-                yield from ((_Node(name), 1) for name in younger.up_to(one))
+                yield _Node(cell_identity.account_name(member), True), 0
+            elif member.spec.api_access:
+                yield from ((_Node(name), 1) for name in younger.up_to(member))
 
         below = _find_relatives(ancestor.metadata.name, children).cells
         return 1 + sum(_age(self.by_name[name]) < _age(cell) for name in below)
@@ -235,7 +237,7 @@ class _Family:
     def _free(self) -> list[Cell]:
         """The cells that no Formation lists."""
         cells = self.by_name.values()
-        return [one for one in cells if one.metadata.name not in self.kin.of_formations]
+        return [member for member in cells if member.metadata.name not in self.kin.of_formations]
 
 
 class _CellsByAge:
@@ -302,9 +304,9 @@ def _find_relatives(
         if node in steps:
             continue
         steps[node] = distance
-        for other, step in neighbours(node):
-            if other not in steps:
-                heapq.heappush(waiting, (distance + step, other))
+        for neighbour, step in neighbours(node):
+            if neighbour not in steps:
+                heapq.heappush(waiting, (distance + step, neighbour))
     del steps[_Node(start)]
     return _Relatives(
         cells={node.name: n for node, n in steps.items() if not node.is_account},

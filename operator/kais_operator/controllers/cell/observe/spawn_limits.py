@@ -47,8 +47,10 @@ async def read_kin(world: World, housed: CellInFormation) -> Kin:
         cells, [team for team in teams if isinstance(team, Formation)]
     )
     recorded = [
-        one if one.metadata.name in of_formations else spawn_limit_records.as_recorded(one, records)
-        for one in cells
+        relative
+        if relative.metadata.name in of_formations
+        else spawn_limit_records.as_recorded(relative, records)
+        for relative in cells
     ]
     return Kin(
         recorded,
@@ -70,7 +72,7 @@ async def _cells(cluster: Cluster, namespace: str) -> tuple[Cell, ...]:
 
 def _readable(bodies: Sequence[Body]) -> tuple[Cell, ...]:
     parsed = [shared_reads.parse_resource(Cell, body) for body in bodies]
-    return tuple(one for one in parsed if isinstance(one, Cell))
+    return tuple(relative for relative in parsed if isinstance(relative, Cell))
 
 
 async def _approvals(cluster: Cluster, cells: Sequence[Cell]) -> dict[str, frozenset[str]]:
