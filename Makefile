@@ -69,7 +69,7 @@ find-module: venv ## the modules for a term of the field: make find-module TERMS
 
 # --- make
 
-.PHONY: crds client reference binaries images charts
+.PHONY: crds client reference binaries images charts release
 crds: venv ## crds/*.yaml from the models in kais/resources
 	$(BIN)/python -m kais.crds
 	$(BIN)/python -m kais.admission
@@ -90,6 +90,9 @@ images: venv ## base image, our images, and load them into the cluster that is u
 
 charts: venv ## install or upgrade the charts in the cluster that is up
 	$(BIN)/python -m kais_cluster charts
+
+release: ## publish images and charts: make release REGISTRY=registry.example/kais KEY=cosign.key
+	$(PYTHON) -m scripts.release '$(REGISTRY)' $(if $(KEY),--key '$(KEY)') $(RELEASE)
 
 # --- run
 

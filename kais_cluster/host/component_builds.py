@@ -38,13 +38,14 @@ class Binary:
 
 def kubernetes_version() -> str:
     """Return the pinned version of Kubernetes, such as `v1.36.3`."""
-    text = (MODULES / "kubernetes/go.mod").read_text()
-    line = next(
-        candidate
-        for candidate in text.splitlines()
-        if candidate.startswith("require k8s.io/kubernetes ")
-    )
-    return line.split()[-1]
+    return module_version("kubernetes", "k8s.io/kubernetes")
+
+
+def module_version(folder: str, module: str) -> str:
+    """Return the version of a Go module that the go.mod of a folder pins."""
+    lines = (MODULES / folder / "go.mod").read_text().splitlines()
+    requirements = (line.removeprefix("require").split() for line in lines)
+    return next(words[1] for words in requirements if words[:1] == [module])
 
 
 def _kubernetes(name: str, cold_s: int) -> Binary:
@@ -95,12 +96,17 @@ def node_binaries() -> list[Binary]:
 def extra_binaries() -> list[Binary]:
     """Return the binaries that are built only on request.
 
-    kwok simulates running pods; kind runs a cluster in Docker; litestream replicates a database.
+    kwok simulates running pods; kind runs a cluster in Docker; litestream replicates a database;
+    crane, cosign and syft publish a release.
     """
+    syft = f"{_STRIP} -X main.version={module_version('syft', 'github.com/anchore/syft')}"
     return [
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 143),
         Binary("kind", "kind", "sigs.k8s.io/kind", 10),
         Binary("litestream", "litestream", "github.com/benbjohnson/litestream/cmd/litestream", 125),
+        Binary("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", 15),
+        Binary("cosign", "cosign", "github.com/sigstore/cosign/v3/cmd/cosign", 200),
+        Binary("syft", "syft", "github.com/anchore/syft/cmd/syft", 200, ("-ldflags", syft)),
     ]
 
 

@@ -1,9 +1,9 @@
-"""Build container images with buildah, without a registry, in a separate image storage.
+"""Build container images with buildah in a separate image storage, without a registry by default.
 
 The base image replaces the official Python image and is built from Debian packages: Debian's
 Python with a virtual environment *at /usr/local*, so that paths match the official image. During a
 build, this machine's certificates and pip settings are mounted. No layer contains them or any host
-name.
+name. A release may pull the official image instead, and pushes its images to a registry.
 """
 
 import contextlib
@@ -49,6 +49,8 @@ class BuildahBuilder:
 
     storage: Path
     report: subprocesses.Reporter = subprocesses.print_line
+    pulls_base: bool = False
+    """Whether the base image comes from its registry. Then no build needs root."""
 
     def has(self, reference: str) -> bool:
         """Return whether an image is in the storage."""
@@ -63,12 +65,14 @@ class BuildahBuilder:
         return str(json.loads(text)["FromImageID"])
 
     def make_base(self) -> None:
-        """Build the base image unless it exists.
+        """Build the base image unless it exists or is pulled.
 
         Raises:
             MissingTools: Root, buildah or debootstrap is missing.
             CommandFailed: debootstrap could not fetch or unpack Debian.
         """
+        if self.pulls_base:
+            return
         _require_root()
         if self.has(BASE):
             self.report(f"{BASE} is there")
@@ -112,27 +116,53 @@ class BuildahBuilder:
             MissingTools: Root or buildah is missing.
             CommandFailed: A step failed; the message contains the end of its output.
         """
-        _require_root()
         started = time.monotonic()
         previous_identity = self.identity(reference)
-        with tempfile.TemporaryDirectory(prefix="kais-build-") as scratch:
-            pip_conf = Path(scratch) / "pip.conf"
-            pip_conf.write_text(pip_settings())
-            # A separate path: a mount over /etc/ssl/certs would break the installation of
-            # certificates.
-            mounts = [
-                f"{settings.certificates()}:/run/host-ca.crt:ro",
-                f"{pip_conf}:/etc/pip.conf:ro",
-            ]
-            options = [option for mount in mounts for option in ("--volume", mount)]
-            for key, value in (arguments or {}).items():
-                options += ["--build-arg", f"{key}={value}"]
-            command = ["build", "--pull=never", "--layers", *options, "--file", dockerfile]
-            self._buildah(*command, "--tag", reference, context)
+        self._build(context, dockerfile, ["--tag", reference], arguments or {})
         identity = self.identity(reference)
         changed = "unchanged" if identity == previous_identity else "built"
         self.report(f"{changed} {reference} in {time.monotonic() - started:.0f} s")
         return identity
+
+    def build_index(
+        self,
+        context: Path,
+        reference: str,
+        dockerfile: Path,
+        *,
+        platforms: Sequence[str] = (),
+        arguments: Mapping[str, str] | None = None,
+    ) -> None:
+        """Build a Dockerfile for each platform, and an index of the images.
+
+        Without `platforms`, the index contains one image for the platform of this machine.
+
+        Raises:
+            MissingTools: Root or buildah is missing.
+            CommandFailed: A step failed; the message contains the end of its output.
+        """
+        started = time.monotonic()
+        with contextlib.suppress(errors.CommandFailed):  # there is no earlier index
+            self._buildah("manifest", "rm", reference)
+        options = ["--manifest", reference]
+        if platforms:
+            options += ["--platform", ",".join(platforms)]
+        self._build(context, dockerfile, options, arguments or {})
+        self.report(f"built {reference} in {time.monotonic() - started:.0f} s")
+
+    def push_index(self, reference: str, *, plain_http: bool = False) -> str:
+        """Push an index with its images to the registry in its name, and return its digest.
+
+        Raises:
+            CommandFailed: The registry refused the push, or cannot be reached.
+        """
+        with tempfile.TemporaryDirectory(prefix="kais-push-") as scratch:
+            digest_file = Path(scratch) / "digest"
+            verify_tls = str(not plain_http).lower()
+            command = ["manifest", "push", "--all", f"--tls-verify={verify_tls}"]
+            command += ["--digestfile", str(digest_file), reference, f"docker://{reference}"]
+            self._buildah(*command)
+            return digest_file.read_text().strip()
 
     @contextlib.contextmanager
     def archive(self, reference: str) -> Iterator[Path]:
@@ -159,6 +189,32 @@ class BuildahBuilder:
             self.storage.rename(trash)
             node_cleanup.remove_tree(trash)
         self.report(f"removed the images in {self.storage}")
+
+    def _build(
+        self,
+        context: Path,
+        dockerfile: Path,
+        options: Sequence[str],
+        arguments: Mapping[str, str],
+    ) -> None:
+        command: list[object] = ["build", "--layers", "--file", dockerfile, *options]
+        for key, value in arguments.items():
+            command += ["--build-arg", f"{key}={value}"]
+        if self.pulls_base:
+            self._buildah(*command, "--pull", context)
+            return
+        _require_root()
+        with tempfile.TemporaryDirectory(prefix="kais-build-") as scratch:
+            pip_conf = Path(scratch) / "pip.conf"
+            pip_conf.write_text(pip_settings())
+            # A separate path: a mount over /etc/ssl/certs would break the installation of
+            # certificates.
+            mounts = [
+                f"{settings.certificates()}:/run/host-ca.crt:ro",
+                f"{pip_conf}:/etc/pip.conf:ro",
+            ]
+            command += [option for mount in mounts for option in ("--volume", mount)]
+            self._buildah(*command, "--pull=never", context)
 
     def _commit_base(self, root: Path, *, version: str) -> None:
         container = self._buildah("from", "scratch").strip()
