@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
@@ -23,6 +23,9 @@ from kais_cli.views import text_layout
 
 _SUGGESTIONS = re.compile(r"(.*)\. Did you mean (.*)\?")
 _EXTRA_ARGUMENTS = re.compile(r"got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+
+_KUBECTL_SPELLINGS = {"--dry-run=server": "--dry-run", "--dry-run=client": "--dry-run"}
+"""How kubectl spells options that are flags of kais; a dry run always asks the API server."""
 
 
 def _show_version(is_requested: bool) -> None:
@@ -67,7 +70,10 @@ def main(
 ) -> ExitStatus | int:
     """Run one command. Never raises; `environment` provides the streams and clients."""
     streams = environment or environments.from_process()
-    raw_arguments = sys.argv[1:] if arguments is None else list(arguments)
+    raw_arguments = [
+        _KUBECTL_SPELLINGS.get(argument, argument)
+        for argument in (sys.argv[1:] if arguments is None else arguments)
+    ]
     command = typer.main.get_command(build())
     try:
         status = command.main(
@@ -96,11 +102,17 @@ def _usage_message(exc: TyperException) -> str:
         suggestions = guess[2].replace("'", "").replace(", ", " or ")
         message = f"{guess[1]}; did you mean {suggestions}?"
     if extra := _EXTRA_ARGUMENTS.fullmatch(message):
-        message = f"unexpected argument: {extra[1]}; put a text with spaces in quotes"
+        message = f"unexpected argument: {extra[1]}; {_quotes_hint(context)}"
     if context is None:
         return f"error: {message}\n"
     separator = "" if message.endswith("?") else ";"
     return f"error: {message}{separator} see `{context.command_path} --help`\n"
+
+
+def _quotes_hint(context: Any) -> str:
+    if context is not None and any("--set" in option.opts for option in context.command.params):
+        return "--set takes NAME=VALUE, in quotes if it has spaces"
+    return "put a text with spaces in quotes"
 
 
 def _write_failure(exc: Exception, streams: Environment, *, with_traceback: bool) -> ExitStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -26,15 +27,31 @@ _EQUIVALENTS = {
     "ps": ("list",),
     "remember": ("add",),
     "rerun": ("retry",),
+    "resubmit": ("retry",),
     "rm": ("delete", "retract"),
     "run": ("use",),
     "search": ("recall",),
     "start": ("use", "up"),
     "status": ("show",),
     "stop": ("abort", "down"),
+    "terminate": ("abort",),
     "undo": ("rollback",),
 }
-"""The commands of kais for what users of kubectl, helm and docker type."""
+"""The commands of kais for what users of kubectl, helm, argo and docker type."""
+
+_OF_KUBECTL = frozenset(
+    {
+        "annotate", "api-resources", "apply", "config", "create", "delete", "describe", "edit",
+        "events", "explain", "get", "label", "patch", "replace", "wait",
+    }
+)  # fmt: skip
+"""What kubectl does with objects of kais as with any other."""
+
+_RECONCILE = {"suspend": "=suspended", "pause": "=suspended", "resume": "-", "unpause": "-"}
+"""The change of the annotation that pauses any object."""
+
+_KINDS = {"instance": "blueprintinstance", "use": "blueprintinstance"}
+"""The kinds of groups that have another name."""
 
 
 def advice(path: str, unknown: str, commands: Collection[str]) -> str | None:
@@ -51,8 +68,11 @@ def root_advice(
     words = [word.partition("/")[0].partition(".")[0].lower() for word in rest]
     types = [command_line.ALIASES.get(word, word) for word in words]
     group = next((name for name in types if name in groups), None)
+    commands = advice(f"{path} {group}", verb, groups[group]) if group is not None else None
+    if commands is None and verb in _OF_KUBECTL:
+        return f"`kubectl {shlex.join(arguments)}`"
     if group is not None:
-        return advice(f"{path} {group}", verb, groups[group])
+        return commands
     names = difflib.get_close_matches(verb, [*groups, *command_line.ALIASES], n=1)
     return f"`{path} {names[0]}`" if names else None
 
@@ -84,4 +104,10 @@ class HelpfulGroup(TyperGroup):
         """Name the commands to use instead of an unknown one; None if there are none."""
         if ctx.info_name == "use":  # `kais use NAME`: the group of instances has this name too
             return f"`kais blueprint use {arguments[0]}`"
-        return advice(ctx.command_path, arguments[0], self.list_commands(ctx))
+        verb, *names = arguments
+        commands = self.list_commands(ctx)
+        if verb in _RECONCILE and "show" in commands:
+            kind = _KINDS.get(ctx.info_name, ctx.info_name)
+            annotation = f"kais.io/reconcile{_RECONCILE[verb]}"
+            return f"`kubectl annotate {kind} {names[0] if names else 'NAME'} {annotation}`"
+        return advice(ctx.command_path, verb, commands)

@@ -37,6 +37,25 @@ def read(
     return values
 
 
+def joined_assignments(sets: Sequence[str], parameters: Sequence[Parameter]) -> list[str]:
+    """Return a warning for each value that looks like helm's `--set a=1,b=2`.
+
+    The comma belongs to the value, because a value may be any text.
+    """
+    names = {parameter.name for parameter in parameters}
+    warnings = []
+    for item in sets:
+        name, _, text = item.partition("=")
+        joined = [part.partition("=")[0] for part in text.split(",")[1:] if "=" in part]
+        declared = [other for other in joined if other in names]
+        if declared:
+            warnings.append(
+                f"the value of {name} is all of {text!r}; to set {', '.join(declared)} as well,"
+                " repeat --set"
+            )
+    return warnings
+
+
 def validate(parameters: Sequence[Parameter], values: Mapping[str, Any], *, subject: str) -> None:
     """Require that values are valid.
 

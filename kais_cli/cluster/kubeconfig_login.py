@@ -167,7 +167,7 @@ def _entry(
         entry = file.entry(kind, name)
         if entry is not None:
             return file, entry
-    listed = f"; there are {', '.join(names)}" if names else ""
+    listed = f"; it has {', '.join(names)}" if names else ""
     raise _unusable(f"no {kind.removesuffix('s')} {name} in {files[0].path}{listed}")
 
 

@@ -97,8 +97,11 @@ def render(
 ) -> ExitStatus:
     """Print the Formation and Mission that an instance would create; creates nothing."""
     revision_object = lookup.revision(session, name, number=revision)
+    parameters = revision_object.spec.parameters
+    for warning in parameter_values.joined_assignments(set_ or (), parameters):
+        session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
-        revision_object.spec.parameters,
+        parameters,
         sets=set_ or (),
         file=values_,
         subject=_subject(session, name),
@@ -143,8 +146,11 @@ def use(  # noqa: PLR0913 (one argument per option)
     """
     follow_timeout = report.parse_timeout(timeout)
     revision_object = lookup.revision(session, blueprint, number=revision)
+    parameters = revision_object.spec.parameters
+    for warning in parameter_values.joined_assignments(set_ or (), parameters):
+        session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
-        revision_object.spec.parameters,
+        parameters,
         sets=set_ or (),
         file=values_,
         subject=_subject(session, blueprint),

@@ -36,7 +36,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "instance show": ("nightly", "nightly -o yaml"),
     "instance wait": ("nightly", "nightly --timeout 10m -o json"),
     "instance logs": ("nightly", "nightly --attempt 1 --tail 50", "nightly -f"),
-    "instance delete": ("nightly", "blueprintinstance/nightly -n demo"),
+    "instance delete": ("nightly", "nightly weekly", "blueprintinstance/nightly -n demo"),
     "approvals": ("list -A", "approve 5f0d2b3c", "reject 5f0d2b3c --reason 'not this file'"),
     "approvals list": ("", "-A", "-o json"),
     "approvals approve": ("5f0d2b3c", "5f0d2b3c --reason 'as agreed'"),

@@ -28,7 +28,7 @@ from kais_cli.runs import logs as runs_logs
 from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import instance, output
-from kais_cli.views.output import Format
+from kais_cli.views.output import Format, Listing
 
 app = group("instance", "Inspect, follow and delete instances of blueprints.")
 
@@ -36,6 +36,7 @@ KIND = "BlueprintInstance"
 Name = Annotated[
     str, typer.Argument(help="Name of the BlueprintInstance.", callback=object_name(KIND))
 ]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of BlueprintInstances.")]
 
 
 @command(app, "list")
@@ -106,13 +107,22 @@ def logs(
 
 
 @command(app, "delete")
-def delete(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
-    """Delete an instance with its formation and mission; its facts stay.
+def delete(session: Session, name: Names, *, output_: Output = Format.TABLE) -> ExitStatus:
+    """Delete instances with their formations and missions; their facts stay.
 
-    A running mission ends as Cancelled, which does not affect success rates.
+    Deletes none if one of them does not exist. A running mission ends as Cancelled, which does not
+    affect success rates.
     """
-    body = resource_access.get(session, KIND, name)
-    session.cluster.delete(KIND, session.namespace, name)
-    return resource_access.write_acknowledgement(
-        session, body, f"{KIND}/{session.namespace}/{name} is being deleted", output_
-    )
+    names = list(dict.fromkeys(map(object_name(KIND), name)))
+    bodies = [resource_access.get(session, KIND, each) for each in names]
+    for each in names:
+        session.cluster.delete(KIND, session.namespace, each)
+    if output_ is Format.TABLE:
+        for each in names:
+            session.note(f"{KIND}/{session.namespace}/{each} is being deleted")
+        session.write(output.format_names(bodies, kind=KIND))
+    elif len(bodies) == 1 or output_ is Format.NAME:
+        session.write("".join(output.dump_object(body, output_) for body in bodies))
+    else:
+        session.write(output.dump_list(bodies, Listing(output_.value)))
+    return ExitStatus.SUCCEEDED

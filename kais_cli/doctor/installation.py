@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from kais_cli.cluster.install_defaults import Release
     from kais_cli.ports import Body, Cluster
 
-UPGRADE_KINDS = "helm upgrade --install kais-crds charts/kais-crds"
+UPGRADE_KINDS = (
+    "helm upgrade --install kais-crds charts/kais-crds -n kais-system --create-namespace"
+)
 """Adds missing kinds and fields to a cluster."""
 
 CURRENT_KINDS = "current"

@@ -164,7 +164,13 @@ def _require_pod(cluster: Cluster, release: install_defaults.Release) -> None:
         Refused: The pod of that name does not belong to the release.
         Unreachable: There is no such pod, or it is not ready.
     """
-    pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
+    try:
+        pod = cluster.get("Pod", release.namespace, release.knowledge_pod)
+    except errors.Refused as exc:
+        if "forbidden" not in str(exc):
+            raise
+        role = f"the Role {release.people} of {release.namespace}, bound to you,"
+        raise errors.Refused(f"{exc}; {role} allows it") from exc
     pod_reference = f"Pod/{release.namespace}/{release.knowledge_pod}"
     if pod is None:
         raise errors.Unreachable(

@@ -74,7 +74,16 @@ def dump(value: Any, form: Format) -> str:
         return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
     import yaml  # noqa: PLC0415 (only this form needs it)
 
-    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
+    class Dumper(yaml.SafeDumper):
+        """Writes texts of several lines as blocks, as people do in manifests."""
+
+    Dumper.add_representer(
+        str,
+        lambda dumper, text: dumper.represent_scalar(
+            "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+        ),
+    )
+    text = yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100)
     if text_layout.is_printable(text):
         return text
     # Control characters would reach the terminal. YAML's own escapes keep the text the same for

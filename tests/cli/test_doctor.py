@@ -64,7 +64,7 @@ def test_a_missing_kind_fails_with_the_chart_to_install(terminal, cluster):
     body = crds.definition(kinds.BY_NAME["Cell"])
     cluster._objects.pop(("CustomResourceDefinition", "none", body["metadata"]["name"]))
     assert broken(terminal, "not there: cells\n") == ExitStatus.FAILED
-    assert "→ helm upgrade --install kais-crds charts/kais-crds" in terminal.out
+    assert "→ helm upgrade --install kais-crds charts/kais-crds -n kais-system" in terminal.out
 
 
 def test_kinds_of_an_older_version_name_the_fields_they_lack(terminal, cluster):

@@ -99,6 +99,20 @@ def test_delete_deletes_the_instance_and_prints_its_name(terminal, cluster):
     assert terminal.err == "BlueprintInstance/demo/doctor-x2k4f is being deleted\n"
 
 
+def test_delete_takes_several_names_and_deletes_none_if_one_is_missing(terminal, cluster):
+    cluster.put(objects.instance("second"))
+    names = ("doctor-x2k4f", "bpi/second")
+    assert terminal.run("instance", "delete", *names, "third") == ExitStatus.FAILED
+    assert "BlueprintInstance/demo/third does not exist" in terminal.err
+    assert cluster.deleted == []
+    assert terminal.run("instance", "delete", *names) == 0
+    assert [name for *_, name in cluster.deleted] == ["doctor-x2k4f", "second"]
+    assert terminal.out.splitlines() == [
+        "blueprintinstance.kais.io/doctor-x2k4f",
+        "blueprintinstance.kais.io/second",
+    ]
+
+
 def test_cells_are_listed_with_their_formation(terminal):
     assert terminal.run("cell", "list") == 0
     assert terminal.out.splitlines() == [

@@ -75,7 +75,7 @@ def test_the_current_context_names_server_namespace_and_token(tmp_path):
 
 def test_a_missing_context_is_answered_with_those_that_exist(tmp_path):
     file = write(tmp_path / "config", contexts=("demo", "test"))
-    with pytest.raises(errors.Unreachable, match=r"no context prod in .*; there are demo, test"):
+    with pytest.raises(errors.Unreachable, match=r"no context prod in .*; it has demo, test"):
         kubeconfig_login.read(str(file), context="prod")
 
 

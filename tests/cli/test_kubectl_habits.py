@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import yaml
 
 from kais_cli.exit_status import ExitStatus
+from kais_cli.views import output
 from scripts import cli_reference
 from tests.cli import objects
 
@@ -104,6 +106,18 @@ def test_json_is_a_list_of_kubernetes_as_kubectl_prints_it(terminal):
     listed = json.loads(terminal.out)
     assert (listed["apiVersion"], listed["kind"]) == ("v1", "List")
     assert [item["metadata"]["name"] for item in listed["items"]] == ["doctor-x2k4f"]
+
+
+def test_texts_of_several_lines_are_blocks_in_yaml():
+    text = output.dump({"args": ["set -e\necho hi\n"], "none": "x"}, output.Format.YAML)
+    assert text == "args:\n- |\n  set -e\n  echo hi\nnone: x\n"
+
+
+@pytest.mark.parametrize(
+    "text", [" begins\nwith a space", "ends \nwith it", "a\ttab\n", "\n\n", "a\n\n  b\n\n", "#\n: "]
+)
+def test_yaml_keeps_texts_of_several_lines(text):
+    assert yaml.safe_load(output.dump({"text": text}, output.Format.YAML)) == {"text": text}
 
 
 def test_a_list_takes_a_jsonpath_template(terminal):
@@ -219,7 +233,21 @@ def test_help_behind_a_group_is_the_help_of_the_group(terminal, capsys, argument
         (("mission", "stop"), "'stop'; use `kais mission abort`; see"),
         (("instance", "rm"), "'rm'; use `kais instance delete`; see"),
         (("use", "notebook"), "'notebook'; use `kais blueprint use notebook`; see"),
-        (("get", "pods"), "'get'; see `kais --help`"),
+        (("get", "pods"), "'get'; use `kubectl get pods`; see `kais --help`"),
+        (("apply", "-f", "a b.yaml"), "'apply'; use `kubectl apply -f 'a b.yaml'`; see"),
+        (("explain", "blueprint.spec"), "'explain'; use `kubectl explain blueprint.spec`; see"),
+        (("events",), "'events'; use `kubectl events`; see"),
+        (("mission", "terminate", "m"), "'terminate'; use `kais mission abort`; see"),
+        (("mission", "resubmit", "m"), "'resubmit'; use `kais mission retry`; see"),
+        (
+            ("mission", "suspend", "m"),
+            "'suspend'; use `kubectl annotate mission m kais.io/reconcile=suspended`; see",
+        ),
+        (
+            ("instance", "resume"),
+            "'resume'; use `kubectl annotate blueprintinstance NAME kais.io/reconcile-`; see",
+        ),
+        (("frobnicate", "x"), "'frobnicate'; see `kais --help`"),
     ],
 )
 def test_a_verb_of_another_tool_is_answered_with_the_command_of_kais(terminal, arguments, message):
@@ -235,8 +263,23 @@ def test_the_help_without_a_command_keeps_its_last_period(terminal):
 def test_a_value_without_quotes_around_its_spaces_names_the_rest(terminal):
     assert terminal.run("blueprint", "use", "notebook", "--set", "q=why", "so") == ExitStatus.USAGE
     assert terminal.err.startswith(
-        "error: unexpected argument: so; put a text with spaces in quotes; see"
+        "error: unexpected argument: so; --set takes NAME=VALUE, in quotes if it has spaces; see"
     )
+    assert terminal.run("mission", "abort", "m", "too", "late") == ExitStatus.USAGE
+    assert "unexpected argument: too late; put a text with spaces in quotes" in terminal.err
+
+
+@pytest.mark.parametrize("value", ["server", "client"])
+def test_a_dry_run_may_have_the_values_of_kubectl(terminal, cluster, value):
+    arguments = ("mission", "abort", "doctor-x2k4f", f"--dry-run={value}")
+    cluster.put(objects.mission(phase="Running", attempt=1))
+    assert terminal.run(*arguments) == 0, terminal.err
+    assert [dry_run for *_, dry_run in cluster.patched] == [True]
+
+
+def test_a_usage_error_begins_as_every_error(terminal):
+    assert terminal.run("mission", "list", "--watch=yes") == ExitStatus.USAGE
+    assert terminal.err == "error: Option '--watch' does not take a value\n"
 
 
 def test_a_file_that_does_not_exist_is_named_in_plain_words(terminal):

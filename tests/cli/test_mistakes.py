@@ -168,6 +168,16 @@ def test_an_objective_that_is_too_long_creates_nothing(terminal, cluster, ready,
     assert cluster.created == []
 
 
+def test_assignments_that_are_joined_by_commas_are_one_value_with_a_warning(terminal, ready):
+    values = ("--set", "who=Ada,seconds=3,x=y", "--set", "tier=a,b")
+    terminal.run("blueprint", "use", "doctor", *values, "--dry-run")
+    assert terminal.err.startswith(
+        "warning: the value of who is all of 'Ada,seconds=3,x=y'; to set seconds as well, repeat"
+        " --set\n"
+    )
+    assert terminal.err.count("warning") == 1
+
+
 def test_a_namespace_that_does_not_exist_is_named_with_the_nearest(terminal, cluster, ready):
     for name in ("demo", "tutorial"):
         cluster.put({"kind": "Namespace", "metadata": {"name": name}})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kais_cli import settings
+from kais_cli import errors, settings
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -118,4 +118,16 @@ def test_doctor_names_a_release_elsewhere_where_there_is_none_of_ours(terminal, 
     assert (
         "→ there is a release elsewhere/team; if it is yours, set KAIS_RELEASE=elsewhere/team"
         in (terminal.out)
+    )
+
+
+def test_a_user_who_may_not_read_the_pod_is_given_the_role(terminal, cluster, monkeypatch):
+    def refuse(kind, namespace, name):
+        raise errors.Refused(f"get {kind}/{namespace}/{name}: pods is forbidden")
+
+    monkeypatch.setattr(cluster, "get", refuse)
+    assert terminal.run("knowledge", "list") == ExitStatus.FAILED
+    assert terminal.err == (
+        "error: get Pod/kais-system/kais-knowledge-0: pods is forbidden; the Role kais-people of"
+        " kais-system, bound to you, allows it\n"
     )
