@@ -239,6 +239,8 @@ def _render(
             )
         except TemplateFailed as exc:
             errors += [str(error) for error in exc.errors]
+            if budget.is_exhausted:
+                break
     if errors:
         return Violations(Reason.RENDER_FAILED, tuple(errors))
     checked = rendered_validation.validate_rendered(

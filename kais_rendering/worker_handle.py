@@ -164,6 +164,8 @@ class RenderProcess:
     def _failed(self, problem: str, cap: Cap, *, detail: str = "") -> RenderingFailed:
         leaf = progress_memory.read(self._progress)
         location = f" at {leaf}" if leaf else ""
+        if cap == "time" and leaf.startswith("parameter "):
+            location += ": its pattern does not end on this value; make the pattern simpler"
         return RenderingFailed(f"{problem}{location}{detail}", cap=cap, leaf=leaf)
 
     def _spent_s(self) -> float:

@@ -70,6 +70,11 @@ class Budget:
         self.operations = 0
         self.compiling = 0
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the output is full, so that every further leaf would fail."""
+        return self.bytes > OUTPUT_BYTES or self.nodes > NODES
+
     def merge_if_room(self, other: "Budget") -> bool:
         """Add the counts of another budget unless a cap is exceeded; return whether they fit."""
         if self.bytes + other.bytes > OUTPUT_BYTES or self.nodes + other.nodes > NODES:

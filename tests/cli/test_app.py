@@ -112,10 +112,10 @@ def test_an_unknown_command_is_a_usage_error(terminal):
 
 
 def test_a_form_that_a_command_does_not_have_is_a_usage_error(terminal):
-    assert terminal.run("mission", "show", "m", "-o", "wide") == ExitStatus.USAGE
+    assert terminal.run("mission", "wait", "m", "-o", "wide") == ExitStatus.USAGE
     assert terminal.err == (
         "error: invalid value for '--output' / '-o': 'wide' is not one of 'table', 'json', 'yaml',"
-        " 'name'; see `kais mission show --help`\n"
+        " 'name'; see `kais mission wait --help`\n"
     )
 
 

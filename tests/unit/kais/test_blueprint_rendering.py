@@ -246,6 +246,18 @@ def test_blueprint_without_samples_is_parsed_only():
     assert "'image' has neither default nor example" in report.message
 
 
+def test_a_value_that_fills_the_output_is_reported_where_it_did_and_not_for_later_leaves():
+    task = {"env": [{"name": "TEXT", "value": "{{ image }}"}], "image": "a:1"}
+    formation = {"cells": [{"name": "c", "spec": {"mode": "Task", "container": task}}]}
+    template = spec() | {"formation": formation, "mission": {"objective": "{{ image }}"}}
+    rendering = blueprint_rendering.render_blueprint(
+        template, {"image": "x" * 300_000}, blueprint="b", revision=1, instance="i", namespace="n"
+    )
+    assert rendering.violations == (
+        "formation.cells[0].spec.container.env[0].value: the output is larger than 256 KiB",
+    )
+
+
 def test_examples_are_tried_beside_defaults():
     bad = spec()
     bad["parameters"][0] = {"name": "count", "type": "integer", "default": 2, "example": 500}

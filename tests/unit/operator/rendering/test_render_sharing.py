@@ -140,7 +140,10 @@ async def test_a_pass_ends_while_its_template_is_rendered_and_is_made_again_afte
     (compiled,) = [
         c for c in fake.cluster.read(key)["status"]["conditions"] if c["type"] == "Compiled"
     ]
-    assert compiled["message"] == "revision 1: rendering took more than 0.5 s at parameter 'topic'"
+    assert compiled["message"] == (
+        "revision 1: rendering took more than 0.5 s at parameter 'topic': its pattern does not end"
+        " on this value; make the pattern simpler"
+    )
 
 
 async def test_who_asks_for_what_is_being_rendered_waits_for_the_same_answer() -> None:
