@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 
+from kais import durations
 from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.reasons import Reason
@@ -124,13 +125,26 @@ def progress_lines(previous: RunState, now: RunState) -> list[str]:
     if _has_new_attempt(previous, now):
         lines.append(f"attempt {now.attempt} started")
     reported = previous.failures()
-    lines += [line for message, line in now.failures().items() if message not in reported]
+    failures = [line for message, line in now.failures().items() if message not in reported]
+    lines += failures
+    if any(line.startswith(f"Mission {ConditionType.STARTED}:") for line in failures):
+        lines += _deadline(now)
     wait = _new_wait(previous, now)
     if wait is not None and wait.message not in now.failures():
         lines.append(wait.line)
     if now.is_deleted and not previous.is_deleted:
         lines.append("deleted while it was followed")
     return lines
+
+
+def _deadline(now: RunState) -> list[str]:
+    """Say until when an attempt that does not start may still do so."""
+    mission = now.mission
+    if mission is None or mission.status.started_at is None or now.outcome is not None:
+        return []
+    timeout = durations.parse(mission.spec.completion.timeout)
+    end = (mission.status.started_at + timeout).astimezone(UTC)
+    return [f"the run waits until {end:%H:%M:%S} UTC for that, then it ends"]
 
 
 def _has_new_attempt(previous: RunState, now: RunState) -> bool:

@@ -139,6 +139,16 @@ def test_ctrl_c_that_a_library_turns_into_its_own_error_is_an_interrupt(
     assert terminal.err.startswith("error: Mission/demo/doctor-x2k4f continues; follow it again")
 
 
+def test_a_run_whose_attempt_does_not_start_says_when_it_ends(terminal, cluster):
+    pulling = objects.condition("Started", "False", "ImagePullFailed", PULL)
+    started = {"attempt": 1, "startedAt": "2030-01-01T00:00:05Z", "conditions": [pulling]}
+    cluster.script = [objects.mission(phase="Running", **started), objects.ended()]
+    terminal.run(*USE)
+    lines = terminal.out.splitlines()
+    position = lines.index(f"Mission Started: ImagePullFailed: {PULL}")
+    assert lines[position + 1] == "the run waits until 00:10:05 UTC for that, then it ends"
+
+
 def test_an_interrupted_run_continues_and_the_message_says_how_to_follow_or_end_it(
     terminal, cluster, monkeypatch
 ):
