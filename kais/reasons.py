@@ -117,6 +117,10 @@ class Reason(StrEnum):
     WAITING_FOR_CELLS = "WaitingForCells", "cells are not ready; the message names them"
     TOO_MANY_CELLS = "TooManyCells", "the formation has more cells than the maximum"
     PAUSED = "Paused", "the team has cost its limit per hour; the message says until when it waits"
+    BUDGET_RESERVED = (
+        "BudgetReserved",
+        "other missions have reserved what a limit leaves; the message names them, and what to do",
+    )
     ALLOCATION_INVALID = (
         "AllocationInvalid",
         "budget.allocation cannot be used; the message says why, and shares are equal until then",

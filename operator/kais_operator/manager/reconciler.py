@@ -35,10 +35,11 @@ NOT_LEADING_RETRY_S = 2.0
 keys."""
 BUSY_RETRY_S = 1.0
 """Delay of a key that still had something to do after `MAX_ITERATIONS`."""
-MAX_ITERATIONS = 6
+MAX_ITERATIONS = 7
 """Iterations of one reconcile: what it wrote may be what the next step waits for.
 
-The end of a mission takes most: outcome, cost of cell and reviewer, mark, ledger, status.
+The end of a mission takes most: outcome, cost of cell and reviewer, release of what it reserved,
+mark, ledger, status.
 """
 FORBIDDEN_EVENT_PERIOD_S = 1800.0
 """A lasting refusal is reported again: the API server keeps Events for an hour."""

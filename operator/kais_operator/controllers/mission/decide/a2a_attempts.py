@@ -24,7 +24,7 @@ from kais.reasons import Reason
 from kais_operator.controllers.cell.decide import cell_identity
 from kais_operator.controllers.mission.decide import (
     attempt_record,
-    budgets,
+    cost_reservations,
     entrypoint,
     knowledge_injection,
     mind_usage,
@@ -122,6 +122,9 @@ def next_attempt(
     if container is None:
         message = f"{entry.cell.ref} has no ready pod"
         return NotReady(Reason.WAITING_FOR_PODS, message), (), _SHORTEST_POLL
+    claim = cost_reservations.claim(observed, attempts, entry.cell, now=now)
+    if claim.step is not None:
+        return claim.step
     number = previous.number + 1 if previous else 1
     attempt = Attempt(
         number, None, State.RUNNING, now, is_started=True, is_exec=True,
@@ -431,8 +434,7 @@ def _message(
     mission, last = observed.mission, attempts[-1]
     previous = attempts[-2] if len(attempts) > 1 else None
     entry_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
-    spent = budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now)
-    budget = budgets.left_to_service(entry.cell, spent)
+    budget = cost_reservations.left_to_message(observed, attempts, entry.cell, now=now)
     call = call_of(observed, entry, last, run_id=run_id)
     return SendMessage(
         replace(call, budget_left=format(budget, "f") if budget is not None else None),

@@ -26,6 +26,7 @@ from kais.resources.check import ReviewStatus
 from kais_operator.controllers.mission.decide import (
     a2a_attempts,
     budgets,
+    cost_reservations,
     entrypoint,
     outcome,
     reviewer_cells,
@@ -166,12 +167,9 @@ def request(
         return None, (), None
     pod, reply = observed.reviewer_pod, observed.review_reply
     if last.review is None:
-        paused = budgets.paused(observed.team, now)
-        if paused is not None:
-            return paused[0], (), paused[1]
-        if pod is None:
-            message = f"{reviewer.ref} reviews the work, and has no ready pod"
-            return NotReady(Reason.WAITING_FOR_PODS, message), (), _POLL
+        prior_step = _before_request(observed, attempts, reviewer, now)
+        if pod is None or prior_step is not None:
+            return prior_step or (None, (), _POLL)
         stamped = [*attempts[:-1], replace(last, review=ReviewMessage(pod.uid, now))]
         metadata = observed.mission.metadata
         stamp = PatchMetadata(
@@ -190,6 +188,19 @@ def request(
         observed, last, call_of(observed, reviewer, last, run_id=run_id)
     )
     return None, passed_on, _POLL if passed_on else poll
+
+
+def _before_request(
+    observed: MissionObserved, attempts: Sequence[Attempt], reviewer: Cell, now: datetime
+) -> a2a_attempts.Step | None:
+    """Return what a review waits for, or the reservation of its cost; None if it may start."""
+    paused = budgets.paused(observed.team, now)
+    if paused is not None:
+        return paused[0], (), paused[1]
+    if observed.reviewer_pod is None:
+        message = f"{reviewer.ref} reviews the work, and has no ready pod"
+        return NotReady(Reason.WAITING_FOR_PODS, message), (), _POLL
+    return cost_reservations.claim(observed, attempts, reviewer, now=now, is_reviewer=True).step
 
 
 def cancel_actions(
@@ -247,10 +258,9 @@ def _message(
     mission, last = observed.mission, attempts[-1]
     review = mission.spec.completion.review
     criteria = review.criteria if review is not None else ""
-    spent = budgets.spending_of(
-        mission, reviewer, observed.team, attempts, now=now, is_reviewer=True
+    budget = cost_reservations.left_to_message(
+        observed, attempts, reviewer, now=now, is_reviewer=True
     )
-    budget = budgets.left_to_service(reviewer, spent)
     answer = last.message + ("\n[cut]" if last.is_truncated else "")
     text = _REQUEST.format(
         form=verdicts.FORM,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from kais import durations, labels, trace_context
 from kais.reasons import Reason
@@ -12,6 +14,7 @@ from kais_operator.controllers.mission.decide import (
     a2a_attempts,
     attempt_record,
     budgets,
+    cost_reservations,
     job_manifest,
     knowledge_injection,
     outcome,
@@ -24,7 +27,13 @@ from kais_operator.controllers.mission.decide.mission_observed import MissionObs
 from kais_operator.planning import children
 from kais_operator.planning.plan import Action, Body
 
-HELD_BACK = (Reason.SUSPENDED, Reason.NOT_YET_SUPPORTED, Reason.REVIEWER_NOT_ALLOWED, Reason.PAUSED)
+HELD_BACK = (
+    Reason.SUSPENDED,
+    Reason.NOT_YET_SUPPORTED,
+    Reason.REVIEWER_NOT_ALLOWED,
+    Reason.PAUSED,
+    Reason.BUDGET_RESERVED,
+)
 """Obstacles that a user chose or caused. No deadline runs, and the edit that ends them is seen."""
 Step = tuple[NotReady | None, tuple[Action, ...], timedelta | None]
 """The obstacle if there is one, the writes, and the delay until the next reconcile."""
@@ -56,11 +65,14 @@ def next_attempt(
     obstacle = _pod_still_running(observed)
     if obstacle is not None:
         return obstacle, (), children.RETRY_INTERVAL
-    job = _job(observed, attempts, entry, run_id=run_id, now=now)
+    claim = cost_reservations.claim(observed, attempts, entry.cell, now=now)
+    job = _job(observed, attempts, entry, run_id=run_id, left=claim.left, now=now)
     obstacle = _too_large(job)
     if obstacle is not None:
         return obstacle, (), _RETRY_INTERVAL
-    return _create(observed, job)
+    step = _create(observed, job)
+    # Money is reserved last, when nothing else prevents the start.
+    return claim.step if step[0] is None and claim.step is not None else step
 
 
 def _create(observed: MissionObserved, job: Body) -> Step:
@@ -122,6 +134,7 @@ def _job(
     entry: Entrypoint,
     *,
     run_id: str,
+    left: Decimal | None,
     now: datetime,
 ) -> Body:
     mission = observed.mission
@@ -130,6 +143,7 @@ def _job(
     timeout = durations.parse(mission.spec.completion.timeout)
     remaining = limit - now if limit is not None else timeout
     entrypoint_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
+    spending = budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now)
     inputs = job_manifest.AttemptInputs(
         mission=mission.metadata.name,
         run_id=run_id,
@@ -148,7 +162,7 @@ def _job(
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
         traceparent=trace_context.of_run(mission.metadata.annotations, run_id),
         arm=knowledge_injection.arm_of(mission),
-        spending=budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now),
+        spending=spending if left is None else replace(spending, left=left),
     )
     return job_manifest.attempt_job(
         parent_of(mission),

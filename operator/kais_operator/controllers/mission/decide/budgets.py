@@ -1,7 +1,7 @@
 """Count the cost of ended runs on their cells, and compute what budgets leave to an attempt.
 
 The writes that count a run are in an order that any interruption leaves repeatable: first the sum
-on the Cell, which names the run, then a mark on the Mission.
+on the Cell, which names the run, then the release of its reservation, then a mark on the Mission.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
+from enum import Enum
 
 from kais import budget_shares, labels
 from kais.agent_results import AgentUsage
@@ -28,7 +29,6 @@ from kais_operator.planning.plan import ObjectRef, PatchMetadata
 
 _UNIT = Decimal("1e-12")
 """The unit of budgets; tickets have at most 18 decimals, and `$1 / 3` has more."""
-_SHARE, _HOUR = "the share of budget.maxTotalCost", "budget.maxCostPerHour"
 _MAX_BUDGET = Decimal(10**15)
 
 
@@ -52,7 +52,7 @@ def is_counted(mission: Mission, run_id: str) -> bool:
     return mission.metadata.annotations.get(labels.USAGE_COUNTED) == run_id
 
 
-def count_run(
+def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     mission: Mission,
     cell: Cell | None,
     run_outcome: RunOutcome,
@@ -60,13 +60,16 @@ def count_run(
     run_id: str,
     now: datetime,
     reviewer: Cell | None = None,
+    release: PatchMetadata | None = None,
 ) -> PatchMetadata | None:
     """Choose the next write that counts an ended run; None when nothing is left to count.
 
     `cell` is the entry cell, and `reviewer` the cell that reviewed its work; None if it is gone.
+    `release` drops what the run has reserved: after the cost is counted, and before the mark, so
+    that no interruption leaves the run in neither sum.
     """
     if run_outcome.usage is None or is_counted(mission, run_id):
-        return None
+        return release
     review = run_outcome.review_usage
     work = run_outcome.usage if review is None else run_outcome.usage - review
     ended_at = run_outcome.finished_at or now
@@ -75,6 +78,8 @@ def count_run(
             patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
             if patch is not None:
                 return patch
+    if release is not None:
+        return release
     metadata = mission.metadata
     return PatchMetadata(
         ObjectRef(mission.kind, metadata.namespace, metadata.name),
@@ -108,52 +113,105 @@ def spending_of(
     is_reviewer: bool = False,
 ) -> Spending:
     """Compute what is spent and left for the next attempt of a cell with a mind, or its review."""
-    run_cost = _cost(attempt_record.run_usage(attempts))
-    review_cost = _cost(attempt_record.review_usage(attempts))
-    own_cost = review_cost if is_reviewer else run_cost - review_cost
+    costs = RunCosts.of(attempts, is_reviewer=is_reviewer)
     counted = cell_cost_annotation.read(cell) or CellUsage()
-    budgets = [
-        left - (own_cost if name.startswith(_SHARE) else run_cost)
-        for name, left in _limits_of_team(mission, cell, team, now=now)
-    ]
+    left = [limit.left(costs) for limit in _limits_of_team(mission, cell, team, now=now)]
     return Spending(
-        counted.cost + own_cost, counted.cost_within_hour(now) + own_cost, _least(budgets)
+        counted.cost + costs.own, counted.cost_within_hour(now) + costs.own, least(left)
     )
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """What a run has cost so far: on the cell that works next, and on all cells."""
+
+    own: Decimal
+    run: Decimal
+
+    @classmethod
+    def of(cls, attempts: Sequence[Attempt], *, is_reviewer: bool = False) -> RunCosts:
+        """Add up the attempts and their reviews."""
+        run_cost = _cost(attempt_record.run_usage(attempts))
+        review_cost = _cost(attempt_record.review_usage(attempts))
+        return cls(review_cost if is_reviewer else run_cost - review_cost, run_cost)
+
+
+class Sharing(Enum):
+    """Whose runs share a limit."""
+
+    RUN = "one run"
+    CELL = "the runs of one cell"
+    TEAM = "the runs of all cells"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit on the cost of a run.
+
+    Attributes:
+        name: the field and the object that declares it.
+        amount: US dollars.
+        counted: what ended runs have cost of it.
+        sharing: whose runs share it.
+        is_hourly: whether it is a limit within an hour.
+    """
+
+    name: str
+    amount: Decimal
+    counted: Decimal = Decimal(0)
+    sharing: Sharing = Sharing.RUN
+    is_hourly: bool = False
+
+    def left(self, costs: RunCosts) -> Decimal:
+        """Return what ended runs and this run leave of it; may be negative."""
+        own_cost = costs.own if self.sharing is Sharing.CELL else costs.run
+        return self.amount - self.counted - own_cost
+
+
+def limits_of(mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime) -> list[Limit]:
+    """Return every limit on the work of a cell: of mission, formation and cell."""
+    limits = _limits_of_team(mission, cell, team, now=now)
+    counted, declared = cell_cost_annotation.read(cell) or CellUsage(), cell.spec.resources
+    if declared is not None and declared.max_total_cost is not None:
+        name = f"resources.maxTotalCost of {cell.ref}"
+        total = Decimal(str(declared.max_total_cost))
+        limits.append(Limit(name, total, counted.cost, Sharing.CELL))
+    if declared is not None and declared.max_cost_per_hour is not None:
+        name = f"resources.maxCostPerHour of {cell.ref}"
+        hour = Decimal(str(declared.max_cost_per_hour))
+        limits.append(Limit(name, hour, counted.cost_within_hour(now), Sharing.CELL, True))
+    return limits
 
 
 def _limits_of_team(
     mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime
-) -> list[tuple[str, Decimal]]:
-    """Return the limits of mission and formation, and what earlier runs leave of each."""
+) -> list[Limit]:
     limits = []
     if mission.spec.budget is not None and mission.spec.budget.max_cost is not None:
-        limits.append(("budget.maxCost of the mission", Decimal(str(mission.spec.budget.max_cost))))
+        amount = Decimal(str(mission.spec.budget.max_cost))
+        limits.append(Limit("budget.maxCost of the mission", amount))
     formation = team.formation
     share, per_hour = _share_of(formation, cell), _limit_per_hour(formation)
     if formation is not None and share is not None:
         counted = cell_cost_annotation.read(cell) or CellUsage()
-        limits.append((f"{_SHARE} of {formation.ref}", share - counted.cost))
+        name = f"the share of budget.maxTotalCost of {formation.ref}"
+        limits.append(Limit(name, share, counted.cost, Sharing.CELL))
     if formation is not None and per_hour is not None:
-        costs = [usage.cost_within_hour(now) for usage in _usages(team)]
-        limits.append((f"{_HOUR} of {formation.ref}", per_hour - sum(costs, Decimal(0))))
+        cost = sum((usage.cost_within_hour(now) for usage in _usages(team)), Decimal(0))
+        name = f"budget.maxCostPerHour of {formation.ref}"
+        limits.append(Limit(name, per_hour, cost, Sharing.TEAM, is_hourly=True))
     return limits
 
 
 def narrowest_limit(mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime) -> str:
     """Describe the limit that allows a run least; empty if there is none."""
-    counted, limits = cell_cost_annotation.read(cell) or CellUsage(), cell.spec.resources
-    remaining = _limits_of_team(mission, cell, team, now=now)
-    if limits is not None and limits.max_total_cost is not None:
-        total = Decimal(str(limits.max_total_cost))
-        remaining.append((f"resources.maxTotalCost of {cell.ref}", total - counted.cost))
-    if limits is not None and limits.max_cost_per_hour is not None:
-        hour = Decimal(str(limits.max_cost_per_hour)) - counted.cost_within_hour(now)
-        remaining.append((f"resources.maxCostPerHour of {cell.ref}", hour))
-    if not remaining:
+    limits = limits_of(mission, cell, team, now=now)
+    if not limits:
         return ""
-    name, amount = min(remaining, key=lambda each: each[1])
-    hint = "; costs leave it an hour after their run" if "PerHour" in name else ""
-    return f"{name} had ${max(Decimal(0), amount).normalize():f} left for this run{hint}"
+    limit = min(limits, key=lambda each: each.amount - each.counted)
+    amount = max(Decimal(0), limit.amount - limit.counted)
+    hint = "; costs leave it an hour after their run" if limit.is_hourly else ""
+    return f"{limit.name} had ${amount.normalize():f} left for this run{hint}"
 
 
 def _cost(usage: AgentUsage | None) -> Decimal:
@@ -172,10 +230,11 @@ def left_to_service(cell: Cell, spending: Spending) -> Decimal | None:
         budgets.append(Decimal(str(limits.max_total_cost)) - spending.cell)
     if limits is not None and limits.max_cost_per_hour is not None:
         budgets.append(Decimal(str(limits.max_cost_per_hour)) - spending.cell_hour)
-    return _least(budgets)
+    return least(budgets)
 
 
-def _least(budgets: Sequence[Decimal]) -> Decimal | None:
+def least(budgets: Sequence[Decimal]) -> Decimal | None:
+    """Return the smallest amount, at least 0 and rounded down to a unit; None without any."""
     if not budgets:
         return None
     smallest = min(_MAX_BUDGET, max(Decimal(0), min(budgets)))

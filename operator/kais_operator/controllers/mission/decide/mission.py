@@ -27,6 +27,7 @@ from kais_operator.controllers.mission.decide import (
     attempt_start,
     attempt_state,
     budgets,
+    cost_reservations,
     knowledge_injection,
     ledger_calls,
     mission_conditions,
@@ -117,6 +118,21 @@ def _decide_run(observed: MissionObserved, now: datetime) -> Plan:
     return _continue_run(
         observed, attempt_list, step, run_id=run_id, now=now, prior_actions=_add_finalizer(mission)
     )
+
+
+def next_step(observed: MissionObserved, now: datetime) -> attempt_start.Step | None:
+    """Return the step to the next attempt or its review; None if no work is about to start."""
+    run_id = run_id_of(observed.mission)
+    if run_id is None or labels.OUTCOME in observed.mission.metadata.annotations:
+        return None
+    attempt_list = attempt_checks.evaluate_attempts(observed, now)
+    if not attempt_list or attempt_list[-1].is_over:
+        entry = entries.find_entrypoint(observed.mission, observed.team, now=now)
+        return attempt_start.next_attempt(observed, attempt_list, entry, run_id=run_id, now=now)
+    last = attempt_list[-1]
+    if last.state is not State.REVIEWING or last.review is not None:
+        return None
+    return agent_reviews.request(observed, attempt_list, run_id=run_id, now=now)
 
 
 def _awaits_cancel(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> bool:
@@ -238,10 +254,21 @@ def _continue_run(
     limits.append(outcome.deadline(mission, attempt_list))
     return _plan(
         evaluated,
-        [*actions, *start_actions],
+        _with_adjusted_reservation(evaluated, [*actions, *start_actions], now),
         now,
         requeue_after=_earliest(limits, now, retry_after),
     )
+
+
+def _with_adjusted_reservation(
+    evaluated: EvaluatedMission, actions: Sequence[Action], now: datetime
+) -> Sequence[Action]:
+    """Add the write that adjusts what the run has reserved, unless that is reserved just now."""
+    patch = cost_reservations.adjust(
+        evaluated.observed, evaluated.attempts, evaluated.obstacle, now=now
+    )
+    patched = {action.ref for action in actions if isinstance(action, PatchMetadata)}
+    return actions if patch is None or patch.ref in patched else [*actions, patch]
 
 
 def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt]) -> list[Action]:
@@ -316,7 +343,12 @@ def _await_attempt(
         retry_after = _RENDERER_AGAIN
     if observed.is_reading:
         retry_after = _SHORT_DELAY
-    return _plan(evaluated, actions, now, requeue_after=_earliest(limits, now, retry_after))
+    return _plan(
+        evaluated,
+        _with_adjusted_reservation(evaluated, actions, now),
+        now,
+        requeue_after=_earliest(limits, now, retry_after),
+    )
 
 
 def _request_review(
@@ -388,6 +420,7 @@ def _finish_run(
         observed.spending_cell,
         run_outcome,
         reviewer=observed.spending_reviewer,
+        release=cost_reservations.release(observed.accounts, run_id),
         run_id=run_id,
         now=now,
     )

@@ -18,6 +18,7 @@ from kais_operator.planning.agent_settings import NO_AGENTS, AgentSettings
 from kais_operator.planning.agent_tasks import AgentReply
 from kais_operator.planning.children import Parent
 from kais_operator.planning.container_results import Process
+from kais_operator.planning.cost_reservation_annotation import Account
 from kais_operator.planning.plan import Body, ObjectRef
 from knowledge_client import models
 
@@ -96,6 +97,10 @@ class MissionObserved:
         spending_cell: the entry cell of an ended run whose cost is not counted yet; None if it is
             gone, or nothing is to be counted.
         spending_reviewer: the same for the cell that reviewed the run.
+        accounts: where an ended run may have reserved what it could cost.
+        has_fresh_team: whether the API server was asked for the formation and then for its cells,
+            as a reservation needs it.
+        released_runs: runs of other missions that hold a reservation and are over, or gone.
     """
 
     mission: Mission
@@ -127,6 +132,9 @@ class MissionObserved:
     has_review_policy: bool = False
     spending_cell: Cell | None = None
     spending_reviewer: Cell | None = None
+    accounts: Sequence[Account] = ()
+    has_fresh_team: bool = False
+    released_runs: frozenset[str] = frozenset()
 
 
 def parent_of(mission: Mission) -> Parent:

@@ -22,6 +22,7 @@ from kais_operator.controllers.mission.decide import (
     attempt_pods,
     attempt_state,
     budgets,
+    cost_reservations,
     entrypoint,
     invalid_mission,
     outcome,
@@ -101,12 +102,52 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         has_commands=world.containers.is_running(ref),
     )
     if has_ended:
-        observed = await _with_spending_cells(world, observed)
+        observed = await _with_spending_cells(world, observed, is_recorded=is_recorded)
         return Observation(
             body, observed if is_recorded else await _with_open_task(world, observed)
         )
     observed = await _with_review(world, await _with_reply(world, observed, now))
-    return Observation(body, await checks.with_checks(world, observed, now))
+    observed = await checks.with_checks(world, observed, now)
+    return Observation(body, await _with_fresh_accounts(world, observed, now))
+
+
+async def _with_fresh_accounts(
+    world: World, observed: MissionObserved, now: datetime
+) -> MissionObserved:
+    """Read what a reservation depends on from the API server if one is about to be written.
+
+    The formation is read before its cells: a run whose entry is gone is then counted on its cell.
+    """
+    if not cost_reservations.has_shared_limits(observed, now):
+        return observed
+    step = decision.next_step(observed, now)
+    if step is not None and step[0] is not None and step[0].reason is Reason.BUDGET_RESERVED:
+        observed = replace(observed, released_runs=await _released_runs(world, observed))
+        step = decision.next_step(observed, now) if observed.released_runs else step
+    if step != cost_reservations.READ_AGAIN:
+        return observed
+    team = await _team(world, observed.mission, fresh=True)
+    return replace(observed, team=team, has_fresh_team=True)
+
+
+async def _released_runs(world: World, observed: MissionObserved) -> frozenset[str]:
+    """Find reservations of missions that are gone or whose run is over, so they can be dropped."""
+    namespace, released = observed.mission.metadata.namespace, set()
+    for entry in cost_reservations.reservations_of_others(observed):
+        ref = ObjectRef("Mission", namespace, entry.mission)
+        # The cached mission may be older than the reservation, so only a fresh one decides.
+        is_over = await _is_over(world, ref, entry.run_id, fresh=False)
+        if is_over and await _is_over(world, ref, entry.run_id, fresh=True):
+            released.add(entry.run_id)
+    return frozenset(released)
+
+
+async def _is_over(world: World, ref: ObjectRef, run_id: str, *, fresh: bool) -> bool:
+    body = await world.cluster.get(ref, fresh=fresh)
+    mission = shared_reads.parse_resource(Mission, body) if body is not None else None
+    if isinstance(mission, InvalidObject):
+        return False
+    return mission is None or cost_reservations.is_over(mission, run_id)
 
 
 async def _with_reply(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
@@ -285,22 +326,24 @@ async def _maps(world: World, mission: Mission, jobs: Sequence[Body]) -> dict[st
     return {job: body} if body is not None else {}
 
 
-async def _team(world: World, mission: Mission) -> MissionTeam:
-    namespace = mission.metadata.namespace
+async def _team(world: World, mission: Mission, *, fresh: bool = False) -> MissionTeam:
+    """Read the objects that a mission's reference leads to; the formation before its cells."""
+    namespace, cluster = mission.metadata.namespace, world.cluster
     if mission.spec.cell_ref is not None:
-        body = await world.cluster.get(ObjectRef("Cell", namespace, mission.spec.cell_ref))
-        bodies = {mission.spec.cell_ref: body} if body is not None else {}
-        cells = _readable(bodies)
+        ref = ObjectRef("Cell", namespace, mission.spec.cell_ref)
+        cells = await _cell(world, ref, fresh=fresh)
         lone = cells.get(mission.spec.cell_ref)
         formation_name = lone.spec.formation_ref if lone is not None else None
-        formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
-        cells |= await _reviewer(world, mission, formation)
-        members = await _members(world, mission, formation)
+        formation = await shared_reads.formation_of(cluster, namespace, formation_name, fresh=fresh)
+        if fresh and formation is not None:
+            cells = await _cell(world, ref, fresh=True)
+        cells |= await _reviewer(world, mission, formation, fresh=fresh)
+        members = await _members(world, mission, formation, fresh=fresh)
     else:
         formation_name = mission.spec.formation_ref or ""
-        formation = await shared_reads.formation_of(world.cluster, namespace, formation_name)
+        formation = await shared_reads.formation_of(cluster, namespace, formation_name, fresh=fresh)
         bodies = (
-            await shared_reads.cells_by_label(world.cluster, namespace, formation_name)
+            await shared_reads.cells_by_label(cluster, namespace, formation_name, fresh=fresh)
             if formation
             else {}
         )
@@ -308,24 +351,37 @@ async def _team(world: World, mission: Mission) -> MissionTeam:
     return await _with_account(world, mission, MissionTeam(formation, cells, members=members))
 
 
-async def _members(world: World, mission: Mission, formation: Formation | None) -> dict[str, Cell]:
+async def _cell(
+    world: World, ref: ObjectRef, *, fresh: bool, formation: Formation | None = None
+) -> dict[str, Cell]:
+    body = await world.cluster.get(ref, fresh=fresh)
+    return _readable({ref.name: body} if body is not None else {}, formation=formation)
+
+
+async def _members(
+    world: World, mission: Mission, formation: Formation | None, *, fresh: bool
+) -> dict[str, Cell]:
     """Read the cells of a formation that share a budget per hour, or have calls to decide about."""
     budget = formation.spec.budget if formation is not None else None
     has_budget = budget is not None and budget.max_cost_per_hour is not None
     if formation is None or not (has_budget or labels.APPROVAL in mission.metadata.annotations):
         return {}
     metadata = formation.metadata
-    bodies = await shared_reads.cells_by_label(world.cluster, metadata.namespace, metadata.name)
+    bodies = await shared_reads.cells_by_label(
+        world.cluster, metadata.namespace, metadata.name, fresh=fresh
+    )
     return _readable(bodies, formation=formation)
 
 
-async def _reviewer(world: World, mission: Mission, formation: Formation | None) -> dict[str, Cell]:
+async def _reviewer(
+    world: World, mission: Mission, formation: Formation | None, *, fresh: bool
+) -> dict[str, Cell]:
     """Read the cell of a formation that reviews the work of the cell in cellRef."""
     name = reviewer_cells.object_name(mission, formation)
     if formation is None or name is None or name == mission.spec.cell_ref:
         return {}
-    body = await world.cluster.get(ObjectRef("Cell", mission.metadata.namespace, name))
-    return _readable({name: body} if body is not None else {}, formation=formation)
+    ref = ObjectRef("Cell", mission.metadata.namespace, name)
+    return await _cell(world, ref, fresh=fresh, formation=formation)
 
 
 def _readable(bodies: dict[str, Body], *, formation: Formation | None = None) -> dict[str, Cell]:
@@ -392,21 +448,26 @@ async def _none_if_not_found(call: Awaitable[T]) -> T | None:
         return None
 
 
-async def _with_spending_cells(world: World, observed: MissionObserved) -> MissionObserved:
-    """Add the entry cell and the reviewer of an ended run whose cost is not counted yet."""
+async def _with_spending_cells(
+    world: World, observed: MissionObserved, *, is_recorded: bool
+) -> MissionObserved:
+    """Add the cells of an ended run whose cost is not counted yet, and what it has reserved on."""
     mission = observed.mission
     run_id = run_id_of(mission)
     run_outcome = outcome_annotation.read(mission, None)
-    if run_id is None or run_outcome is None or run_outcome.usage is None:
+    if run_id is None or run_outcome is None or budgets.is_counted(mission, run_id):
         return observed
-    if budgets.is_counted(mission, run_id):
+    if is_recorded and run_outcome.usage is None:
         return observed
-    team = await _team(world, mission)
-    cell = entrypoint.entrypoint_cell(mission, team)
+    team = await _team(world, mission) if is_recorded else observed.team
+    entry = entrypoint.entrypoint_cell(mission, team)
+    cell = entry if isinstance(entry, Cell) else None
+    reviewer = reviewer_cells.find(mission, team)
     return replace(
         observed,
-        spending_cell=cell if isinstance(cell, Cell) else None,
-        spending_reviewer=reviewer_cells.find(mission, team),
+        spending_cell=cell,
+        spending_reviewer=reviewer,
+        accounts=cost_reservations.accounts_of(team, cell, reviewer),
     )
 
 

@@ -51,22 +51,26 @@ def decide_or_report_invalid(
     return decide_or_report
 
 
-async def formation_of(cluster: Cluster, namespace: str, name: str | None) -> Formation | None:
+async def formation_of(
+    cluster: Cluster, namespace: str, name: str | None, *, fresh: bool = False
+) -> Formation | None:
     """Read a Formation; None when it is missing, not valid, or `name` is None."""
     if name is None:
         return None
-    body = await cluster.get(ObjectRef("Formation", namespace, name))
+    body = await cluster.get(ObjectRef("Formation", namespace, name), fresh=fresh)
     formation = parse_resource(Formation, body) if body is not None else None
     return formation if isinstance(formation, Formation) else None
 
 
-async def cells_by_label(cluster: Cluster, namespace: str, formation: str) -> dict[str, Body]:
+async def cells_by_label(
+    cluster: Cluster, namespace: str, formation: str, *, fresh: bool = False
+) -> dict[str, Body]:
     """Read every Cell with a formation's label, by name.
 
     Users can set the label too, so the Formation need not own all of these cells.
     """
     selector = f"{labels.FORMATION}={names.label_value(formation)}"
-    bodies = await cluster.list("Cell", namespace, labels=selector)
+    bodies = await cluster.list("Cell", namespace, labels=selector, fresh=fresh)
     return {body["metadata"]["name"]: body for body in bodies}
 
 

@@ -1,0 +1,100 @@
+"""What open runs may still cost: an annotation of the object whose limits they share.
+
+A run reserves before its attempt starts. Its entry is dropped after its cost is counted on the
+cell, so between the two writes it counts twice, and never not at all. Entries have no end in time:
+a clock that jumps releases nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from kais import labels
+from kais.resources.cell import Cell
+from kais.resources.formation import Formation
+from kais_operator.planning import annotation_values
+from kais_operator.planning.plan import ObjectRef, PatchMetadata
+
+MAX_RESERVATIONS = 500
+"""Number of entries; 200 bytes each stay below half of the limit for annotations."""
+_MAX_COST = Decimal(10**15)
+
+Account = Formation | Cell
+
+
+@dataclass(frozen=True, order=True)
+class Reservation:
+    """What one run may cost on one cell, in US dollars.
+
+    Attributes:
+        run_id: the run.
+        cell: name of the Cell.
+        mission: name of the Mission, in the namespace of the cell.
+        spent: what the run had cost on the cell when the entry was written.
+        reserved: what its open attempt may cost besides.
+    """
+
+    run_id: str
+    cell: str
+    mission: str
+    spent: Decimal = Decimal(0)
+    reserved: Decimal = Decimal(0)
+
+    @property
+    def total(self) -> Decimal:
+        """What the run counts for until it has ended."""
+        return self.spent + self.reserved
+
+
+def read(account: Account) -> tuple[Reservation, ...]:
+    """Read the entries of an object, in their order.
+
+    Empty when the annotation is not valid, or was copied from another object.
+    """
+    try:
+        value = annotation_values.parse(account.metadata.annotations.get(labels.RESERVATIONS))
+        if value is None or value["uid"] != account.metadata.uid:
+            return ()
+        entries = tuple(_parse(*entry) for entry in value["runs"][:MAX_RESERVATIONS])
+    except (*annotation_values.BROKEN, InvalidOperation):
+        return ()
+    return tuple(sorted(entries))
+
+
+def write(account: Account, reservations: Iterable[Reservation]) -> PatchMetadata:
+    """Return the write that replaces the entries, on exactly the version that was observed."""
+    metadata = account.metadata
+    kept = sorted(reservations)
+    return PatchMetadata(
+        ObjectRef(account.kind, metadata.namespace, metadata.name),
+        resource_version=metadata.resource_version,
+        annotations={labels.RESERVATIONS: _dump(metadata.uid, kept) if kept else None},
+    )
+
+
+def _dump(uid: str, reservations: Sequence[Reservation]) -> str:
+    entries = [
+        [entry.run_id, entry.cell, entry.mission, f"{entry.spent:f}", f"{entry.reserved:f}"]
+        for entry in reservations
+    ]
+    return json.dumps({"uid": uid, "runs": entries}, sort_keys=True, separators=(",", ":"))
+
+
+def _parse(run_id: str, cell: str, mission: str, spent: str, reserved: str) -> Reservation:
+    return Reservation(
+        annotation_values.parse_text(run_id),
+        annotation_values.parse_text(cell),
+        annotation_values.parse_text(mission),
+        _cost(spent),
+        _cost(reserved),
+    )
+
+
+def _cost(value: str) -> Decimal:
+    cost = Decimal(annotation_values.parse_text(value))
+    if not cost.is_finite() or not 0 <= cost <= _MAX_COST:
+        raise ValueError(f"{value!r} is not a cost")
+    return cost
