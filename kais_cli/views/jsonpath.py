@@ -1,53 +1,46 @@
 r"""Evaluate the templates of `-o jsonpath=…` and the paths of `--sort-by`, as kubectl does.
 
 A template is text with expressions in braces: `{.status.phase}`, `{range .items[*]}…{end}`,
-`{"\n"}`. What an object lacks is left out.
+`{"\n"}`. What an object lacks is left out. kubectl writes paths in a dialect of JSONPath (RFC
+9535); they are translated for python-jsonpath, which evaluates them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kais_cli import errors
 
-Step = Callable[[Any, Any], Iterator[Any]]
-"""From the root and a value to the values that a part of a path selects."""
+if TYPE_CHECKING:
+    from jsonpath import CompoundJSONPath, JSONPath
 
-_NAME = re.compile(r"(?:\\.|[^\\.\[\]{}\s()=!<>@$'\",?*|&])+")
-_SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(\d+))?")
-_INTEGER = re.compile(r"-?\d+")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _QUOTED = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"")
-_OPERATOR = re.compile(r"==|!=|<=|>=|<|>")
+_TOKEN = re.compile(
+    rf"(?P<quoted>{_QUOTED.pattern})"
+    r"|(?P<dots>\.\.?)(?P<name>(?:\\.|[^\\.\[\]{}\s()=!<>@$'\",?*|&])+)"
+    r"|-?\d+(?:\.\d+)?|\.(?=\[)|."
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _DIGITS = re.compile(r"(\d+)")
-
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-}
 
 
 @dataclass(frozen=True)
 class Path:
-    """A path such as `.status.conditions[?(@.type=="Ready")].reason`."""
+    """A path such as `.status.conditions[?(@.type=="Ready")].reason`.
 
-    steps: tuple[Step, ...]
+    `is_absolute` is a path that begins at the root in a range too: `$.metadata.name`.
+    """
+
+    query: JSONPath | CompoundJSONPath
+    is_absolute: bool
 
     def select(self, root: Any, current: Any) -> list[Any]:
         """Return the values of the path; it begins at `current`, or at the root with `$`."""
-        values = [current]
-        for step in self.steps:
-            values = [result for value in values for result in step(root, value)]
-        return values
+        return list(self.query.findall(root if self.is_absolute else current))
 
     def format(self, root: Any, current: Any) -> str:
         """Return the values with spaces between."""
@@ -100,16 +93,21 @@ def parse_path(expression: str) -> Path:
     """Parse one path: `.a.b`, also without its first dot or in braces.
 
     Raises:
-        UsageError: It is no path; the message has the character at which it stops.
+        UsageError: It is no path; the message says what is wrong with it.
     """
+    import jsonpath  # noqa: PLC0415 - few commands need it
+
     text = expression.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()
-    reader = _Reader(text)
-    path = reader.path()
-    if reader.position < len(text):
-        raise reader.error()
-    return path
+    try:
+        query = jsonpath.compile(_standard_query(text))
+    except (jsonpath.JSONPathError, ValueError) as exc:
+        reason = str(exc).partition(",")[0].splitlines()[0]
+        raise errors.UsageError(
+            f"jsonpath: cannot read {text!r}: {reason}; write a path such as .metadata.name"
+        ) from exc
+    return Path(query, is_absolute=text.startswith("$"))
 
 
 def sorted_by(bodies: Sequence[Any], path: Path) -> list[Any]:
@@ -150,8 +148,8 @@ class _Parts:
             self._parts = []
         elif expression == "end":
             self._close()
-        elif quoted := _QUOTED.fullmatch(expression):
-            self._parts.append(_Text(_unquoted(quoted)))
+        elif _QUOTED.fullmatch(expression):
+            self._parts.append(_Text(_unescaped(expression[1:-1])))
         else:
             self._parts.append(parse_path(expression))
 
@@ -178,206 +176,27 @@ def _segments(template: str) -> Iterator[tuple[str, str | None]]:
     yield template[position:], None
 
 
-class _Reader:
-    """Reads the steps of a path from left to right."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-
-    def error(self) -> errors.UsageError:
-        rest = self.text[self.position :]
-        problem = f"at {rest!r}" if rest else "at its end"
-        return errors.UsageError(
-            f"jsonpath: cannot read {self.text!r} {problem}; write a path such as .metadata.name"
-        )
-
-    def path(self) -> Path:
-        """Read steps as far as they go."""
-        steps: list[Step] = []
-        if self._accept("$"):
-            steps.append(_root)
-        elif not self._accept("@") and (name := self._match(_NAME)):
-            steps.append(_field(_unescaped(name[0])))
-        while more := self._next_steps():
-            steps += more
-        return Path(tuple(steps))
-
-    def _next_steps(self) -> list[Step]:
-        if self._accept("["):
-            return [self._brackets()]
-        steps = [_descendants] if self._accept("..") else []
-        if not steps and not self._accept("."):
-            return []
-        if self._accept("["):
-            return [*steps, self._brackets()]
-        if not steps and self.position == len(self.text):
-            return []  # the dot alone: the object itself
-        return [*steps, self._name_or_wildcard()]
-
-    def _name_or_wildcard(self) -> Step:
-        if self._accept("*"):
-            return _items
-        name = self._match(_NAME)
-        if name is None:
-            raise self.error()
-        return _field(_unescaped(name[0]))
-
-    def _brackets(self) -> Step:
-        if self._accept("?("):
-            step: Step = self._filter()
-        else:
-            choices = [self._bracket_choice()]
-            while self._accept(","):
-                self._match(re.compile(r"\s+"))
-                choices.append(self._bracket_choice())
-            step = _union(tuple(choices))
-        if not self._accept("]"):
-            raise self.error()
-        return step
-
-    def _bracket_choice(self) -> Step:
-        if self._accept("*"):
-            return _items
-        if quoted := self._match(_QUOTED):
-            return _field(_unquoted(quoted))
-        if part := self._match(_SLICE):
-            start, stop, width = (int(text) if text else None for text in part.groups())
-            return _slice(slice(start, stop, width))
-        if number := self._match(_INTEGER):
-            return _index(int(number[0]))
-        raise self.error()
-
-    def _filter(self) -> Step:
-        left = self._operand()
-        operator = self._operator()
-        right = self._operand() if operator else None
-        self._match(re.compile(r"\s+"))
-        if not self._accept(")"):
-            raise self.error()
-        return _where(left, operator, right)
-
-    def _operand(self) -> Path | _Constant:
-        self._match(re.compile(r"\s+"))
-        if quoted := self._match(_QUOTED):
-            return _Constant(_unquoted(quoted))
-        if number := self._match(_NUMBER):
-            return _Constant(json.loads(number[0]))
-        if boolean := self._match(re.compile(r"true|false")):
-            return _Constant(boolean[0] == "true")
-        start = self.position
-        path = self.path()
-        if self.position == start:
-            raise self.error()
-        return path
-
-    def _operator(self) -> str:
-        self._match(re.compile(r"\s+"))
-        operator = self._match(_OPERATOR)
-        return operator[0] if operator else ""
-
-    def _accept(self, token: str) -> bool:
-        is_next = self.text.startswith(token, self.position)
-        self.position += len(token) if is_next else 0
-        return is_next
-
-    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        match = pattern.match(self.text, self.position)
-        self.position = match.end() if match else self.position
-        return match
+def _standard_query(path: str) -> str:
+    r"""Return a path of kubectl as RFC 9535 has it: `.a\.b-c` is `$["a.b-c"]`."""
+    if path[:1] in ("$", "@"):
+        path = path[1:]
+    elif path[:1] not in (".", "["):
+        path = f".{path}"
+    if path == ".":
+        return "$"
+    return "$" + "".join(map(_standard_token, _TOKEN.finditer(path)))
 
 
-@dataclass(frozen=True)
-class _Constant:
-    value: Any
-
-    def select(self, root: Any, current: Any) -> list[Any]:
-        del root, current
-        return [self.value]
-
-
-def _root(root: Any, value: Any) -> Iterator[Any]:
-    del value
-    yield root
+def _standard_token(token: re.Match[str]) -> str:
+    if token["name"]:
+        dots = ".." if token["dots"] == ".." else ""
+        return f"{dots}[{json.dumps(_unescaped(token['name']))}]"
+    if token["quoted"]:
+        return json.dumps(_unescaped(token["quoted"][1:-1]))
+    return "" if token[0] == "." and token.string[token.end() :].startswith("[") else token[0]
 
 
-def _items(root: Any, value: Any) -> Iterator[Any]:
-    del root
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
-
-
-def _descendants(root: Any, value: Any) -> Iterator[Any]:
-    yield value
-    for item in _items(root, value):
-        yield from _descendants(root, item)
-
-
-def _field(name: str) -> Step:
-    def step(root: Any, value: Any) -> Iterator[Any]:
-        del root
-        if isinstance(value, Mapping) and name in value:
-            yield value[name]
-
-    return step
-
-
-def _index(number: int) -> Step:
-    def step(root: Any, value: Any) -> Iterator[Any]:
-        del root
-        if isinstance(value, list) and -len(value) <= number < len(value):
-            yield value[number]
-
-    return step
-
-
-def _slice(part: slice) -> Step:
-    def step(root: Any, value: Any) -> Iterator[Any]:
-        del root
-        if isinstance(value, list):
-            yield from value[part]
-
-    return step
-
-
-def _union(choices: tuple[Step, ...]) -> Step:
-    def step(root: Any, value: Any) -> Iterator[Any]:
-        for choice in choices:
-            yield from choice(root, value)
-
-    return step
-
-
-def _where(left: Path | _Constant, operator: str, right: Path | _Constant | None) -> Step:
-    def step(root: Any, value: Any) -> Iterator[Any]:
-        for item in _items(root, value):
-            lefts = left.select(root, item)
-            if right is None:
-                is_match = bool(lefts)
-            else:
-                rights = right.select(root, item)
-                is_match = bool(lefts and rights) and _holds(lefts[0], operator, rights[0])
-            if is_match:
-                yield item
-
-    return step
-
-
-def _holds(left: Any, operator: str, right: Any) -> bool:
-    try:
-        return _COMPARISONS[operator](left, right)
-    except TypeError:  # such as a text below a number
-        return False
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\(.)", r"\1", name)
-
-
-def _unquoted(match: re.Match[str]) -> str:
-    text = match[1] if match[1] is not None else match[2]
+def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), text)
 
 

@@ -71,13 +71,19 @@ def test_ranges_nest():
         ("{.metadata.name", "'{.metadata.name' is not closed; end it with }"),
         ("{range .items[*]}{.a}", "{range} is not closed; end it with {end}"),
         ("{end}", "{end} without {range}"),
-        ("{.items[}", "cannot read '.items[' at its end; write a path such as .metadata.name"),
-        ("{.items[?(@.a=)]}", "cannot read '.items[?(@.a=)]' at '=)]'"),
-        ("{.a b}", "cannot read '.a b' at ' b'"),
-        ("{.a..}", "cannot read '.a..' at its end"),
+        (
+            "{.items[}",
+            "cannot read '.items[': unexpected end of query; write a path such as .metadata.name",
+        ),
+        (
+            "{.items[?(@.a=)]}",
+            "cannot read '.items[?(@.a=)]': unexpected token '='",
+        ),
+        ("{.a b}", "cannot read '.a b': unexpected token 'b'"),
+        ("{.a..}", "cannot read '.a..': expected a shorthand selector"),
     ],
 )
-def test_what_is_no_template_is_refused_with_the_place(template, problem):
+def test_what_is_no_template_is_refused_with_the_reason(template, problem):
     with pytest.raises(errors.UsageError) as refusal:
         jsonpath.parse(template)
     assert problem in str(refusal.value)

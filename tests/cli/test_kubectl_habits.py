@@ -279,7 +279,7 @@ def test_a_dry_run_may_have_the_values_of_kubectl(terminal, cluster, value):
 
 def test_a_usage_error_begins_as_every_error(terminal):
     assert terminal.run("mission", "list", "--watch=yes") == ExitStatus.USAGE
-    assert terminal.err == "error: Option '--watch' does not take a value\n"
+    assert terminal.err == "error: option '--watch' does not take a value\n"
 
 
 def test_a_file_that_does_not_exist_is_named_in_plain_words(terminal):
