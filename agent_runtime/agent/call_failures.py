@@ -13,6 +13,7 @@ from agent_runtime.mind import MindConfig
 from kais.agent_results import FailureClass
 
 _ERROR_CHARACTERS: Final = 300
+_FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,22 @@ def classify(error: Exception, mind: MindConfig) -> FailedCall:
     reason, text = _permanent(error)
     if reason is FailureClass.MODEL_UNAUTHORIZED and mind.secret:
         text = f"{text} of the Secret {mind.secret}"
+    if _is_forbidden(error):
+        text += "; choose a model that the key may use, or request access"
     message = f"{model_and_endpoint} {text}: {_detail(error)}"
     return FailedCall(AgentError(reason, message), is_charged=_is_charged(error))
 
 
+def _is_forbidden(error: Exception) -> bool:
+    """Whether the provider knows the key, and does not let it use the model."""
+    is_unauthorized = isinstance(error, exceptions.ModelAuthenticationError)
+    is_403 = isinstance(error, exceptions.ModelHTTPError) and error.status_code == _FORBIDDEN
+    return is_unauthorized and is_403
+
+
 def _permanent(error: Exception) -> tuple[FailureClass, str]:
+    if _is_forbidden(error):
+        return FailureClass.MODEL_UNAUTHORIZED, "does not allow the key"
     for kinds, reason, text in _PERMANENT:
         if isinstance(error, kinds):
             return reason, text

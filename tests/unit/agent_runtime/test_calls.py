@@ -32,6 +32,15 @@ FOR_GOOD = [
         ),
     ),
     (
+        "{status: 403, text: 'Project has no access to model house'}",
+        FailureClass.MODEL_UNAUTHORIZED,
+        (
+            "model house at http://model.example/v1 does not allow the key of the Secret "
+            "kais-openai/apiKey; choose a model that the key may use, or request access: HTTP 403 "
+            "Project has no access to model house"
+        ),
+    ),
+    (
         "{status: 404, text: 'no such model'}",
         FailureClass.MODEL_REFUSED,
         (
