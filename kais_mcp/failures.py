@@ -26,7 +26,7 @@ _REMEDIES: dict[str, str] = {
     ErrorCode.INVALID_BODY: "Correct the arguments by the input schema of the tool.",
     ErrorCode.INVALID_TOKEN: "Begin again without a cursor.",
     ErrorCode.TOO_LARGE: "Send less text.",
-    ErrorCode.QUOTA_EXCEEDED: "Wait, then call the tool again.",
+    ErrorCode.QUOTA_EXCEEDED: "Wait, then try again.",
     ErrorCode.STORE_UNAVAILABLE: "Wait some seconds, then call the tool again.",
     ErrorCode.TOOK_TOO_LONG: "Ask for less: a smaller limit, or fewer scopes.",
     ErrorCode.IDENTITY_UNAVAILABLE: "Wait some seconds, then call the tool again.",

@@ -212,4 +212,7 @@ def _identity(file: BinaryIO) -> tuple[int, int]:
 
 
 def _detail(exc: knowledge.KnowledgeError) -> str:
-    return exc.problem.detail if exc.problem else str(exc)
+    if exc.problem is None:
+        return str(exc)
+    violations = (f"{each.path}: {each.message}" for each in exc.problem.violations)
+    return "; ".join((exc.problem.detail, *violations))

@@ -73,7 +73,7 @@ def file(tmp_path, graph):
 
 
 def records(text):
-    return sorted((json.loads(line) for line in text.splitlines()), key=json.dumps)
+    return sorted((json.loads(line) for line in text.split("\n") if line), key=json.dumps)
 
 
 @pytest.mark.parametrize("text", [SERVER_MEMORY, COAIA], ids=["server-memory", "coaia-memory"])
@@ -123,11 +123,54 @@ def test_an_empty_file_imports_nothing(file, content):
     assert file(content) == ["0 entities, 0 observations, 0 relations created"]
 
 
-def test_names_may_have_every_character(graph, file):
-    name = "a\t'\"\\ /{}: \u202e\U0001f409 ä"
-    line = {"type": "entity", "name": name, "entityType": "x", "observations": ["two\nlines"]}
-    file(json.dumps(line))
-    assert records(graph("export", "--to", "-")) == [line]
+# With each character up to 255, and some that files and terminals treat in their own way.
+NAMES = [
+    *(f"a {chr(code)} {code}" for code in range(256)),
+    *(
+        "a\t'\"\\ /{}: \u202e\U0001f409 ä",
+        "Zo\u00eb",
+        "\u2028x",
+        "\ufeff",
+        "..",
+        "x" * 512,
+    ),
+]
+
+
+def test_names_may_have_every_character(graph, file, tmp_path):
+    lines = [
+        {"type": "entity", "name": name, "entityType": "x", "observations": [name, "two\nlines"]}
+        for name in NAMES
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    assert file(text) == [
+        f"{len(NAMES)} entities, {2 * len(NAMES)} observations, 0 relations created"
+    ]
+    assert records(graph("export", "--to", "-")) == records(text)
+    path = tmp_path / "mirror.jsonl"
+    graph("mirror", "--to", str(path))
+    assert records(path.read_bytes().decode()) == records(text)
+
+
+@pytest.mark.parametrize("name", [NAMES[1], NAMES[0], NAMES[27], *NAMES[-6:]], ids=ascii)
+def test_a_name_with_any_character_is_typed_at_the_command_line(graph, name):
+    graph("create", name, "--type", "x", "--observation", name)
+    (opened,) = json.loads(graph("open", name, "-o", "json"))["entities"]
+    assert (opened["name"], opened["observations"]) == (name, [name])
+    shown = graph("open", name)
+    assert not any(each in shown for each in "\0\1\x1b\u202e")
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\\ud800", b" ", b""], ids=ascii
+)
+def test_a_name_that_cannot_be_stored_costs_its_line(file, name):
+    line = b'{"type":"entity","name":"%s","entityType":"x","observations":[]}\n' % name
+    said = file(line + SERVER_MEMORY.encode(), status=1)
+    assert said[0].startswith("FILE, line 1 is ")
+    assert said[0].endswith("; left out")
+    assert said[0] != "FILE, line 1 is refused: the fact breaks limits; left out", "without reason"
+    assert said[1:] == ["2 entities, 2 observations, 1 relation created; 1 line left out"]
 
 
 # The peak of a process alone: `ru_maxrss` of a child counts the pages of who started it.

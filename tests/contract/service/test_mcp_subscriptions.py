@@ -41,6 +41,7 @@ from knowledge_client.models import (
 )
 from knowledge_service.asgi_app import create_app
 from knowledge_service.domain.principals import Principal
+from knowledge_service.errors import QuotaExceeded
 from knowledge_service.mcp_endpoint.endpoint import McpEndpoint
 from knowledge_service.ports import Store
 from knowledge_service.routes import streams
@@ -317,6 +318,40 @@ async def test_a_thousand_streams_are_bounded_and_calls_go_on(
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
         assert not limiter._subscriptions
+
+
+async def test_the_stream_after_a_thousand_is_refused_with_the_reason_and_when_to_try_again(
+    store: Store,
+) -> None:
+    async with serving(store) as service, httpx.AsyncClient(timeout=PATIENCE_S) as http:
+        limiter = service.app.state.services.subscription_limiter
+        refused_count = 0
+        for number in range(1000):
+            realm = f"realm:r{number}/formation:team"
+            try:
+                limiter.subscribe(Principal(f"x/{number}", "agent", realm))
+            except QuotaExceeded:
+                refused_count += 1
+        assert refused_count == 1000 - event_stream._MAX_STREAMS
+        detail = "256 streams are open, and no caller has more than demo/lead-0; try again"
+
+        headers = {"Authorization": "Bearer lead"}
+        refusal = await http.get(f"{service.url}/v1/events", headers=headers)
+        assert (refusal.status_code, refusal.headers["Retry-After"]) == (429, "5")
+        assert refusal.headers["Content-Type"] == "application/problem+json"
+        problem = refusal.json()
+        assert (problem["code"], problem["detail"]) == ("quota-exceeded", detail)
+
+        answer = await http.post(f"{service.url}/mcp", json=LISTEN, headers=_headers("lead"))
+        assert answer.headers["Content-Type"] == "application/json", "no stream was opened"
+        error = answer.json()["error"]
+        assert error["message"] == (
+            f"quota-exceeded: {detail}\nRetry after 5 s.\nWait, then try again."
+        )
+        assert (error["data"]["code"], error["data"]["retry_after_s"]) == ("quota-exceeded", 5)
+
+        fact = await service.rest("lead").remember(FactIn(content="calls go on"))
+        assert fact.status == "created"
 
 
 @pytest.mark.parametrize("message_count", [0, 1, 2])
