@@ -7,6 +7,7 @@ it adds facts, and changes only those of which it is the author.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -52,7 +53,7 @@ class Principal:
         is_cell = self.home.rpartition("/")[2].startswith("cell:")
         return self.home if is_cell else self.name
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """Return a text that is unique to the principal, even among principals of the same name.
 
@@ -74,7 +75,7 @@ class Principal:
         )
         return dataclasses.replace(self, type="agent", grants=grants)
 
-    @property
+    @functools.cached_property
     def view(self) -> View:
         """Return the principal's view; agents do not see facts before their approval."""
         readable = [g for g in self.grants if "read" in g.verbs or "admin" in g.verbs]

@@ -16,6 +16,7 @@ AGENT_DEFAULTS = Quota(
     recalls_per_minute=6_000,
     reads_per_minute=6_000,
 )
+_NO_LIMITS = Quota()
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class TokenBucket:
 
 def effective_quota(quota: Quota | None, *, is_agent: bool) -> Quota:
     """Return the given limits; for agents, defaults replace those that are not set."""
-    default = AGENT_DEFAULTS if is_agent else Quota()
+    default = AGENT_DEFAULTS if is_agent else _NO_LIMITS
     if quota is None:
         return default
     return default.model_copy(update=quota.model_dump(exclude_none=True))

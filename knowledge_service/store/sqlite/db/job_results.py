@@ -20,8 +20,8 @@ class JobResult(NamedTuple):
     error: BaseException | None
 
     def deliver(self) -> None:
-        """Wake the caller, unless it has cancelled."""
-        if self.future.cancelled():
+        """Wake the caller, unless it has cancelled or given up."""
+        if self.future.done():
             return
         if self.error is None:
             self.future.set_result(self.result)
