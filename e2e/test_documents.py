@@ -41,6 +41,7 @@ def desk(cluster: Installed, tmp_path: Path) -> dict[str, str]:
         "KUBECONFIG": str(cluster.kubeconfig),
         "KUBECACHEDIR": str(cluster.cache),
         "NO_COLOR": "1",
+        "ANTHROPIC_API_KEY": "a key that no provider gets",
     }
 
 
