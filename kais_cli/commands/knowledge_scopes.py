@@ -293,6 +293,8 @@ def _adopt_from_cells(
         session.write(
             f"{pluralise(len(rows), 'fact')} of cells adopted;"
             " kais knowledge undo COPY --reason WHY takes one back\n"
+            if rows or adoption.refused
+            else "no facts of cells to adopt\n"
         )
     else:
         session.write(output.dump(adoption.copies, output_))
@@ -310,6 +312,8 @@ def _write_adoptable(session: Session, facts: Sequence[Fact], within: str, outpu
         session.note(
             f"{pluralise(len(facts), 'fact')} of cells below {within};"
             " adopt them with --scope BLUEPRINT --yes"
+            if facts
+            else f"no facts of cells below {within}: nothing to adopt"
         )
     else:
         session.write(output.dump(facts, output_))

@@ -143,6 +143,9 @@ def logs(
     return ExitStatus.SUCCEEDED
 
 
+_PARTICIPLES = {"approve": "approved", "reject": "rejected"}
+
+
 def _review(
     session: Session, name: str, decision: tuple[str, str], *, dry_run: bool, form: Format
 ) -> ExitStatus:
@@ -164,5 +167,5 @@ def _review(
     by_name = {labels.REVIEW: text, labels.REVIEWED_BY: session.cluster.user_name()}
     annotated = annotation_verbs.annotate(session, "Mission", name, by_name, dry_run=dry_run)
     return resource_access.write_acknowledgement(
-        session, annotated, f"{mission.ref}: attempt {attempt}: {verdict}", form
+        session, annotated, f"{mission.ref}: attempt {attempt} {_PARTICIPLES[verdict]}", form
     )

@@ -37,7 +37,7 @@ def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
         remainder = f"and on {len(messages) - _MAX_LISTED} more objects"
         yield failed("operator", remainder, f"kubectl get events -n {namespace}")
     if not messages:
-        yield ok("operator", f"nothing was refused it in {namespace} within the hour")
+        yield ok("operator", f"the API server refused it nothing in {namespace} within the hour")
 
 
 def _is_of_operator(event: Body) -> bool:

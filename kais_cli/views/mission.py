@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from kais.resources.base import ObjectMeta
 from kais.resources.check import ReviewResult, ReviewStatus
 from kais.resources.mission import Mission
 from kais_cli.facts import tables
@@ -34,10 +35,14 @@ def format_mission(mission: Mission, *, width: int | None = None) -> str:
     return "".join(_mission_sections(mission, width))
 
 
-def _review(review: ReviewResult) -> str:
-    """Format a verdict with its author."""
+def _review(review: ReviewResult, metadata: ObjectMeta) -> str:
+    """Format a verdict with its author, or the commands that give one."""
     if review.status is ReviewStatus.PENDING:
-        return f"{review.status}; answer with `kais mission approve` or `kais mission reject`"
+        subject = f"{metadata.name} -n {metadata.namespace}"
+        return (
+            f"{review.status}; answer with `kais mission approve {subject}` or"
+            f" `kais mission reject {subject} --feedback TEXT`"
+        )
     author = f"by {review.by}" if review.by else "(the reviewer is not on record)"
     return f"{review.status} {author}{f': {review.feedback}' if review.feedback else ''}"
 
@@ -71,7 +76,7 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
         )
         yield f"\nChecks:\n{text_layout.indent(checks)}"
     if status.review:
-        yield f"\nReview: {_review(status.review)}\n"
+        yield f"\nReview: {_review(status.review, mission.metadata)}\n"
     if status.result:
         cut = " (cut)" if status.result_truncated else ""
         yield f"\nResult{cut}:\n{text_layout.format_result(status.result, width=width)}"

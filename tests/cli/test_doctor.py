@@ -48,7 +48,7 @@ def test_all_is_well(terminal):
         "ok       outbox    empty: nothing waits for the service",
         "ok       store     answers; here you are kais-user, at home in realm:demo",
         "ok       objects   0 in demo, none of them stuck or failing",
-        "ok       operator  nothing was refused it in demo within the hour",
+        "ok       operator  the API server refused it nothing in demo within the hour",
         "ok       rights    you may do all that kais does in demo",
         "12 ok, 0 warnings, 0 failed",
     ]
@@ -190,14 +190,14 @@ def test_an_event_that_lacks_optional_fields_ends_no_check(terminal, cluster):
         body = {"kind": "Event", "metadata": metadata, "involvedObject": {}, "source": source}
         cluster.put(body | fields)
     assert terminal.run("doctor") == 0, terminal.err
-    assert "nothing was refused it in demo" in terminal.out
+    assert "refused it nothing in demo" in terminal.out
 
 
 def test_a_refusal_that_ended_is_no_finding(terminal, cluster):
     cluster.put(refusal("use"))
     cluster.put(refusal("use", reason="Allowed", at="2029-12-31T23:55:00Z"))
     cluster.put(refusal("other", component="somebody"))
-    assert broken(terminal, "nothing was refused it in demo within the hour") == 0
+    assert broken(terminal, "the API server refused it nothing in demo within the hour") == 0
 
 
 def test_many_refusals_name_three_objects_and_count_the_others(terminal, cluster):

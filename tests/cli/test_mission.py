@@ -183,7 +183,13 @@ def test_a_negative_number_counts_back_from_the_current_run_however_many_are_lis
 @pytest.mark.parametrize(
     ("review", "line"),
     [
-        ({"status": "Pending"}, "Pending; answer with `kais mission approve` or"),
+        (
+            {"status": "Pending"},
+            (
+                "Pending; answer with `kais mission approve doctor-x2k4f -n demo` or"
+                " `kais mission reject doctor-x2k4f -n demo --feedback TEXT`"
+            ),
+        ),
         (
             {"status": "Approved", "by": "ada@harbour.example", "feedback": "well done"},
             "Approved by ada@harbour.example: well done",

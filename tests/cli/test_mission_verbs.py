@@ -109,15 +109,15 @@ def test_abort_of_an_ended_mission_is_refused(terminal, cluster):
     assert terminal.err == f"error: Mission/demo/{NAME} has ended already: Succeeded\n"
 
 
-@pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_a_verdict_names_the_run_and_the_attempt_that_wait(terminal, cluster, verb):
+@pytest.mark.parametrize(("verb", "participle"), [("approve", "approved"), ("reject", "rejected")])
+def test_a_verdict_names_the_run_and_the_attempt_that_wait(terminal, cluster, verb, participle):
     put(cluster, objects.mission(phase="Running", attempt=2, runId="run-3"), review="Pending")
     assert terminal.run("mission", verb, NAME, "--feedback", "say $(HOME) why") == 0
     document = json.loads(annotations(cluster)[labels.REVIEW])
     verdict = {"attempt": 2, "verdict": verb, "feedback": "say $(HOME) why"}
     assert document == {**verdict, "run": "run-3"}
     assert annotations(cluster)[labels.REVIEWED_BY] == "ada@harbour.example"
-    assert terminal.err == f"Mission/demo/{NAME}: attempt 2: {verb}\n"
+    assert terminal.err == f"Mission/demo/{NAME}: attempt 2 {participle}\n"
 
 
 def test_a_verdict_that_nobody_waits_for_is_refused(terminal, cluster):

@@ -305,6 +305,9 @@ def test_facts_of_cells_are_adopted_for_their_blueprint_and_given_back(shell):
     listed = json.loads(shell("list", "--scope", "doctor", "-o", "json"))
     (copy,) = [fact for fact in listed if fact["content"] == "The pump is in the shed."]
     assert shell("adopt", "--dry-run", "-o", "name") == ""
+    shell("adopt", "--dry-run")
+    assert shell.terminal.err == f"no facts of cells below {shell.realm}: nothing to adopt\n"
+    assert shell("adopt", "--scope", "doctor", "--yes") == "no facts of cells to adopt\n"
     shell("undo", copy["id"], "--reason", "only for the cell")
     assert "The pump" not in shell("list", "--scope", "doctor")
     assert json.loads(shell("show", own, "-o", "json"))["lifecycle"] == "live"
