@@ -1,8 +1,8 @@
 """Threads that run blocking calls for the event loop, one call at a time each.
 
-`concurrent.futures` does the same for any number of submitters: each call takes two futures, three
-locks and a chain of callbacks between them. Here only the event loop submits, so a call takes one
-future of the loop, and one wakeup at its end.
+The executor of the standard library does the same for any number of submitters: each call takes two
+futures, three locks and a chain of callbacks between them. Here only the event loop submits, so a
+call takes one future of the loop, and one wakeup at its end.
 """
 
 from __future__ import annotations
