@@ -31,6 +31,9 @@ def list_approvals(
 ) -> ExitStatus:
     """List the tool calls that wait for an approval, with their arguments."""
     waiting = _waiting(session, None if all_namespaces else session.namespace)
+    if output_ is Format.NAME:
+        session.write("".join(f"{call.call}\n" for _, call in waiting))
+        return ExitStatus.SUCCEEDED
     if output_ is not Format.TABLE:
         records = [
             {

@@ -33,6 +33,12 @@ def test_list_shows_what_each_call_would_do(terminal, cluster):
     assert "done-1" not in terminal.out
 
 
+def test_names_of_the_list_are_what_approve_takes(terminal, cluster):
+    put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2"})
+    assert terminal.run("approvals", "list", "-o", "name") == ExitStatus.SUCCEEDED
+    assert terminal.out == "5f0d2b3c-1\n6a1e3c4d-2\n"
+
+
 @pytest.mark.parametrize(("options", "place"), [((), "namespace demo"), (("-A",), "any namespace")])
 def test_a_list_without_calls_says_so(terminal, options, place):
     assert terminal.run("approvals", "list", *options) == ExitStatus.SUCCEEDED
