@@ -23,6 +23,7 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; the agent is 
 _HEADERS = ("NAMESPACE", "MISSION", "CELL", "CALL", "TOOL", "EXPIRES", "ARGUMENTS")
 _ARGUMENTS_SHOWN = 120
 _ENTRY = "(entry)"
+_PARTICIPLES = {"approve": "approved", "deny": "rejected"}
 
 
 @command(app, "list")
@@ -125,7 +126,7 @@ def _decide(
     session.cluster.patch(
         "Mission", session.namespace, mission.metadata.name, patch, dry_run=dry_run
     )
-    session.note(f"{mission.ref}: {call.tool} ({call.call}): {verb}")
+    session.note(f"{mission.ref}: {call.tool} ({call.call}) {_PARTICIPLES[verb]}")
     return ExitStatus.SUCCEEDED
 
 

@@ -60,6 +60,7 @@ def test_approve_names_call_arguments_and_the_user(terminal, cluster):
     record = json.loads(annotations[labels.APPROVAL])
     assert (record["call"], record["sha256"]) == (CALL["call"], CALL["sha256"])
     assert record["decision"] == "approve"
+    assert terminal.err.endswith("write_file (5f0d2b3c-1) approved\n")
 
 
 def test_reject_passes_the_reason_on(terminal, cluster):
