@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,6 +28,36 @@ def test_third_search_waits_while_other_reading_goes_on(tmp_path: Path) -> None:
             readers.search_connection().__enter__()
     with readers.search_connection() as next_one:
         assert next_one.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
+    readers.close()
+
+
+def test_second_search_waits_for_the_first_if_that_is_short(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    SqliteStore(path).close()
+    readers = ReadPool(path, search_wait=timedelta(minutes=1))
+    events: list[str] = []
+
+    def search() -> None:
+        with readers.search_connection():
+            events.append("second")
+
+    with ThreadPoolExecutor() as threads:
+        with readers.search_connection():
+            second = threads.submit(search)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.1)
+            events.append("first")
+        second.result(timeout=60)
+    assert events == ["first", "second"]
+    readers.close()
+
+
+def test_second_search_begins_beside_one_that_takes_long(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    SqliteStore(path).close()
+    readers = ReadPool(path, search_wait=timedelta(milliseconds=1))
+    with readers.search_connection() as first, readers.search_connection() as second:
+        assert first is not second
     readers.close()
 
 

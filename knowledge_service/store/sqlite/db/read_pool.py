@@ -21,9 +21,11 @@ from knowledge_service.store.sqlite.db import connection as connections
 # searches leave one connection to short reads, such as authentication.
 READERS = 6
 _BULK_READERS = 3
-# More concurrent recalls compete for the interpreter's lock: with four of them 16 clients had up to
-# a fifth fewer answers than with two.
+# SQLite releases the interpreter's lock for every row, and two recalls that take it in turns need a
+# third more processor time. So the next one waits for the one that runs, unless that takes ten
+# times as long as most; a third one waits in any case.
 _SEARCH_READERS = 2
+SEARCH_WAIT = timedelta(milliseconds=20)
 # The page cache of each reader; most index data of recalls is also cached in decoded form.
 _PAGES_KIB = 12_288
 _CACHE_BYTES = 112 << 20
@@ -61,12 +63,16 @@ class ReadPool:
         path: Path,
         time_limit: timedelta = TIME_LIMIT,
         on_damage: Callable[[StoreDamaged], None] = lambda _: None,
+        *,
+        search_wait: timedelta = SEARCH_WAIT,
     ) -> None:
         self._on_damage = on_damage
         self.postings_cache = VersionedCache(_CACHE_BYTES)
         self._within_s = time_limit.total_seconds()
         self._browsing = threading.BoundedSemaphore(_BULK_READERS)
         self._searching = threading.BoundedSemaphore(_SEARCH_READERS)
+        self._search_lock = threading.Lock()
+        self._search_wait_s = search_wait.total_seconds()
         self._ended = threading.Condition()
         self._open: set[int] = set()
         self._snapshots = itertools.count()
@@ -116,13 +122,20 @@ class ReadPool:
             open_now = set(self._open)
             self._ended.wait_for(lambda: not open_now & self._open, self._within_s)
 
-    def search_connection(self) -> AbstractContextManager[apsw.Connection]:
-        """Borrow like `snapshot` for CPU-bound reads, of which only a few run at once.
+    @contextmanager
+    def search_connection(self) -> Iterator[apsw.Connection]:
+        """Borrow like `snapshot` for CPU-bound reads: one at a time, two if the first takes long.
 
         Raises:
             StoreUnavailable, ReadTimeout: as for `snapshot`.
         """
-        return self._in_turn(self._searching)
+        is_locked = self._search_lock.acquire(timeout=self._search_wait_s)
+        try:
+            with self._in_turn(self._searching) as connection:
+                yield connection
+        finally:
+            if is_locked:
+                self._search_lock.release()
 
     def bulk_connection(self) -> AbstractContextManager[apsw.Connection]:
         """Borrow like `snapshot` for large reads, which leave some connections to other reads.
