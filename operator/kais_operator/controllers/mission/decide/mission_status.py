@@ -270,15 +270,19 @@ def _injection(evaluated: EvaluatedMission) -> tuple[str | None, int | None]:
 
 
 def _facts(evaluated: EvaluatedMission, knowledge: KnowledgeUse | None) -> str | None:
-    """Return `3 in` during the run, and `3 in, 2 out` when the facts that it left are known."""
-    injected = knowledge.injected if knowledge is not None else None
-    extracted = knowledge.extracted if knowledge is not None else None
-    if evaluated.run_outcome is None:
-        return None if injected is None else f"{injected} in"
-    if extracted is None and _may_extract(evaluated):
-        return f"{injected or 0} in"
-    remembered = knowledge.remembered if knowledge is not None else None
-    return f"{injected or 0} in, {(extracted or 0) + (remembered or 0)} out"
+    """Return `3 in` during the run, and `3 in, 2 out` when the facts that it left are known.
+
+    An agent that recalls by itself reports a receipt without a number: then there is no `in`.
+    """
+    use = knowledge or KnowledgeUse()
+    is_over = evaluated.run_outcome is not None
+    recalled = use.injected
+    if recalled is None and is_over and use.receipt is None:
+        recalled = 0
+    parts = [] if recalled is None else [f"{recalled} in"]
+    if is_over and (use.extracted is not None or not _may_extract(evaluated)):
+        parts.append(f"{(use.extracted or 0) + (use.remembered or 0)} out")
+    return ", ".join(parts) or None
 
 
 def _may_extract(evaluated: EvaluatedMission) -> bool:

@@ -556,6 +556,7 @@ async def test_receipt_of_the_facts_is_in_the_status() -> None:
     fake.containers.end("built")
     await teams.settle(fake)
     assert (status(fake)["outcome"], status(fake)["knowledge"]["receipt"]) == ("Succeeded", "r-9")
+    assert not status(fake)["display"].get("facts", "").startswith("0 in")
 
 
 async def test_cancel_that_failed_is_repeated_while_the_mission_finishes() -> None:
