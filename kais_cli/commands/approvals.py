@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from kais_cli import errors
 from kais_cli.commands.options import AllNamespaces, DryRun, Output
 from kais_cli.exit_status import ExitStatus
 from kais_cli.session import Session, command, group
-from kais_cli.views import output, table_layout
+from kais_cli.views import output, quantities, table_layout
 from kais_cli.views.output import Format
 
 app = group("approvals", "Decide about tool calls of agents that wait for a person.")
@@ -59,13 +60,24 @@ def list_approvals(
             call.cell or _ENTRY,
             call.call,
             call.tool,
-            call.expires_at,
+            _format_expiry(call.expires_at, session.environment.now()),
             (call.arguments or "")[:_ARGUMENTS_SHOWN],
         )
         for mission, call in waiting
     ]
     session.write(table_layout.format_table(_HEADERS, rows))
     return ExitStatus.SUCCEEDED
+
+
+def _format_expiry(expires_at: str, now: datetime) -> str:
+    """Format when a call can no longer be approved: `in 12m`; unchanged if it is no time."""
+    try:
+        at = datetime.fromisoformat(expires_at)
+    except ValueError:
+        return expires_at
+    if at.tzinfo is None:
+        return expires_at
+    return f"in {quantities.format_age(now, at)}" if at > now else "expired"
 
 
 @command(app, "approve")

@@ -29,7 +29,7 @@ def format_entities(entities: Sequence[GraphEntity]) -> str:
         )
         for entity in entities
     ]
-    headers = ("NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST")
+    headers = ("NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST OBSERVATION")
     return table_layout.format_table(headers, rows) if rows else ""
 
 

@@ -6,28 +6,29 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kais.conditions import ConditionType
-from kais.resources.base import Resource
 from kais.resources.blueprint import Blueprint, Parameter
 from kais_cli.views import conditions, output, quantities, table_layout, text_layout
 
 BLUEPRINT_HEADERS = (
     *("NAME", "PARAMS", "REVISION", "SERVED"),
-    *("USES", "SUCCESS", "CI95", "READY", "AGE"),
+    *("USES", "SUCCESS", "CI95", "READY", "REASON", "AGE"),
 )
 
 
 def blueprint_row(blueprint: Blueprint, *, now: datetime) -> tuple[object, ...]:
     """Return the cells of a blueprint in a list."""
     status = blueprint.status
+    ready = blueprint.condition(ConditionType.READY)
     return (
         blueprint.metadata.name,
-        ",".join(mark_required(p) for p in blueprint.spec.parameters),
+        ", ".join(mark_required(p) for p in blueprint.spec.parameters),
         status.latest_revision,
         status.served_revision,
         status.usage_count,
         quantities.format_percent(status.avg_success_rate),
         format_success_interval(blueprint),
-        _status_of(blueprint, ConditionType.READY),
+        ready.status if ready else None,
+        ready.reason if ready else None,
         quantities.format_age(blueprint.metadata.creation_timestamp, now),
     )
 
@@ -45,11 +46,6 @@ def format_success_interval(blueprint: Blueprint) -> str | None:
         if success_interval
         else None
     )
-
-
-def _status_of(resource: Resource, type_: str) -> str | None:
-    condition = resource.condition(type_)
-    return condition.status if condition else None
 
 
 def format_blueprint(blueprint: Blueprint) -> str:

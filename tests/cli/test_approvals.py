@@ -39,6 +39,21 @@ def test_names_of_the_list_are_what_approve_takes(terminal, cluster):
     assert terminal.out == "5f0d2b3c-1\n6a1e3c4d-2\n"
 
 
+@pytest.mark.parametrize(
+    ("expires_at", "text"),
+    [
+        ("2030-01-01T00:12:00Z", "in 12m"),
+        ("2029-12-31T23:00:00Z", "expired"),
+        ("tomorrow", "tomorrow"),
+        ("2030-01-01T00:12:00", "2030-01-01T00:12:00"),
+    ],
+)
+def test_list_says_how_long_a_call_waits(terminal, cluster, expires_at, text):
+    put(cluster, {**CALL, "expiresAt": expires_at})
+    assert terminal.run("approvals", "list") == ExitStatus.SUCCEEDED
+    assert f"write_file  {text} " in terminal.out
+
+
 @pytest.mark.parametrize(("options", "place"), [((), "namespace demo"), (("-A",), "any namespace")])
 def test_a_list_without_calls_says_so(terminal, options, place):
     assert terminal.run("approvals", "list", *options) == ExitStatus.SUCCEEDED

@@ -21,9 +21,9 @@ def test_list_shows_parameters_revisions_and_success(terminal, cluster):
     )
     assert terminal.run("blueprint", "list") == 0
     assert terminal.out.splitlines() == [
-        "NAME    PARAMS             REVISION  SERVED  USES  SUCCESS  CI95    READY  AGE",
-        "doctor  seconds,who*,tier  2         2       -     -        -       True   2m",
-        "used    seconds,who*,tier  2         2       9     88%      53-98%  True   2m",
+        "NAME    PARAMS               REVISION  SERVED  USES  SUCCESS  CI95    READY  REASON  AGE",
+        "doctor  seconds, who*, tier  2         2       -     -        -       True   Served  2m",
+        "used    seconds, who*, tier  2         2       9     88%      53-98%  True   Served  2m",
     ]
 
 

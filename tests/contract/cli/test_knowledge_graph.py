@@ -31,7 +31,7 @@ def ship(graph):
 
 def test_entities_are_created_and_listed_with_their_relations(graph, ship):
     assert [line.split() for line in graph("list").splitlines()] == [
-        ["NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST"],
+        ["NAME", "TYPE", "SCOPE", "OBSERVATIONS", "FIRST", "OBSERVATION"],
         ["now", "current_reality", graph.realm, "1", "Nothing", "is", "out."],
         ["Ship", "desired_outcome", graph.realm, "1", "The", "release", "is", "out."],
         [],
