@@ -30,7 +30,7 @@ class Settings:
         secret: the Secret behind that file as `secret/key`, for messages.
         mcp_headers: folder with the headers for MCP servers; they may appear or change later.
         prices: prices of models as JSON, not yet parsed.
-        max_cost: what budgets beyond the cell's own leave to this pod, in US dollars.
+        max_cost: what all limits leave to this pod, in US dollars.
         spent: cost of earlier pods of the cell, in US dollars; `spent_hour` within the last hour.
         port: port of the A2A server in mode Service; 0 is any free one.
         peers_file: `routes.json` of the formation, which changes when the team is scaled.

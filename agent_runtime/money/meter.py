@@ -30,7 +30,7 @@ class CostLimits:
     Attributes:
         max_total: limit of the cell over all its pods, of which `spent` is used by earlier pods.
         max_per_hour: limit within an hour, of which `spent_hour` is used by earlier pods.
-        max_share: limit of this pod, from the budgets of mission and formation.
+        max_share: limit of this pod, from all limits of cell, mission and formation.
         max_task: limit of one task, from the budget of its run.
     """
 
@@ -53,7 +53,7 @@ def exceeded_limit(limits: CostLimits, totals: Totals, cost: Decimal) -> str | N
     checks = (
         ("resources.maxTotalCost", limits.max_total, limits.spent + totals.spent),
         ("resources.maxCostPerHour", limits.max_per_hour, limits.spent_hour + totals.spent_hour),
-        ("the budget of the mission or formation", limits.max_share, totals.spent),
+        ("the budget of this attempt", limits.max_share, totals.spent),
         ("the budget of the run", limits.max_task, totals.task_spent),
     )
     for name, limit, spent in checks:

@@ -29,6 +29,7 @@ _EXPECTED_REASONS = frozenset(
         Reason.WAITING_FOR_PODS, Reason.NOT_REGISTERED, Reason.RECORDING_PENDING,
         Reason.EXTRACTION_PENDING, Reason.RUN_OPEN, Reason.RUNNING, Reason.STARTED,
         Reason.NO_MISSION, Reason.NO_CHECKS, Reason.DELETING, Reason.EXTRACTION_DISABLED,
+        Reason.BUDGET_RESERVED,
     }
 )  # fmt: skip
 """Reasons of conditions that are not True in a healthy run; they are not reported."""
@@ -142,9 +143,18 @@ def _deadline(now: RunState) -> list[str]:
     mission = now.mission
     if mission is None or mission.status.started_at is None or now.outcome is not None:
         return []
-    timeout = durations.parse(mission.spec.completion.timeout)
-    end = (mission.status.started_at + timeout).astimezone(UTC)
-    return [f"the run waits until {end:%H:%M:%S} UTC for that, then it ends"]
+    status, spec = mission.status, mission.spec
+    begun = max((each.started_at for each in status.history if each.started_at), default=None)
+    end = min(
+        mission.status.started_at + durations.parse(spec.completion.timeout),
+        (begun or mission.status.started_at) + durations.parse(spec.start_deadline),
+    )
+    return [
+        (
+            f"the attempt waits until {end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC for that, then the "
+            "run ends"
+        )
+    ]
 
 
 def _has_new_attempt(previous: RunState, now: RunState) -> bool:

@@ -82,8 +82,10 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
         yield f"\nResult{cut}:\n{text_layout.format_result(status.result, width=width)}"
     if status.knowledge:
         mission_knowledge = status.knowledge
+        is_unknown = mission_knowledge.injected is None and mission_knowledge.receipt is not None
+        recalled = "facts" if is_unknown else f"{mission_knowledge.injected or 0} facts"
         yield (
-            f"\nKnowledge: {mission_knowledge.injected or 0} facts recalled"
+            f"\nKnowledge: {recalled} recalled"
             f" (receipt {mission_knowledge.receipt or 'none'}),"
             f" {mission_knowledge.extracted or 0} extracted,"
             f" {mission_knowledge.remembered or 0} stored by cells\n"

@@ -146,7 +146,9 @@ def test_a_run_whose_attempt_does_not_start_says_when_it_ends(terminal, cluster)
     terminal.run(*USE)
     lines = terminal.out.splitlines()
     position = lines.index(f"Mission Started: ImagePullFailed: {PULL}")
-    assert lines[position + 1] == "the run waits until 00:10:05 UTC for that, then it ends"
+    assert lines[position + 1] == (
+        "the attempt waits until 2030-01-01 00:05:05 UTC for that, then the run ends"
+    )
 
 
 def test_an_interrupted_run_continues_and_the_message_says_how_to_follow_or_end_it(

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from kais import labels
@@ -19,6 +20,8 @@ BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 MAX_NUMBER = 10**9 - 1
 """Largest number in an annotation: of attempts, revisions, facts."""
 _MAX_DIGITS = 9
+_MAX_COST = Decimal(10**15)
+_MAX_EXPONENT = 60
 _USER_NAME_LIMIT = 1024
 """Characters of a user name that a status repeats."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -74,6 +77,23 @@ def parse_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{type(value).__name__} is no text of a note")  # noqa: TRY004 - one error for all
     return value.encode("utf-8", "replace").decode()
+
+
+def parse_cost(value: Any) -> Decimal:
+    """Parse an amount of US dollars, whose text has a length in proportion.
+
+    Raises:
+        ValueError: It is no amount from 0 to 10^15, or has more than 60 decimals.
+    """
+    text = parse_text(value)
+    try:
+        cost = Decimal(text)
+    except InvalidOperation as exc:
+        raise ValueError("no cost of a note") from exc
+    exponent = cost.as_tuple().exponent
+    if not isinstance(exponent, int) or abs(exponent) > _MAX_EXPONENT or not 0 <= cost <= _MAX_COST:
+        raise ValueError("no cost of a note")
+    return cost
 
 
 def time(value: Any) -> datetime | None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from kais import labels
@@ -24,7 +24,6 @@ MAX_RUNS = 50
 """Number of runs that the annotation names; arbitrary, far more than end at the same time."""
 MAX_TOKENS = 2**53
 """Largest sum of tokens; JSON in other languages has no larger whole numbers."""
-_MAX_COST = Decimal(10**15)
 HOUR = timedelta(hours=1)
 _INTERVAL = timedelta(minutes=5)
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -100,7 +99,7 @@ def read(cell: Cell) -> CellUsage | None:
     try:
         value = annotation_values.parse(cell.metadata.annotations.get(labels.CELL_USAGE))
         return _parse(value) if value is not None else None
-    except (*annotation_values.BROKEN, InvalidOperation):
+    except annotation_values.BROKEN:
         return None
 
 
@@ -161,19 +160,21 @@ def _parse(value: Any) -> CellUsage:
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 <= tokens <= MAX_TOKENS:
         raise ValueError(f"{tokens!r} is no number of tokens")
     return CellUsage(
-        cost=_cost(value["cost"]),
+        cost=annotation_values.parse_cost(value["cost"]),
         tokens=tokens,
         is_priced=bool(value["priced"]),
         runs=tuple(_run(*entry) for entry in value["runs"][-MAX_RUNS:]),
         earlier=tuple(
-            PastCost(_time(until), _cost(cost))
+            PastCost(_time(until), annotation_values.parse_cost(cost))
             for until, cost in (value.get("earlier") or ())[-_MAX_INTERVALS:]
         ),
     )
 
 
 def _run(run_id: str, ended_at: str, cost: str) -> CountedRun:
-    return CountedRun(annotation_values.parse_text(run_id), _time(ended_at), _cost(cost))
+    return CountedRun(
+        annotation_values.parse_text(run_id), _time(ended_at), annotation_values.parse_cost(cost)
+    )
 
 
 def _time(value: Any) -> datetime:
@@ -181,10 +182,3 @@ def _time(value: Any) -> datetime:
     if at is None:
         raise ValueError("a counted run has an end")
     return at
-
-
-def _cost(value: Any) -> Decimal:
-    cost = Decimal(annotation_values.parse_text(value))
-    if not cost.is_finite() or not 0 <= cost <= _MAX_COST:
-        raise ValueError(f"{value!r} is not a cost")
-    return cost

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from kais import labels
 from kais.resources.cell import Cell
@@ -19,8 +19,7 @@ from kais_operator.planning import annotation_values
 from kais_operator.planning.plan import ObjectRef, PatchMetadata
 
 MAX_RESERVATIONS = 500
-"""Number of entries; 200 bytes each stay below half of the limit for annotations."""
-_MAX_COST = Decimal(10**15)
+"""Number of entries; with names of ordinary length, below half of the limit for annotations."""
 
 Account = Formation | Cell
 
@@ -59,7 +58,7 @@ def read(account: Account) -> tuple[Reservation, ...]:
         if value is None or value["uid"] != account.metadata.uid:
             return ()
         entries = tuple(_parse(*entry) for entry in value["runs"][:MAX_RESERVATIONS])
-    except (*annotation_values.BROKEN, InvalidOperation):
+    except annotation_values.BROKEN:
         return ()
     return tuple(sorted(entries))
 
@@ -67,11 +66,11 @@ def read(account: Account) -> tuple[Reservation, ...]:
 def write(account: Account, reservations: Iterable[Reservation]) -> PatchMetadata:
     """Return the write that replaces the entries, on exactly the version that was observed."""
     metadata = account.metadata
-    kept = sorted(reservations)
+    entries = sorted(reservations)
     return PatchMetadata(
         ObjectRef(account.kind, metadata.namespace, metadata.name),
         resource_version=metadata.resource_version,
-        annotations={labels.RESERVATIONS: _dump(metadata.uid, kept) if kept else None},
+        annotations={labels.RESERVATIONS: _dump(metadata.uid, entries) if entries else None},
     )
 
 
@@ -88,13 +87,6 @@ def _parse(run_id: str, cell: str, mission: str, spent: str, reserved: str) -> R
         annotation_values.parse_text(run_id),
         annotation_values.parse_text(cell),
         annotation_values.parse_text(mission),
-        _cost(spent),
-        _cost(reserved),
+        annotation_values.parse_cost(spent),
+        annotation_values.parse_cost(reserved),
     )
-
-
-def _cost(value: str) -> Decimal:
-    cost = Decimal(annotation_values.parse_text(value))
-    if not cost.is_finite() or not 0 <= cost <= _MAX_COST:
-        raise ValueError(f"{value!r} is not a cost")
-    return cost

@@ -85,7 +85,7 @@ def totals(spent: str, *, hour: str = "0") -> Totals:
             totals("0"),
             "1",
             (
-                "the budget of the mission or formation is $0.5, of which $0 is spent or reserved, "
+                "the budget of this attempt is $0.5, of which $0 is spent or reserved, "
                 "and the next call may cost $1"
             ),
         ),

@@ -203,17 +203,6 @@ def _limits_of_team(
     return limits
 
 
-def narrowest_limit(mission: Mission, cell: Cell, team: MissionTeam, *, now: datetime) -> str:
-    """Describe the limit that allows a run least; empty if there is none."""
-    limits = limits_of(mission, cell, team, now=now)
-    if not limits:
-        return ""
-    limit = min(limits, key=lambda each: each.amount - each.counted)
-    amount = max(Decimal(0), limit.amount - limit.counted)
-    hint = "; costs leave it an hour after their run" if limit.is_hourly else ""
-    return f"{limit.name} had ${amount.normalize():f} left for this run{hint}"
-
-
 def _cost(usage: AgentUsage | None) -> Decimal:
     return usage.cost if usage is not None else Decimal(0)
 

@@ -30,7 +30,11 @@ from kais_operator.controllers.mission.decide.attempt_state import Attempt, Stat
 from kais_operator.controllers.mission.decide.budgets import Limit, RunCosts, Sharing
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam, NotReady
 from kais_operator.controllers.mission.decide.mission_observed import MissionObserved, run_id_of
-from kais_operator.planning import annotation_values, cost_reservation_annotation
+from kais_operator.planning import (
+    annotation_values,
+    cell_cost_annotation,
+    cost_reservation_annotation,
+)
 from kais_operator.planning.cost_reservation_annotation import (
     MAX_RESERVATIONS,
     Account,
@@ -44,8 +48,8 @@ READ_AGAIN: Step = (None, (), timedelta(seconds=1))
 _RETRY_INTERVAL = timedelta(seconds=10)
 """Delay for missions that wait: no watch event reports a mission that vanished. Arbitrary."""
 _MAX_MISSIONS_NAMED = 5  # missions that a message names; an arbitrary number
-_BETWEEN_ATTEMPTS = (Reason.RETRYING, Reason.DELETING)
-"""Obstacles that end within seconds, so the run holds its reservation."""
+_BETWEEN_ATTEMPTS = (Reason.RETRYING, Reason.DELETING, Reason.WAITING_FOR_PODS)
+"""Obstacles that end soon, or with a deadline of the run, so it holds its reservation."""
 _WORKING = (State.WAITING, State.RUNNING)
 
 
@@ -174,6 +178,18 @@ def _entered_again(
     return cost_reservation_annotation.write(account, entries)
 
 
+def narrowest_limit(observed: MissionObserved, cell: Cell, *, now: datetime) -> str:
+    """Describe the limit that allows a run least, beside other runs; empty if there is none."""
+    limits = budgets.limits_of(observed.mission, cell, observed.team, now=now)
+    if not limits:
+        return ""
+    view = _View(observed, cell, limits, RunCosts(own=Decimal(0), run=Decimal(0)))
+    lefts = [(view.left(limit), limit) for limit in limits]
+    left, limit = min(lefts, key=lambda each: each[0])
+    hint = "; costs leave it an hour after their run" if limit.is_hourly else ""
+    return f"{limit.name} had {_dollars(max(Decimal(0), left))} left for this run{hint}"
+
+
 def release(accounts: Iterable[Account], run_id: str) -> PatchMetadata | None:
     """Choose the next write that drops the entries of an ended run; None if there are none."""
     for account in accounts:
@@ -290,6 +306,13 @@ def _others(observed: MissionObserved, account: Account) -> list[Reservation]:
     ]
 
 
+def _is_counted(team: MissionTeam, entry: Reservation) -> bool:
+    """Whether the cost of an entry is part of the sum on its cell, so that it counts twice."""
+    cell = team.members.get(entry.cell) or team.cells.get(entry.cell)
+    usage = cell_cost_annotation.read(cell) if cell is not None else None
+    return usage is not None and usage.has(entry.run_id)
+
+
 class _View:
     """What one run may cost on one cell, beside what others have spent and reserved."""
 
@@ -300,7 +323,12 @@ class _View:
         self._mission, self._cell = observed.mission, cell
         self._limits, self._costs = limits, costs
         self._own = [entry for account in accounts for entry in _own(observed, account)]
-        self._others = [entry for account in accounts for entry in _others(observed, account)]
+        self._others = [
+            entry
+            for account in accounts
+            for entry in _others(observed, account)
+            if not _is_counted(observed.team, entry)
+        ]
         self.full = self._least(lambda entry: entry.spent)
         """What all limits leave when the others return what they have reserved."""
         self.available = self._least(lambda entry: entry.total)
@@ -314,11 +342,15 @@ class _View:
 
     @property
     def waits(self) -> bool:
-        """Whether others have a part that they may return, or their entries are too many."""
-        if len(self._own) + len(self._others) >= MAX_RESERVATIONS:
+        """Whether others have a part that they may return, or their entries are too many.
+
+        A run that has cost something does not wait for what others have spent: they would wait for
+        it as well, for ever.
+        """
+        if not self._own and len(self._others) >= MAX_RESERVATIONS:
             return True
         is_spent = self.available == 0 and self._least(lambda _: Decimal(0)) > 0
-        return self.available < self.full or is_spent
+        return self.available < self.full or (is_spent and self._costs.run == 0)
 
     def entry(self, reserved: Decimal) -> Reservation:
         """Return the entry for the work of the cell."""
@@ -332,15 +364,24 @@ class _View:
 
     def message(self) -> str:
         """Say which limit leaves too little, who has reserved it, and what to do."""
+        if not self._own and len(self._others) >= MAX_RESERVATIONS:
+            return (
+                f"{len(self._others)} runs of the team have reserved costs, which is the maximum;"
+                " this mission starts when one of them ends"
+            )
         shared = [limit for limit in self._limits if limit.sharing is not Sharing.RUN]
-        limit = min(shared, key=lambda each: self._left(each, lambda entry: entry.total))
-        used = limit.amount - self._left(limit, lambda entry: entry.total)
+        limit = min(shared, key=self.left)
+        used = limit.amount - self.left(limit)
         return (
             f"{limit.name} is {_dollars(limit.amount)}, of which {_dollars(used)} is spent or "
             f"reserved: {self._names(limit)}; this mission may cost {_dollars(self.full)} and "
             "starts when the others leave enough; to let more run at the same time, set "
             "budget.maxCost of the missions, or raise the limit"
         )
+
+    def left(self, limit: Limit) -> Decimal:
+        """Return what a limit leaves now; may be negative."""
+        return self._left(limit, lambda entry: entry.total)
 
     def _names(self, limit: Limit) -> str:
         amounts: dict[str, Decimal] = {}

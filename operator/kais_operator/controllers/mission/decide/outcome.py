@@ -19,8 +19,8 @@ from kais.resources.mission import Mission
 from kais_operator.controllers.mission.decide import (
     attempt_record,
     attempt_state,
-    budgets,
     check_results,
+    cost_reservations,
     entrypoint,
     knowledge_injection,
 )
@@ -187,7 +187,7 @@ def _narrowest_limit(observed: MissionObserved, last: Attempt, now: datetime) ->
     cell = entrypoint.entrypoint_cell(observed.mission, observed.team)
     if isinstance(cell, NotReady) or last.review is not None:
         return ""
-    reason = budgets.narrowest_limit(observed.mission, cell, observed.team, now=now)
+    reason = cost_reservations.narrowest_limit(observed, cell, now=now)
     return f"; {reason}" if reason else ""
 
 

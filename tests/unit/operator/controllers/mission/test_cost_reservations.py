@@ -360,3 +360,73 @@ async def test_reviewing_cell_and_worker_share_the_hour_of_the_team() -> None:
         ["team-critic-0", "first", "0", "0.75"],
         ["team-lead-0", "first", "0.25", "0"],
     ]
+
+
+SUSPEND = {"metadata": {"annotations": {labels.RECONCILE: "suspended"}}}
+RESUME = {"metadata": {"annotations": {labels.RECONCILE: None}}}
+
+
+def fail(fake: FakeWorld, ref: ObjectRef, cost: str) -> None:
+    fake.agents.tasks[message_of(fake, ref)] = AgentTask(
+        TaskState.FAILED,
+        failure=AgentFailure(FailureClass.MODEL_UNAVAILABLE, "down"),
+        usage=AgentUsage(turns=1, cost=Decimal(cost)),
+    )
+
+
+async def test_runs_do_not_wait_for_what_each_other_has_spent() -> None:
+    fake = await serving(
+        {"maxCostPerHour": 1.0}, *works(completion={"maxAttempts": 3, "timeout": "20h"})
+    )
+    for ref in (FIRST, SECOND):
+        await passes(fake, FIRST, SECOND)
+        fake.cluster.edit(ref, SUSPEND)
+        fail(fake, ref, "0.5")
+        await passes(fake, FIRST, SECOND, count=12)
+    assert reserved(fake) == {"first": ("0.5", "0"), "second": ("0.5", "0")}
+    for ref in (FIRST, SECOND):
+        fake.cluster.edit(ref, RESUME)
+    await passes(fake, FIRST, SECOND, count=12)
+    assert [each.call.budget_left for each in fake.agents.deliveries[-2:]] == ["0", "0"]
+
+
+async def test_run_that_is_counted_and_not_yet_released_counts_once() -> None:
+    fake = await serving({"maxTotalCost": 2.0})
+    await passes(fake, FIRST)
+    fake.cluster.edit(FIRST, SUSPEND)
+    fail(fake, FIRST, "0.4")
+    await passes(fake, FIRST, count=12)
+    fake.cluster.edit(FIRST, {"metadata": {"annotations": {labels.ABORT: "true"}}})
+    while labels.CELL_USAGE not in fake.cluster.read(LEAD)["metadata"].get("annotations", {}):
+        await teams.pass_(fake, FIRST)
+    assert reserved(fake) == {"first": ("0.4", "0")}
+    await passes(fake, SECOND)
+    assert budgets_left(fake) == {"first": "1", "second": "0.6"}
+
+
+async def test_finished_work_holds_its_reservation_while_the_pod_of_its_reviewer_is_replaced() -> (
+    None
+):
+    review = {"enabled": True, "reviewer": "critic", "criteria": "right"}
+    fake = await serving({"maxCostPerHour": 1.0}, *works(completion={"review": review}))
+    await passes(fake, FIRST, SECOND)
+    (pod,) = [ref for ref in fake.cluster.refs("Pod") if "critic" in ref.name]
+    fake.cluster.vanish(pod)
+    answer(fake, FIRST, "0.25")
+    await passes(fake, FIRST, SECOND)
+    critic = ObjectRef("Deployment", "demo", "team-critic-0")
+    services.pod(fake, critic, status=services.ready())
+    await passes(fake, FIRST, SECOND)
+    assert [each.call.mission.name for each in fake.agents.deliveries] == ["first", "first"]
+    assert fake.agents.deliveries[-1].call.budget_left == "0.75"
+
+
+@pytest.mark.parametrize("cost", ["1e-99999999", "0E-99999999", "NaN", "-1", "x", "1e99"])
+async def test_cost_that_a_person_wrote_is_no_reason_to_fail(cost: str) -> None:
+    fake = await serving({"maxCostPerHour": 1.0})
+    uid = fake.cluster.read(FORMATION)["metadata"]["uid"]
+    text = json.dumps({"uid": uid, "runs": [["x", "team-lead-0", "gone", cost, "0"]]})
+    fake.cluster.edit(FORMATION, {"metadata": {"annotations": {labels.RESERVATIONS: text}}})
+    await passes(fake, FIRST)
+    assert budgets_left(fake) == {"first": "1"}
+    assert reserved(fake) == {"first": ("0", "1")}
