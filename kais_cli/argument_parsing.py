@@ -67,7 +67,7 @@ def read_text(session: Session, argument: str | None) -> str | None:
     """Return a text; for `-`, standard input without its last line breaks.
 
     Raises:
-        UsageError: Standard input is not UTF-8.
+        UsageError: Standard input is not UTF-8, or too long.
     """
     if argument != "-":
         return argument
@@ -75,9 +75,14 @@ def read_text(session: Session, argument: str | None) -> str | None:
     if stdin.isatty():
         session.note("reading from the terminal; press Ctrl-D to finish")
     try:
-        return stdin.read(_MAX_STDIN_CHARACTERS).rstrip("\r\n")
+        text = stdin.read(_MAX_STDIN_CHARACTERS + 1)
     except UnicodeDecodeError as exc:
         raise errors.UsageError("standard input is not UTF-8 text") from exc
+    if len(text) > _MAX_STDIN_CHARACTERS:
+        raise errors.UsageError(
+            f"standard input has more than {_MAX_STDIN_CHARACTERS:,} characters; send less at once"
+        )
+    return text.rstrip("\r\n")
 
 
 def read_json(session: Session, argument: str, *, option: str) -> Any:

@@ -50,8 +50,15 @@ _OF_KUBECTL = frozenset(
 _RECONCILE = {"suspend": "=suspended", "pause": "=suspended", "resume": "-", "unpause": "-"}
 """The change of the annotation that pauses any object."""
 
-_KINDS = {"instance": "blueprintinstance", "use": "blueprintinstance"}
-"""The kinds of groups that have another name."""
+_KINDS = {
+    "blueprint": "blueprint",
+    "cell": "cell",
+    "formation": "formation",
+    "instance": "blueprintinstance",
+    "mission": "mission",
+    "use": "blueprintinstance",
+}
+"""The kinds of the groups of commands that are about objects."""
 
 
 def advice(path: str, unknown: str, commands: Collection[str]) -> str | None:
@@ -106,8 +113,8 @@ class HelpfulGroup(TyperGroup):
             return f"`kais blueprint use {arguments[0]}`"
         verb, *names = arguments
         commands = self.list_commands(ctx)
-        if verb in _RECONCILE and "show" in commands:
-            kind = _KINDS.get(ctx.info_name, ctx.info_name)
+        kind = _KINDS.get(ctx.info_name)
+        if verb in _RECONCILE and kind is not None:
             annotation = f"kais.io/reconcile{_RECONCILE[verb]}"
             return f"`kubectl annotate {kind} {names[0] if names else 'NAME'} {annotation}`"
         return advice(ctx.command_path, verb, commands)

@@ -29,6 +29,8 @@ CHARTS = ("kais-crds", "kais")
 TOOLS = ("crane", "cosign", "syft", "helm")
 PUBLISHED_IMAGES = tuple(image for image in image_catalog.IMAGES if image.name != "model-server")
 """All our images but that of the tests."""
+_IDENTITY_VARIABLES = {"SIGSTORE_ID_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"}
+"""Where cosign finds an identity without a person: a token, or GitHub's service for tokens."""
 _LOCAL_IMAGE = re.compile(r"\blocalhost/kais/([a-z-]+)$", re.MULTILINE)
 
 
@@ -221,6 +223,13 @@ def publish(options: argparse.Namespace) -> None:
     """
     source = image_catalog.checkout()
     check_tag(options.tag, source.version)
+    if not options.registry.strip("/"):
+        raise InvalidRelease("name a registry, such as ghcr.io/you/kais")
+    if not options.key and not _IDENTITY_VARIABLES & settings.environment().keys():
+        raise InvalidRelease(
+            "there is nothing to sign with: name a private key of cosign with --key (make: KEY=), "
+            "or put an identity token into SIGSTORE_ID_TOKEN"
+        )
     component_builds.build(component_builds.by_name(TOOLS), settings.binaries_dir())
     # Registries refuse capitals, which the names of GitHub's owners may have.
     registry = options.registry.lower().rstrip("/")

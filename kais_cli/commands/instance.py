@@ -117,9 +117,9 @@ def delete(session: Session, name: Names, *, output_: Output = Format.TABLE) -> 
     bodies = [resource_access.get(session, KIND, each) for each in names]
     for each in names:
         session.cluster.delete(KIND, session.namespace, each)
-    if output_ is Format.TABLE:
-        for each in names:
+        if output_ is Format.TABLE:
             session.note(f"{KIND}/{session.namespace}/{each} is being deleted")
+    if output_ is Format.TABLE:
         session.write(output.format_names(bodies, kind=KIND))
     elif len(bodies) == 1 or output_ is Format.NAME:
         session.write("".join(output.dump_object(body, output_) for body in bodies))

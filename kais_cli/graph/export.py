@@ -11,7 +11,7 @@ from kais_cli.graph import records
 
 if TYPE_CHECKING:
     from knowledge_client import KnowledgeClient
-    from knowledge_client.models import GraphEntity
+    from knowledge_client.models import Graph, GraphEntity
 
 _PAGE = 50
 _MAX_OBSERVATIONS = 500  # of an entity in a page; the others are read as facts about it
@@ -29,12 +29,7 @@ def lines(client: KnowledgeClient, *, scope: str | None) -> Iterator[str]:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as relations:
         while True:
             page = client.read_graph(scope=scope, cursor=cursor, limit=_PAGE, outgoing=True)
-            if len(page.relations) >= _MAX_RELATIONS:
-                names = ", ".join(repr(entity.name) for entity in page.entities[:3])
-                raise errors.Refused(
-                    f"more than {_MAX_RELATIONS:,} relations lead from {names} and the entities"
-                    " after them; the file would not be complete"
-                )
+            require_all_relations(page)
             for entity in page.entities:
                 yield records.format_entity(entity, observations_of(client, entity))
             relations.writelines(map(records.format_relation, page.relations))
@@ -43,6 +38,20 @@ def lines(client: KnowledgeClient, *, scope: str | None) -> Iterator[str]:
                 break
         relations.seek(0)
         yield from relations
+
+
+def require_all_relations(page: Graph) -> None:
+    """Require that a page has every relation that leads from its entities.
+
+    Raises:
+        Refused: there are more than the service returns.
+    """
+    if len(page.relations) >= _MAX_RELATIONS:
+        names = ", ".join(repr(entity.name) for entity in page.entities[:3])
+        raise errors.Refused(
+            f"more than {_MAX_RELATIONS:,} relations lead from {names} and the entities after them;"
+            " not all of them would be returned"
+        )
 
 
 def observations_of(client: KnowledgeClient, entity: GraphEntity) -> tuple[str, ...]:

@@ -142,10 +142,13 @@ def _metadata(tree: Mapping[str, Any], fields: frozenset[str]) -> Any:
     if further:
         metadata = {**further, **(metadata if isinstance(metadata, dict) else {})}
     size = 0
-    for part in _ENCODER.iterencode(metadata):
-        size += len(part)
-        if size > _MAX_METADATA:
-            raise NotARecord(f"has metadata of more than {_MAX_METADATA:,} characters")
+    try:
+        for part in _ENCODER.iterencode(metadata):
+            size += len(part)
+            if size > _MAX_METADATA:
+                raise NotARecord(f"has metadata of more than {_MAX_METADATA:,} characters")
+    except RecursionError:  # from Python 3.13 on, the parser nests deeper than the encoder
+        raise NotARecord("has metadata that is nested too deeply") from None
     return metadata
 
 

@@ -35,7 +35,7 @@ def read(client: KnowledgeClient) -> Graph:
     relations: list[GraphRelation] = []
     cursor: str | None = None
     while True:
-        page = client.read_graph(cursor=cursor, limit=_PAGE, outgoing=True)
+        page = _page(client, cursor)
         entities += page.entities
         relations += page.relations
         cursor = page.cursor
@@ -55,7 +55,12 @@ def search(client: KnowledgeClient, text: str) -> Graph:
     """
     graph = client.read_graph(contains=text, limit=_PAGE)
     if graph.truncated:
-        everything = read(client)
+        try:
+            everything = read(client)
+        except errors.Refused as exc:
+            raise errors.Refused(
+                f"more than {_PAGE} entities contain this text; search for a longer one"
+            ) from exc
         matching = [entity for entity in everything.entities if _contains(entity, text)]
         return _with_relations(matching, everything.relations)
     entities = _whole(client, graph.entities)
@@ -96,12 +101,12 @@ def _relations_of(
 ) -> tuple[GraphRelation, ...]:
     """Return the relations that lead from or to some entities, each once."""
     if len(entities) > _NAMES:
-        return _with_relations(entities, read(client).relations).relations
+        return _relations_in_pages(client, entities)
     relations: dict[str, GraphRelation] = {}
     for entity in entities:
         near = client.neighbors(entity.id, limit=_MAX_NEIGHBOURS)
         if near.truncated:
-            return _with_relations(entities, read(client).relations).relations
+            return _relations_in_pages(client, entities)
         names = {each.fact.id: each.fact.content for each in near.facts if _is_entity(each.fact)}
         names[entity.id] = entity.name
         relations |= {
@@ -110,6 +115,31 @@ def _relations_of(
             if entity.id in (link.from_, link.to) and {link.from_, link.to} <= names.keys()
         }
     return tuple(relations.values())
+
+
+def _relations_in_pages(
+    client: KnowledgeClient, entities: Sequence[GraphEntity]
+) -> tuple[GraphRelation, ...]:
+    """Return the relations of some entities from all pages, with one page in memory."""
+    relations: list[GraphRelation] = []
+    cursor: str | None = None
+    while True:
+        page = _page(client, cursor)
+        relations += _with_relations(entities, page.relations).relations
+        cursor = page.cursor
+        if cursor is None:
+            return tuple(relations)
+
+
+def _page(client: KnowledgeClient, cursor: str | None) -> Graph:
+    """Return a page of entities with the relations that lead from them.
+
+    Raises:
+        Refused: more relations lead from these entities than an answer has.
+    """
+    page = client.read_graph(cursor=cursor, limit=_PAGE, outgoing=True)
+    export.require_all_relations(page)
+    return page
 
 
 def _is_entity(fact: Fact) -> bool:

@@ -11,8 +11,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from kais_cli.graph import records
 from kais_cli.mcp.mirrored_knowledge import MirroredKnowledge
 from kais_mcp import framing
 from kais_mcp.graph_tools import EntityView, RelationView
@@ -23,7 +24,9 @@ SET = "graph"
 """The set that these tools replace."""
 UNTRUSTED = {"kais.io/untrusted": framing.NOTICE}
 _BATCH = 50  # entities and additions that the service accepts at once
-_NAMES = 100  # names, relations and observations of an entity that the service accepts at once
+_NAMES = 100  # names and relations that the service accepts at once
+# Items that are longer together are sent one by one: the service reads a MiB.
+_BATCH_BYTES = 512 << 10
 T = TypeVar("T")
 _Name = Annotated[str, Field(min_length=1, max_length=512)]
 _Text = Annotated[str, Field(min_length=1, max_length=8192)]
@@ -161,7 +164,7 @@ async def _create_entities(
             models.GraphEntityIn(
                 name=item.name,
                 entity_type=item.entity_type,
-                observations=item.observations[:_NAMES],
+                observations=_first_portion(item.observations),
             )
             for item in batch
         )
@@ -169,7 +172,8 @@ async def _create_entities(
         new = {entity.name for entity in graph.entities}
         by_name = {item.name: item for item in reversed(batch) if item.name in new}
         for item in by_name.values():
-            await _add(knowledge, [(item.name, item.observations[_NAMES:])])
+            rest = item.observations[len(_first_portion(item.observations)) :]
+            await _add(knowledge, [(item.name, rest)])
         created += (
             EntityView(
                 name=entity.name,
@@ -214,7 +218,7 @@ async def _add(
     parts = [
         models.EntityObservationsIn(entity=name, contents=contents)
         for name, texts in additions
-        for contents in _batches(texts, _NAMES)
+        for contents in records.portions(texts)
     ]
     added: list[tuple[str, tuple[str, ...]]] = []
     for batch in _batches(parts, _BATCH):
@@ -237,7 +241,7 @@ async def _delete_observations(
     parts = [
         models.EntityObservationsIn(entity=item.entity_name, contents=contents)
         for item in arguments.deletions
-        for contents in _batches(item.observations, _NAMES)
+        for contents in records.portions(item.observations)
     ]
     for batch in _batches(parts, _BATCH):
         await knowledge.delete_observations(models.GraphObservationsIn(observations=batch))
@@ -267,9 +271,23 @@ async def _open_nodes(knowledge: MirroredKnowledge, arguments: OpenArguments) ->
     return _graph_answer(await knowledge.open_with_relations(tuple(dict.fromkeys(arguments.names))))
 
 
-def _batches(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    for start in range(0, len(items), size):
-        yield tuple(items[start : start + size])
+def _first_portion(observations: Sequence[str]) -> tuple[str, ...]:
+    return next(records.portions(observations), ())
+
+
+def _batches(items: Sequence[T], most: int) -> Iterator[tuple[T, ...]]:
+    batch: list[T] = []
+    size = 0
+    for item in items:
+        text = item.model_dump_json() if isinstance(item, BaseModel) else str(item)
+        item_bytes = len(text.encode("utf-8", "surrogatepass"))
+        if batch and (len(batch) == most or size + item_bytes > _BATCH_BYTES):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(item)
+        size += item_bytes
+    if batch:
+        yield tuple(batch)
 
 
 def _relations_in(items: Sequence[RelationItem]) -> models.GraphRelationsIn:

@@ -149,12 +149,8 @@ def _deadline(now: RunState) -> list[str]:
         mission.status.started_at + durations.parse(spec.completion.timeout),
         (begun or mission.status.started_at) + durations.parse(spec.start_deadline),
     )
-    return [
-        (
-            f"the attempt waits until {end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC for that, then the "
-            "run ends"
-        )
-    ]
+    until = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return [f"the attempt waits until {until} for that, then the run ends"]
 
 
 def _has_new_attempt(previous: RunState, now: RunState) -> bool:

@@ -40,7 +40,10 @@ class Path:
 
     def select(self, root: Any, current: Any) -> list[Any]:
         """Return the values of the path; it begins at `current`, or at the root with `$`."""
-        return list(self.query.findall(root if self.is_absolute else current))
+        try:
+            return list(self.query.findall(root if self.is_absolute else current))
+        except RecursionError:
+            raise errors.UsageError("jsonpath: the path is nested too deeply") from None
 
     def format(self, root: Any, current: Any) -> str:
         """Return the values with spaces between."""
@@ -102,8 +105,8 @@ def parse_path(expression: str) -> Path:
         text = text[1:-1].strip()
     try:
         query = jsonpath.compile(_standard_query(text))
-    except (jsonpath.JSONPathError, ValueError) as exc:
-        reason = str(exc).partition(",")[0].splitlines()[0]
+    except (jsonpath.JSONPathError, ValueError, re.error, RecursionError) as exc:
+        reason = str(exc).splitlines()[0]
         raise errors.UsageError(
             f"jsonpath: cannot read {text!r}: {reason}; write a path such as .metadata.name"
         ) from exc
@@ -120,7 +123,7 @@ def sorted_by(bodies: Sequence[Any], path: Path) -> list[Any]:
         if isinstance(value, int | float):
             return (1, value)
         parts = _DIGITS.split(_text_of(value))
-        return (2, [(int(p), "") if p.isdigit() else (-1, p) for p in parts])
+        return (2, [(int(p[:4_000]), "") if p.isdecimal() else (-1, p) for p in parts])
 
     return sorted(bodies, key=key)
 

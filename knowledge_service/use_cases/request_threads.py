@@ -28,13 +28,15 @@ _Calls = queue.SimpleQueue[_Call | None]
 
 
 class RequestThreads:
-    """Starts a thread when a call finds none idle. Use it from one event loop only.
+    """Starts a thread when a call finds none idle, up to `max_threads`; further calls wait.
 
-    The callers bound how many calls run at once (`concurrency_limits`). The threads end with this
-    object, and do not delay the end of the process.
+    Use it from one event loop only. The callers bound how many calls wait at once
+    (`concurrency_limits`), but a call whose caller has gone runs on in its thread. The threads end
+    with this object, and do not delay the end of the process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_threads: int = 32) -> None:
+        self._max_threads = max_threads
         self._calls: _Calls = queue.SimpleQueue()
         self._threads = 0
         self._running = 0
@@ -45,16 +47,16 @@ class RequestThreads:
         A cancelled call that has not begun is dropped; one that has begun runs to its end.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self._running >= self._threads and self._threads < self._max_threads:
+            self._start_thread()
         self._running += 1
         self._calls.put(_Call(function, future, self._end))
-        if self._running > self._threads:
-            self._start_thread()
         return await future
 
     def _start_thread(self) -> None:
-        self._threads += 1
-        name = f"request_{self._threads}"
+        name = f"request_{self._threads + 1}"
         threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
+        self._threads += 1
         weakref.finalize(self, self._calls.put, None)
 
     def _end(

@@ -46,7 +46,9 @@ class Services:
         default_factory=event_stream.SubscriptionLimiter
     )
     analyse_texts: AnalyseTexts = batch_analysis.analyse_batch
-    threads: RequestThreads = field(default_factory=RequestThreads)
+    threads: RequestThreads = field(
+        default_factory=lambda: RequestThreads(sum(concurrency_limits.SLOTS.values()))
+    )
     """At most one thread for each slot of the concurrency limits."""
     probes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
     """Threads reserved for probes."""

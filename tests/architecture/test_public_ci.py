@@ -79,17 +79,25 @@ def test_a_release_logs_in_for_all_programs_before_it_publishes(tmp_path):
         assert names.index("log in") < names.index("publish")
         (step,) = (step for step in steps_of_release(job) if step.get("name") == "log in")
         environment = {
-            "REGISTRY": "r.example/kais",
+            "PATH": os.defpath,
+            "HOME": str(tmp_path),
+            "REGISTRY": "ghcr.io/you/kais",
+            "REGISTRY_PASSWORD": "",
             "GITHUB_ACTOR": "you",
             "GITHUB_TOKEN": "secret",
         }
-        subprocess.run(
-            ["bash", "-eo", "pipefail", "-c", step["run"]],
-            env={"PATH": os.defpath, "HOME": str(tmp_path), "REGISTRY_PASSWORD": "", **environment},
-            check=True,
-        )
+        command = ["bash", "-eo", "pipefail", "-c", step["run"]]
+        subprocess.run(command, env=environment, check=True)
         assert (tmp_path / "log-in").read_text() == (
-            "auth login r.example --username you --password-stdin\nsecret\n"
+            "auth login ghcr.io --username you --password-stdin\nsecret\n"
         )
+        (tmp_path / "log-in").unlink()
+        elsewhere = {**environment, "REGISTRY": "r.example/kais"}
+        refusal = subprocess.run(
+            command, env=elsewhere, check=False, capture_output=True, text=True
+        )
+        assert refusal.returncode != 0
+        assert "set the secrets REGISTRY_USERNAME and REGISTRY_PASSWORD" in refusal.stderr
+        assert not (tmp_path / "log-in").exists(), "GitHub's token goes to no other registry"
     # GitHub runs `shell: bash` with pipefail, and no shell named without it.
     assert RELEASE["defaults"]["run"]["shell"] == "bash"

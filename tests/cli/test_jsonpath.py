@@ -79,6 +79,8 @@ def test_ranges_nest():
             "{.items[?(@.a=)]}",
             "cannot read '.items[?(@.a=)]': unexpected token '='",
         ),
+        ("{.a,b}", "cannot read '.a,b': unexpected token ','; write a path"),
+        ("{.items[?(@.a=~/[/)]}", "unterminated character set at position 0; write a path"),
         ("{.a b}", "cannot read '.a b': unexpected token 'b'"),
         ("{.a..}", "cannot read '.a..': expected a shorthand selector"),
     ],
@@ -100,3 +102,17 @@ def test_numbers_in_names_sort_as_numbers():
     bodies = [{"name": name} for name in ("run-10", "run-9", "a")]
     names = [body["name"] for body in jsonpath.sorted_by(bodies, jsonpath.parse_path("name"))]
     assert names == ["a", "run-9", "run-10"]
+
+
+def test_digits_that_are_no_decimals_sort_as_text():
+    bodies = [{"name": "²"}, {"name": "1" * 5_000}]
+    assert len(jsonpath.sorted_by(bodies, jsonpath.parse_path("name"))) == 2
+
+
+def test_a_path_that_is_nested_too_deeply_is_refused():
+    template = jsonpath.parse("{" + ".a" * 3_000 + "}")
+    tree = 1
+    for _ in range(3_000):
+        tree = {"a": tree}
+    with pytest.raises(errors.UsageError, match="nested too deeply"):
+        template.format(tree)

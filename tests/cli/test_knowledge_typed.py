@@ -135,6 +135,16 @@ def test_pipe_that_is_too_long_is_refused_before_it_is_sent(direct, knowledge):
     assert knowledge.requests == []
 
 
+def test_pipe_above_the_maximum_of_all_commands_is_refused_and_not_cut(direct, knowledge):
+    act = "- {op: remember, fact: {content: The harbour opens at six.}}\n"
+    direct.stdin = "reason: many\nacts:\n" + act * 20_000
+    assert direct.run("knowledge", "perform", "-f", "-") == ExitStatus.USAGE
+    assert direct.err == (
+        "error: standard input has more than 1,000,000 characters; send less at once\n"
+    )
+    assert knowledge.requests == []
+
+
 @pytest.mark.parametrize("arguments", [("add", "-"), ("recall", "-"), ("recall", "  ")])
 def test_empty_text_is_refused_before_it_is_sent(direct, knowledge, arguments):
     assert direct.run("knowledge", *arguments) == ExitStatus.USAGE

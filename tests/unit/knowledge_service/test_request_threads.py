@@ -52,6 +52,36 @@ async def test_call_runs_to_its_end_when_its_caller_gives_up() -> None:
     assert await asyncio.to_thread(ended.wait, WITHIN_S)
 
 
+async def test_callers_that_give_up_leave_no_more_threads_than_the_maximum() -> None:
+    threads, go_on = RequestThreads(max_threads=3), threading.Event()
+    before = threading.active_count()
+    for _ in range(40):
+        task = asyncio.create_task(threads.run(lambda: go_on.wait(WITHIN_S)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert threading.active_count() - before <= 3
+    go_on.set()
+    assert await threads.run(lambda: "next") == "next"
+
+
+async def test_call_whose_thread_cannot_be_started_runs_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, calls = RequestThreads(), []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse_to_start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await threads.run(lambda: calls.append("refused"))
+    await threads.run(lambda: calls.append("next"))
+    assert calls == ["next"]
+
+
+def _refuse_to_start(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 async def test_threads_end_with_their_owner() -> None:
     threads, meeting = RequestThreads(), threading.Barrier(2)
 

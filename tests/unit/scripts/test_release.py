@@ -148,6 +148,23 @@ def test_a_tag_of_another_version_is_refused(capsys):
     release.check_tag("v1.2.3", "1.2.3")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["/", "--key", "k"], "name a registry, such as ghcr.io/you/kais"),
+        (["r.example/kais"], "there is nothing to sign with"),
+    ],
+)
+def test_a_release_that_cannot_be_pushed_or_signed_builds_nothing(
+    capsys, monkeypatch, arguments, problem
+):
+    monkeypatch.delenv("SIGSTORE_ID_TOKEN", raising=False)
+    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
+    monkeypatch.setattr(release.component_builds, "build", pytest.fail)
+    assert release.main(arguments) == 1
+    assert problem in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("names", [["model-server"], ["operator", "nothing"]])
 def test_a_name_without_a_release_is_a_usage_error(names):
     with pytest.raises(SystemExit) as exit_info:

@@ -22,8 +22,8 @@ from knowledge_service.store.sqlite.db import connection as connections
 READERS = 6
 _BULK_READERS = 3
 # SQLite releases the interpreter's lock for every row, and two recalls that take it in turns need a
-# third more processor time. So the next one waits for the one that runs, unless that takes ten
-# times as long as most; a third one waits in any case.
+# third more processor time. So the next one waits for the one that runs, unless that takes
+# several times as long as most; a third one waits in any case.
 _SEARCH_READERS = 2
 SEARCH_WAIT = timedelta(milliseconds=20)
 # The page cache of each reader; most index data of recalls is also cached in decoded form.
