@@ -345,7 +345,7 @@ class _View:
         """Whether others have a part that they may return, or their entries are too many.
 
         A run that has cost something does not wait for what others have spent: they would wait for
-        it as well, for ever.
+        it as well, without end.
         """
         if not self._own and len(self._others) >= MAX_RESERVATIONS:
             return True
