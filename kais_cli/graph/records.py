@@ -7,11 +7,12 @@ perhaps metadata; a relation has two names, a type, and perhaps metadata with it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from knowledge_client.models import GraphEntity, GraphEntityIn, GraphRelation, GraphRelationIn
 
+T = TypeVar("T")
 _MAX_OBSERVATIONS = 100  # the most that the service creates with an entity
 # The service reads a MiB; name, type and metadata of at most 64 KiB have to fit as well.
 _MAX_PORTION_BYTES = 768 << 10
@@ -70,21 +71,30 @@ def to_entity(tree: Mapping[str, Any]) -> tuple[GraphEntityIn, tuple[str, ...]]:
     return GraphEntityIn.model_validate(fields), rest
 
 
-def portions(observations: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+def portions(observations: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """Yield observations in portions, each of which the service creates in one call."""
-    portion: list[Any] = []
+    return batches(observations, most=_MAX_OBSERVATIONS, most_bytes=_MAX_PORTION_BYTES, dump=_json)
+
+
+def batches(
+    items: Iterable[T], *, most: int, most_bytes: int, dump: Callable[[T], str]
+) -> Iterator[tuple[T, ...]]:
+    """Yield items in batches of a number and size; an item that is larger is a batch of its own."""
+    batch: list[T] = []
     size = 0
-    for observation in observations:
-        text = json.dumps(observation, ensure_ascii=False)
-        observation_bytes = len(text.encode("utf-8", "surrogatepass"))
-        is_full = len(portion) == _MAX_OBSERVATIONS or size + observation_bytes > _MAX_PORTION_BYTES
-        if portion and is_full:
-            yield tuple(portion)
-            portion, size = [], 0
-        portion.append(observation)
-        size += observation_bytes
-    if portion:
-        yield tuple(portion)
+    for item in items:
+        item_bytes = len(dump(item).encode("utf-8", "surrogatepass"))
+        if batch and (len(batch) == most or size + item_bytes > most_bytes):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(item)
+        size += item_bytes
+    if batch:
+        yield tuple(batch)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def to_relation(tree: Mapping[str, Any]) -> GraphRelationIn:

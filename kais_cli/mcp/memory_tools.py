@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kais_cli.graph import records
 from kais_cli.mcp.mirrored_knowledge import MirroredKnowledge
 from kais_mcp import framing
-from kais_mcp.graph_tools import EntityView, RelationView
+from kais_mcp.graph_tools import AddedView, EntityView, RelationView
 from kais_mcp.tools import Effect, Tool, ToolAnswer, ToolArguments
 from knowledge_client import models
 
@@ -133,19 +133,10 @@ class RelationsAnswer(ToolAnswer):
     relations: tuple[RelationView, ...]
 
 
-class AdditionView(ToolAnswer):
-    """The new observations of an entity."""
-
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-    entity_name: str = Field(alias="entityName")
-    added_observations: tuple[str, ...] = Field(alias="addedObservations")
-
-
 class AdditionsAnswer(ToolAnswer):
     """The observations that the call added."""
 
-    results: tuple[AdditionView, ...]
+    results: tuple[AddedView, ...]
 
 
 class DeletedAnswer(ToolAnswer):
@@ -207,7 +198,7 @@ async def _add_observations(
         pairs = [(item.entity_name, text) for text in dict.fromkeys(item.contents)]
         new = tuple(text for name, text in pairs if (name, text) in remaining)
         remaining -= set(pairs)
-        results.append(AdditionView(entity_name=item.entity_name, added_observations=new))
+        results.append(AddedView(entity_name=item.entity_name, added_observations=new))
     return AdditionsAnswer(results=tuple(results))
 
 
@@ -276,18 +267,11 @@ def _first_portion(observations: Sequence[str]) -> tuple[str, ...]:
 
 
 def _batches(items: Sequence[T], most: int) -> Iterator[tuple[T, ...]]:
-    batch: list[T] = []
-    size = 0
-    for item in items:
-        text = item.model_dump_json() if isinstance(item, BaseModel) else str(item)
-        item_bytes = len(text.encode("utf-8", "surrogatepass"))
-        if batch and (len(batch) == most or size + item_bytes > _BATCH_BYTES):
-            yield tuple(batch)
-            batch, size = [], 0
-        batch.append(item)
-        size += item_bytes
-    if batch:
-        yield tuple(batch)
+    return records.batches(items, most=most, most_bytes=_BATCH_BYTES, dump=_dump)
+
+
+def _dump(item: Any) -> str:
+    return item.model_dump_json() if isinstance(item, BaseModel) else str(item)
 
 
 def _relations_in(items: Sequence[RelationItem]) -> models.GraphRelationsIn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kais_cli import argument_parsing
 from kais_cli.views import jsonpath, model_trees, text_layout
@@ -34,6 +34,7 @@ class Listing(StrEnum):
 
 
 _JSONPATH = "jsonpath="
+F = TypeVar("F", bound=StrEnum)
 
 OBJECT_FORMATS = f"{'|'.join(Format)}|{_JSONPATH}TEMPLATE"
 LIST_FORMATS = f"{'|'.join(Listing)}|{_JSONPATH}TEMPLATE"
@@ -46,10 +47,7 @@ def parse_object_format(argument: str) -> Format | jsonpath.Template:
     Raises:
         UsageError: There is no such format, or the template cannot be read.
     """
-    if argument.startswith(_JSONPATH):
-        return jsonpath.parse(argument.removeprefix(_JSONPATH))
-    argument_parsing.parse_choice(argument, OBJECT_FORMATS.split("|"), option="-o")
-    return Format(argument)
+    return _parse_format(argument, Format, OBJECT_FORMATS)
 
 
 def parse_list_format(argument: str) -> Listing | jsonpath.Template:
@@ -58,10 +56,14 @@ def parse_list_format(argument: str) -> Listing | jsonpath.Template:
     Raises:
         UsageError: There is no such format, or the template cannot be read.
     """
+    return _parse_format(argument, Listing, LIST_FORMATS)
+
+
+def _parse_format(argument: str, forms: type[F], choices: str) -> F | jsonpath.Template:
     if argument.startswith(_JSONPATH):
         return jsonpath.parse(argument.removeprefix(_JSONPATH))
-    argument_parsing.parse_choice(argument, LIST_FORMATS.split("|"), option="-o")
-    return Listing(argument)
+    argument_parsing.parse_choice(argument, choices.split("|"), option="-o")
+    return forms(argument)
 
 
 def dump(value: Any, form: Format) -> str:
