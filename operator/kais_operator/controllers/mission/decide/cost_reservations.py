@@ -306,11 +306,18 @@ def _others(observed: MissionObserved, account: Account) -> list[Reservation]:
     ]
 
 
-def _is_counted(team: MissionTeam, entry: Reservation) -> bool:
-    """Whether the cost of an entry is part of the sum on its cell, so that it counts twice."""
-    cell = team.members.get(entry.cell) or team.cells.get(entry.cell)
-    usage = cell_cost_annotation.read(cell) if cell is not None else None
-    return usage is not None and usage.has(entry.run_id)
+def _uncounted(team: MissionTeam, entries: Sequence[Reservation]) -> list[Reservation]:
+    """Leave out entries whose cost is part of the sum on their cell, because they count twice."""
+    names = {entry.cell for entry in entries}
+    cells = {name: team.members.get(name) or team.cells.get(name) for name in names}
+    usages = {
+        name: cell_cost_annotation.read(cell) for name, cell in cells.items() if cell is not None
+    }
+    return [
+        entry
+        for entry in entries
+        if (usage := usages.get(entry.cell)) is None or not usage.has(entry.run_id)
+    ]
 
 
 class _View:
@@ -323,12 +330,8 @@ class _View:
         self._mission, self._cell = observed.mission, cell
         self._limits, self._costs = limits, costs
         self._own = [entry for account in accounts for entry in _own(observed, account)]
-        self._others = [
-            entry
-            for account in accounts
-            for entry in _others(observed, account)
-            if not _is_counted(observed.team, entry)
-        ]
+        others = [entry for account in accounts for entry in _others(observed, account)]
+        self._others = _uncounted(observed.team, others)
         self.full = self._least(lambda entry: entry.spent)
         """What all limits leave when the others return what they have reserved."""
         self.available = self._least(lambda entry: entry.total)
