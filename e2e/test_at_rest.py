@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import audit, manifests
-from e2e.support.installed import KAIS_NAMESPACE, Installed
+from e2e.support.installed import Installed
 from e2e.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 REST_S = 120
 QUIET_S = 10
+KINDS = "blueprints,blueprintinstances,formations,cells,missions,knowledgescopes"
 
 
 @pytest.fixture
@@ -46,10 +47,9 @@ def wait_for_rest(cluster: Installed, namespace: str) -> int:
 
 
 def writes(cluster: Installed, namespace: str, *, offset: int) -> list[str]:
-    """List what was written here, in the installation's namespace and outside of all namespaces."""
-    namespaces = {namespace, KAIS_NAMESPACE, None}
-    return [
-        audit.line(entry)
-        for entry in audit.read_entries(cluster, offset=offset)
-        if audit.is_write(entry) and entry["objectRef"].get("namespace") in namespaces
-    ]
+    """List what was written of the namespace's objects and of those that all tests share."""
+    objects = cluster.list(KINDS, namespace)
+    entries = audit.read_entries(cluster, offset=offset)
+    return audit.writes_about(
+        entries, namespace, uids={body["metadata"]["uid"] for body in objects}
+    )
