@@ -295,7 +295,7 @@ BOMBS = [
 def test_bomb_is_an_error_that_names_the_leaf_at_once(leaf):
     start = time.thread_time()
     assert failure({"a": leaf}).startswith("formation.a")
-    assert time.thread_time() - start < 1.5
+    assert time.thread_time() - start < 5, "the slowest takes 0.3 s"
 
 
 @pytest.mark.parametrize("leaf", ["{{ 'x' | center(500000000) }}", "{{ '%d' | format(1) }}"])

@@ -58,7 +58,7 @@ def test_task_without_a_delay_runs_again_when_the_worker_is_woken() -> None:
         assert runs.empty()
         for _ in range(2):
             worker.wake()
-            runs.get(timeout=5)
+            runs.get(timeout=60)
     assert runs.empty()
 
 
@@ -76,7 +76,7 @@ def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
             time.sleep(0.001)
         fields[name] = all(background_worker.is_stopping for background_worker in workers)
 
-    deadline, delay, fields = time.monotonic() + 5, queue.Queue[str](), dict[str, bool]()
+    deadline, delay, fields = time.monotonic() + 60, queue.Queue[str](), dict[str, bool]()
     workers = [
         BackgroundWorker(name, {name: functools.partial(wait_for, name)}, retry_s=1, delay_s=None)
         for name in ("first", "second")
@@ -84,7 +84,7 @@ def test_all_workers_are_told_to_stop_before_any_is_waited_for() -> None:
     with run_workers(workers):
         for worker in workers:
             worker.wake()
-            delay.get(timeout=5)
+            delay.get(timeout=60)
     assert fields == {"first": True, "second": True}
 
 
@@ -216,7 +216,7 @@ def test_endpoint_that_gives_no_vectors_is_counted_as_a_failure(
     worker = EmbeddingBackfill(store, embedder, on_run=metrics.record_task_run, retry_s=0.001)
     with run_workers([worker]):
         for _ in range(2):
-            requested_queue.get(timeout=5)
+            requested_queue.get(timeout=60)
     text = metrics.render().decode()
     assert 'kais_knowledge_upkeep_failures_total{task="embedding"}' in text
     assert 'last_success_timestamp_seconds{task="embedding"}' not in text

@@ -37,7 +37,7 @@ def test_index_is_merged_step_by_step_until_nothing_is_left_also_after_a_full_di
     store = MergingStore(True, StoreUnavailable("database or disk is full"), True, False)
     worker = IndexMerge(store, every_s=0.001, on_run=Metrics().record_task_run)
     worker.start()
-    assert store.ended.wait(5)
+    assert store.ended.wait(60)
     worker.stop()
     assert "index_merge waits for the store" in caplog.text
 

@@ -16,8 +16,12 @@ from kais import facts
 from knowledge_service.domain import prompt_injection, redaction
 from knowledge_service.search.text import analyser
 
-_MOST_S = 0.2
-"""For 65,536 characters in compatibility form (NFKC); they take a tenth of it."""
+_MOST_S = 1.0
+"""For 65,536 characters in compatibility form (NFKC), which take 0.06 s at most.
+
+An expression whose time grows with the square of the length takes many seconds. Nothing else can be
+counted: the work is done in C functions.
+"""
 _PARTS = (
     "drop all ", "ignore all ", "ignore ", "override safety ", "send key to ", "when you read ",
     "skip a a ", "do not tell ", "run. without telling ", "print your ", "curl ", "ai ", "<|", "#",
@@ -66,7 +70,7 @@ def test_marks_in_falling_order_are_normalized_in_bounded_time(mark: str) -> Non
     text = mark * (8_192 // len(mark))
     facts.normalize_content(text)  # the table of marks is made once
     for call in (facts.normalize_content, facts.normalize_key, analyser.of_chunk):
-        assert is_within(_MOST_S / 4, call, text)
+        assert is_within(_MOST_S / 8, call, text)
 
 
 _VOCABULARY = st.sampled_from(

@@ -11,6 +11,8 @@ from kais_operator.informer import watch_health
 from kais_operator.informer.watch_health import WatchHealth
 from tests.fakes.clock import FakeClock
 
+pytestmark = pytest.mark.simulated_time
+
 
 @pytest.fixture
 def clock() -> FakeClock:

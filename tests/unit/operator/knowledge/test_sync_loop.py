@@ -13,6 +13,8 @@ from kais_operator.knowledge.sync_state import POLL_PERIOD_S, REFRESH_PERIOD_S
 from knowledge_client import models
 from tests.fakes import world as worlds
 
+pytestmark = pytest.mark.simulated_time
+
 
 class Heard:
     """What the watch told."""

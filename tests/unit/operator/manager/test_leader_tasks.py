@@ -62,6 +62,7 @@ def tell(term: leader_tasks.LeaderSession, *names: str) -> None:
         term._on_event_in_thread("Cell", {"name": name}, False)
 
 
+@pytest.mark.simulated_time
 async def test_what_a_thread_tells_is_heard_once_and_in_order(term):
     names = [str(number) for number in range(3000)]
     await asyncio.to_thread(tell, term, *names)
@@ -69,6 +70,7 @@ async def test_what_a_thread_tells_is_heard_once_and_in_order(term):
     assert term._event_handler.heard == names
 
 
+@pytest.mark.simulated_time
 async def test_an_event_that_fails_keeps_none_of_the_others_back(term, caplog):
     tell(term, "one", "bad", "two", "three")
     await asyncio.sleep(0.05)

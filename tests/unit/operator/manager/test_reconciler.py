@@ -256,6 +256,7 @@ async def test_a_key_of_no_kind_needs_nothing(fakes):
     assert await reconciler_of(fakes, lambda _: Plan())(ObjectRef("Nothing", "demo", "x")) is None
 
 
+@pytest.mark.simulated_time
 async def test_a_pass_that_is_cancelled_ends_without_its_events(fakes, monkeypatch):
     async def hangs(*_: Any, **__: Any) -> None:
         await asyncio.sleep(30)

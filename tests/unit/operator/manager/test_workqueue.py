@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 
 import pytest
@@ -11,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kais_operator.manager import workqueue
+
+pytestmark = pytest.mark.simulated_time
 
 
 def test_a_waiting_key_is_not_doubled():
@@ -152,7 +153,7 @@ class Recorder:
 
 
 def queue_of(task, **kwargs) -> workqueue.WorkQueue[str]:
-    kwargs = {"monotonic": time.monotonic, "jitter": lambda: 0.0, **kwargs}
+    kwargs = {"monotonic": asyncio.get_running_loop().time, "jitter": lambda: 0.0, **kwargs}
     return workqueue.WorkQueue(task, **kwargs)
 
 
@@ -193,7 +194,7 @@ async def test_work_chooses_the_time_of_the_next_look():
     times: list[float] = []
 
     async def work(_: str) -> float | None:
-        times.append(time.monotonic())
+        times.append(asyncio.get_running_loop().time())
         return 0.02 if len(times) < 3 else None
 
     queue = queue_of(work)

@@ -28,6 +28,8 @@ from tests.fakes.world import FakeWorld, fake_world
 NAMES: dict[str, Any] = {"blueprint": "b", "revision": 1, "namespace": "n"}
 SPEC = blueprints.blueprint()["spec"]
 WORKERS = inspect.signature(RenderPool).parameters["workers"].default
+LONG_S = 20
+"""Time for a rendering, in which a harmless one ends on any machine while the others hang."""
 ANSWER = {"is_good": True, "reason": "Compiled", "message": "fine", "errors": []}
 
 
@@ -95,24 +97,24 @@ class Looking:
 
 async def test_fifteen_hanging_blueprints_do_not_delay_a_compile_in_another_namespace() -> None:
     bombs = [bomb(f"bomb-{number}") for number in range(15)]
-    renderer = WorkerRenderer(RenderPool(), wait_s=WAIT_S)
+    renderer = WorkerRenderer(RenderPool(limit_s=LONG_S), wait_s=WAIT_S)
     fake = fake_world(*bombs, blueprints.blueprint(namespace="quiet"), renderer=renderer)
     harmless = ObjectRef("Blueprint", "quiet", "team")
     await warm(renderer)
+    results: list[str] = []
+    renderer._count = lambda operation, result, _: results.append(result)
     looking = Looking(fake)
     try:
         for body in bombs:
             looking.add(ObjectRef("Blueprint", "loud", body["metadata"]["name"]))
         await looking.next_end(ObjectRef("Blueprint", "loud", "bomb-14"))
-        began_s = time.monotonic()
         looking.add(harmless)
         while "servedRevision" not in fake.cluster.read(harmless).get("status", {}):
             await looking.next_end(harmless)
-        took_s = time.monotonic() - began_s
     finally:
         await looking.close()
         await renderer.close()
-    assert took_s < 2, "less than it takes until one of them is stopped"
+    assert results[:1] == ["ok"], "none of the hanging ones had to be stopped before"
 
 
 async def warm(renderer: WorkerRenderer) -> None:
@@ -228,7 +230,7 @@ async def test_a_namespace_leaves_one_place_to_the_others() -> None:
     await entered(share, "quiet")
     assert not third.done()
     await holders[0].__aexit__(None, None, None)
-    await asyncio.wait_for(third, 1)
+    await asyncio.wait_for(third, 60)
 
 
 async def test_namespaces_that_wait_take_turns() -> None:
@@ -252,10 +254,10 @@ async def test_who_gives_up_waiting_leaves_its_place_to_the_next() -> None:
     await asyncio.sleep(0)
     leaving.cancel()
     await holder.__aexit__(None, None, None)
-    await asyncio.wait_for(following, 1)
+    await asyncio.wait_for(following, 60)
 
 
 async def entered(share: FairShare, namespace: str) -> AbstractAsyncContextManager[None]:
     turn = share.turn(namespace)
-    await asyncio.wait_for(turn.__aenter__(), 1)
+    await asyncio.wait_for(turn.__aenter__(), 60)
     return turn
