@@ -40,7 +40,7 @@ def test_a_pattern_of_a_blueprint_that_never_ends_is_stopped_and_named(
     assert "Blueprint/demo/doctor took more than 2 s, at parameter 'who'" in terminal.err
     assert "its pattern does not end on this value" in terminal.err
     assert cluster.created == []
-    assert time.monotonic() - started_at < 20
+    assert time.monotonic() - started_at < 120
 
 
 def test_values_that_break_a_pattern_are_told_as_ever(terminal, cluster):

@@ -460,4 +460,4 @@ def test_leave_to_share_an_account_is_given_and_taken_back_at_once(
     wait_condition(cluster, "cells", "solo", "Applied", ("True", "Applied"))
     cluster.kubectl("annotate", "serviceaccount", "shared", "kais.io/allow-cells-")
     wait_condition(cluster, "cells", "solo", "Applied", ("False", "AccountNotAllowed"))
-    assert time.monotonic() - started_at < 15, "not by the looks of every 30 s and 5 min"
+    assert time.monotonic() - started_at < 28, "not by the looks of every 30 s and 5 min"

@@ -183,7 +183,7 @@ def test_stop_while_it_starts_and_hangs_is_no_longer_than_a_process_is_waited_fo
     os.kill(pid, signal.SIGSTOP)
     begin = time.monotonic()
     worker.stop()
-    assert time.monotonic() - begin < 5, "a pod is given 30 s for everything"
+    assert time.monotonic() - begin < 25, "a pod is given 30 s for everything"
     assert not is_alive(pid)
 
 

@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from knowledge_client.models import FactIn
+from knowledge_service.domain import prompt_injection, redaction
 from tests.contract.service.callers import OPERATOR, Connect
 from tests.knowledge_builders import LEAD, TEAM, run_in
 
 # Each of these is dear to one of the gates: words that begin a rule, words that begin a secret.
 ORDERS, SECRETS, MARKS = "drop all ", "a-", "\u0315\u0316"
-_LONGEST_WAIT_S = 0.3
+_GATES = [
+    (redaction, "mask"),
+    (redaction, "mask_tree"),
+    (redaction, "mask_known_formats"),
+    (redaction, "may_contain_secret"),
+    (prompt_injection, "detect_flags"),
+    (prompt_injection, "may_match"),
+]
+_MOST_CHARACTERS = 100
+"""What a gate may read on the event loop, such as the name of a session."""
 
 
 def filled(part: str, size: int) -> str:
     return part * (size // len(part)) + " password rules"
 
 
-async def slowest_turn(event: asyncio.Event) -> float:
-    """Return the most processor time between two turns of the event loop until the event is set.
+class Gates:
+    """Counts the characters that the gates read: those of the event loop's thread, and all."""
 
-    What other programs do on the machine does not count. A gate in another thread that keeps the
-    interpreter's lock does.
-    """
-    longest, last = 0.0, time.process_time()
-    while not event.is_set():
-        await asyncio.sleep(0)
-        now = time.process_time()
-        longest, last = max(longest, now - last), now
-    return longest
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.on_event_loop = 0
+        self.total = 0
+        self._event_loop_thread = threading.get_ident()
+        for module, name in _GATES:
+            monkeypatch.setattr(module, name, self._counting(getattr(module, name)))
+
+    def _counting(self, gate: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*values: Any) -> Any:
+            size = sum(len(str(value)) for value in values)
+            self.total += size
+            if threading.get_ident() == self._event_loop_thread:
+                self.on_event_loop += size
+            return gate(*values)
+
+        return count
 
 
-async def waited(http: httpx.AsyncClient, path: str, body: Any) -> tuple[httpx.Response, float]:
-    """Post a body; return the response and the longest pause of other callers."""
-    event = asyncio.Event()
-    watching = asyncio.create_task(slowest_turn(event))
-    answer = await http.post(path, json=body, headers=OPERATOR)
-    event.set()
-    return answer, await watching
+@pytest.fixture
+def gates(monkeypatch: pytest.MonkeyPatch) -> Gates:
+    return Gates(monkeypatch)
 
 
 @pytest.mark.parametrize("part", [ORDERS, SECRETS, MARKS])
 @pytest.mark.parametrize("size", [900_000, 2_000_000])
 async def test_data_beyond_its_bound_is_refused_before_a_gate_reads_it(
-    http: httpx.AsyncClient, part: str, size: int
+    http: httpx.AsyncClient, gates: Gates, part: str, size: int
 ) -> None:
-    started = time.thread_time()
     body = {"content": "x", "data": {"a": filled(part, size // len(part.encode()))}}
-    answer, longest = await waited(http, "/v1/facts", body)
+    answer = await http.post("/v1/facts", json=body, headers=OPERATOR)
     assert answer.status_code == 413
     assert (
         "bytes; the maximum is 65536" in answer.text
         or "the body exceeds 1048576 bytes" in answer.text
     )
-    assert longest < _LONGEST_WAIT_S
-    assert time.thread_time() - started < 1
+    assert gates.total < _MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("part", [ORDERS, SECRETS, MARKS])
@@ -90,29 +101,34 @@ async def test_data_beyond_its_bound_is_refused_before_a_gate_reads_it(
     ids=["fact", "list", "batch", "batch of data", "reference", "recall", "episodes"],
 )
 async def test_nobody_waits_while_a_gate_reads(
-    connect: Connect, http: httpx.AsyncClient, part: str, path: str, body: Any
+    connect: Connect, http: httpx.AsyncClient, gates: Gates, part: str, path: str, body: Any
 ) -> None:
     await connect("operator").put_run("r", run_in())
-    answer, longest = await waited(http, path, body(filled(part, 60_000 // len(part.encode()))))
+    text = filled(part, 60_000 // len(part.encode()))
+    answer = await http.post(path, json=body(text), headers=OPERATOR)
     assert answer.status_code < 300, answer.text
-    assert longest < _LONGEST_WAIT_S
+    assert gates.total > len(text) // 20, "the gates are those of this list"
+    assert gates.on_event_loop < _MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("part", [ORDERS, SECRETS, MARKS])
 async def test_nobody_waits_while_a_verb_makes_a_fact_of_another(
-    connect: Connect, http: httpx.AsyncClient, part: str
+    connect: Connect, http: httpx.AsyncClient, gates: Gates, part: str
 ) -> None:
     data = {"a": filled(part, 60_000 // len(part.encode()))}
     stored = await connect("operator").remember(FactIn(content="x", scope=TEAM, data=data))
     text = filled(part, 8000 // len(part.encode()))
-    answer, longest = await waited(
-        http, f"/v1/facts/{stored.fact_id}:correct", {"reason": text[:2000], "replacement": text}
+    correction = {"reason": text[:2000], "replacement": text}
+    answer = await http.post(
+        f"/v1/facts/{stored.fact_id}:correct", json=correction, headers=OPERATOR
     )
-    assert (answer.status_code, longest < _LONGEST_WAIT_S) == (200, True)
+    assert answer.status_code == 200
     new = answer.json()["replacement_id"]
     edits = {"reason": "read", "content": f"{text}!"}
-    answer, longest = await waited(http, f"/v1/facts/{new}:approve", edits)
-    assert (answer.status_code, longest < _LONGEST_WAIT_S) == (200, True)
+    answer = await http.post(f"/v1/facts/{new}:approve", json=edits, headers=OPERATOR)
+    assert answer.status_code == 200
+    assert gates.total > len(text)
+    assert gates.on_event_loop < _MOST_CHARACTERS
 
 
 async def test_parameters_of_a_run_are_bounded(http: httpx.AsyncClient) -> None:

@@ -233,4 +233,4 @@ def test_a_stream_of_events_does_not_hold_up_the_end(tmp_path: Path) -> None:
             started_at = time.monotonic()
             process.terminate()
             assert process.wait(20) == 0
-        assert time.monotonic() - started_at < 8  # the grace for requests is 15 s
+        assert time.monotonic() - started_at < 14, "the grace for requests is 15 s"
