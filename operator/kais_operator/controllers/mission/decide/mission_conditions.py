@@ -28,7 +28,7 @@ from kais_operator.controllers.mission.decide.evaluated_mission import (
     keep_last_true_condition,
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
-from kais_operator.planning import status_and_events
+from kais_operator.planning import message_clauses, status_and_events
 from kais_operator.planning.plan import Body, EmitEvent
 from knowledge_client import models
 
@@ -251,8 +251,9 @@ def _in_progress(evaluated: EvaluatedMission, last: Attempt) -> DesiredCondition
     """Describe the state of the latest attempt while the run continues."""
     count = f"{last.number} of {evaluated.mission.spec.completion.max_attempts}"
     if last.state is State.FAILED:
-        message = f"attempt {count} failed: {attempt_record.summarise(last).sentence()}; "
-        message += evaluated.obstacle.message if evaluated.obstacle else "the next one is prepared"
+        step = evaluated.obstacle.message if evaluated.obstacle else "the next one is prepared"
+        failure = f"attempt {count} failed: {attempt_record.summarise(last).sentence()}"
+        message = message_clauses.append(failure, step)
         return conditions.unknown(ConditionType.SUCCEEDED, Reason.RETRYING, message)
     for_person = _waits_for_verdict(evaluated, last, count)
     if for_person is not None:
@@ -317,9 +318,10 @@ def _review_message(evaluated: EvaluatedMission, last: Attempt) -> str:
     criteria = review.criteria if review is not None else ""
     run = f'"run": "{evaluated.run_id}", ' if evaluated.run_id is not None else ""
     answer = f'{{{run}"attempt": {last.number}, "verdict": "approve", "feedback": ""}}'
-    message = (
-        f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}; "
-        f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
+    request = f"answer with the annotation {labels.REVIEW}={answer} (or reject)"
+    message = message_clauses.append(
+        f"attempt {last.number}: {last.end_message}; criteria: {criteria[:_CRITERIA_LIMIT]}",
+        request,
     )
     if evaluated.observed.has_review_policy:
         message += f" and {labels.REVIEWED_BY}=<your user name>"

@@ -43,7 +43,7 @@ def run_id(fake: FakeWorld) -> str:
 def asked_of(fake: FakeWorld) -> str:
     return (
         "attempt 1: the task succeeded; it waits for the review by ana; criteria: Is the cause "
-        f'named?; answer with the annotation kais.io/review={{"run": "{run_id(fake)}", '
+        f'named? Answer with the annotation kais.io/review={{"run": "{run_id(fake)}", '
         '"attempt": 1, "verdict": "approve", "feedback": ""} (or reject)'
         " and kais.io/reviewed-by=<your user name>"
     )

@@ -152,6 +152,13 @@ async def test_rejection_opens_the_next_attempt_with_its_feedback() -> None:
     assert status(fake)["history"][0]["result"] == "rejected in review by critic-0: which node?"
 
 
+async def test_reasons_that_end_as_a_sentence_get_no_second_mark() -> None:
+    fake = await under_review()
+    verdict(fake, said("reject", "The fix is missing."))
+    await passes(fake, 1)
+    assert "critic-0: The fix is missing. The next attempt" in condition(fake, "Succeeded")[2]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
