@@ -97,7 +97,7 @@ class NamedCluster:
 
     def env(self) -> Mapping[str, str]:
         """Return the variables for clients of the cluster."""
-        path = f"{self.binaries}:{subprocesses.search_path()}"
+        path = subprocesses.search_path(self.binaries)
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:

@@ -28,9 +28,14 @@ def print_line(line: str) -> None:
     sys.stdout.flush()
 
 
-def search_path() -> str:
-    """Return PATH with the system folders that it lacks for ordinary users."""
-    return ":".join([settings.environment().get("PATH", ""), *_SBIN])
+def search_path(*first: Path) -> str:
+    """Return PATH with the folders `first` before it, and the system folders that it lacks after.
+
+    No folder appears twice, so a shell can set its PATH to the result again and again.
+    """
+    inherited = settings.environment().get("PATH", "").split(":")
+    folders = [*map(str, first), *filter(None, inherited), *_SBIN]
+    return ":".join(dict.fromkeys(folders))
 
 
 def find_program(name: str) -> str | None:

@@ -43,7 +43,7 @@ class ControlPlane:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(directory / "kubectl-cache"),
-            "PATH": f"{self.host.binaries}:{subprocesses.search_path()}",
+            "PATH": subprocesses.search_path(self.host.binaries),
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:

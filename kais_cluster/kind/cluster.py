@@ -89,7 +89,7 @@ class KindCluster:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
-            "PATH": f"{self.binaries}:{subprocesses.search_path()}",
+            "PATH": subprocesses.search_path(self.binaries),
         }
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
