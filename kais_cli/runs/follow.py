@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kais_cli import errors
 from kais_cli.runs import progress as runs_progress
 from kais_cli.runs import run_exit_status, waiting_reasons
-from kais_cli.runs.progress import RunState
+from kais_cli.runs.progress import Reported, RunState
 
 if TYPE_CHECKING:
     from kais_cli.ports import Change, Target
@@ -92,6 +92,7 @@ class _ChangePrinter:
 
     def __init__(self, display: Display, after_run: str | None, *, has_instance: bool) -> None:
         self.state = RunState()
+        self._reported = Reported()
         self._display = display
         self._after_run = after_run
         self._has_instance = has_instance
@@ -105,8 +106,9 @@ class _ChangePrinter:
         """
         if not self._is_of_previous_run(change):
             previous, self.state = self.state, self.state.apply(change)
-            for line in runs_progress.progress_lines(previous, self.state):
+            for line in runs_progress.progress_lines(previous, self.state, self._reported):
                 self._display.line(line)
+            self._reported = self._reported.after(previous, self.state)
             return True
         wait_reasons = waiting_reasons.of_next_run(change.body) if change.body is not None else ()
         new_lines = [wait.line for wait in wait_reasons if wait.line not in self._printed]

@@ -116,7 +116,29 @@ def _describe_condition(resource: Resource, condition: Condition) -> str:
     return f"{resource.kind} {condition.type}: {condition.reason}: {condition.message}"
 
 
-def progress_lines(previous: RunState, now: RunState) -> list[str]:
+@dataclass(frozen=True)
+class Reported:
+    """What was printed about a run: the messages of failures, and the patterns of reasons to wait.
+
+    A cell or a pull may alternate between two states, of which each is news only once. What was
+    over before it comes back is news again, and so is what happens to a new attempt.
+    """
+
+    failures: frozenset[str] = frozenset()
+    waits: frozenset[str] = frozenset()
+
+    def after(self, previous: RunState, now: RunState) -> Reported:
+        """Return what was printed after the change from `previous` to `now`."""
+        failures = frozenset(map(waiting_reasons.without_back_off, now.failures()))
+        waits = now.wait.patterns if now.wait is not None else frozenset()
+        is_over = _has_new_attempt(previous, now)
+        return Reported(
+            failures if is_over or not failures else failures | self.failures,
+            waits if is_over or not waits else waits | self.waits,
+        )
+
+
+def progress_lines(previous: RunState, now: RunState, reported: Reported) -> list[str]:
     """Describe the changes, one line each: attempts, failures, and what the run waits for.
 
     The outcome is part of the report. A message that is printed as a failure is not repeated as a
@@ -125,12 +147,15 @@ def progress_lines(previous: RunState, now: RunState) -> list[str]:
     lines = []
     if _has_new_attempt(previous, now):
         lines.append(f"attempt {now.attempt} started")
-    reported = previous.failures()
-    failures = [line for message, line in now.failures().items() if message not in reported]
+    failures = [
+        line
+        for message, line in now.failures().items()
+        if waiting_reasons.without_back_off(message) not in reported.failures
+    ]
     lines += failures
     if any(line.startswith(f"Mission {ConditionType.STARTED}:") for line in failures):
         lines += _deadline(now)
-    wait = _new_wait(previous, now)
+    wait = _new_wait(previous, now, reported)
     if wait is not None and wait.message not in now.failures():
         lines.append(wait.line)
     if now.is_deleted and not previous.is_deleted:
@@ -157,16 +182,16 @@ def _has_new_attempt(previous: RunState, now: RunState) -> bool:
     return now.attempt is not None and now.attempt != previous.attempt
 
 
-def _new_wait(previous: RunState, now: RunState) -> WaitReason | None:
-    """Return the reason to wait if it is new.
+def _new_wait(previous: RunState, now: RunState, reported: Reported) -> WaitReason | None:
+    """Return the reason to wait, or the part of it that is new.
 
     Every attempt first waits for its pod; the line about the attempt covers that.
     """
     wait = now.wait
-    if wait is None or wait.is_similar(previous.wait):
+    if wait is None:
         return None
     is_starting = wait.reason == Reason.WAITING_FOR_PODS and _has_new_attempt(previous, now)
-    return None if is_starting else wait
+    return None if is_starting else wait.without(reported.waits)
 
 
 def has_final_knowledge(state: RunState) -> bool:

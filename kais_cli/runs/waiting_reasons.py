@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kais import labels
@@ -22,6 +22,17 @@ _PENDING = frozenset({Reason.RECORDING_PENDING, Reason.RUN_OPEN})
 
 
 _WAITING_FOR = "waiting for "
+_WAITING_FOR_CELLS = "waiting for cells: "
+_NEXT_CELL = re.compile(r"; (?=\S+-\d+(?::| ))")
+"""Precedes the next cell in a message about several."""
+_OTHER_CELLS = re.compile(r"; and \d+ more$")
+_BACK_OFF = re.compile(r'ImagePullBackOff: Back-off pulling image "[^"]*": ')
+"""The kubelet alternates between the error of a pull and this pause, which ends with the error."""
+
+
+def without_back_off(message: str) -> str:
+    """Return a message without the pauses that the kubelet makes between tries to pull an image."""
+    return _BACK_OFF.sub("", message)
 
 
 @dataclass(frozen=True)
@@ -39,14 +50,27 @@ class WaitReason:
             return f"{self.kind} waits for {self.message.removeprefix(_WAITING_FOR)}"
         return f"{self.kind} waits: {self.reason}: {self.message}"
 
-    def is_similar(self, reason: WaitReason | None) -> bool:
-        """Whether only numbers differ, such as a count or another cell of a template."""
-        return reason is not None and self.pattern == reason.pattern
-
     @property
-    def pattern(self) -> tuple[str, str]:
-        """Reason and message, with each number replaced by a placeholder."""
-        return self.reason, re.sub("[0-9]+", "#", self.message)
+    def patterns(self) -> frozenset[str]:
+        """What the message says, for each cell that it names; without numbers."""
+        return frozenset(map(self._pattern, self._cells()))
+
+    def without(self, patterns: Set[str]) -> WaitReason | None:
+        """Return the reason with the cells of which it says something else; None without any."""
+        cells = self._cells()
+        new_cells = [text for text in cells if self._pattern(text) not in patterns]
+        if not new_cells or new_cells == cells:
+            return self if new_cells else None
+        return replace(self, message=_WAITING_FOR_CELLS + "; ".join(new_cells))
+
+    def _cells(self) -> list[str]:
+        if not self.message.startswith(_WAITING_FOR_CELLS):
+            return [self.message]
+        text = _OTHER_CELLS.sub("", self.message.removeprefix(_WAITING_FOR_CELLS))
+        return _NEXT_CELL.split(text)
+
+    def _pattern(self, text: str) -> str:
+        return f"{self.reason}: {re.sub('[0-9]+', '#', without_back_off(text))}"
 
 
 def of_run(

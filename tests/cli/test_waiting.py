@@ -51,6 +51,63 @@ def test_a_use_prints_why_its_cells_are_not_ready_and_what_changes_of_it(termina
     ]
 
 
+def test_of_several_cells_only_those_are_printed_whose_state_is_new(terminal, cluster):
+    pulling = "PodReady: Pod/demo/web: ErrImagePull: no answer; push the image"
+    backing_off = (
+        'PodReady: Pod/demo/web: ImagePullBackOff: Back-off pulling image "x:1": ErrImagePull: no'
+        " answer; push the image"
+    )
+    texts = [
+        "web-0 is being prepared; web-1 is being prepared; db-0 is being prepared",
+        "web-1 is being prepared; db-0 is being prepared",
+        f"web-0: {pulling}; db-0 is being prepared",
+        f"web-0: {backing_off}",
+        f"web-0: {pulling}; web-1: {pulling}; and 2 more",
+        f"web-0: {backing_off}; web-1: {backing_off}; and 1 more",
+        f"db-0: {pulling}",
+    ]
+    cluster.script = [
+        *(waiting("WaitingForCells", f"waiting for cells: {text}") for text in texts),
+        objects.ended(),
+    ]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert [line for line in terminal.out.splitlines() if line.startswith("Mission waits")] == [
+        f"Mission waits for cells: {texts[0]}",
+        f"Mission waits for cells: web-0: {pulling}",
+        f"Mission waits for cells: db-0: {pulling}",
+    ]
+
+
+def test_second_wait_for_the_same_after_work_is_printed_again(terminal, cluster):
+    message = "attempt 1 of 3: restart waits"
+    approval = waiting("ApprovalRequired", message, started="True", attempt=1)
+    running = waiting("Running", "attempt 1 of 3 is running", started="True", attempt=1)
+    cluster.script = [approval, running, approval, running, objects.ended()]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert terminal.out.count(f"Mission waits: ApprovalRequired: {message}") == 2
+
+
+def test_image_that_is_pulled_again_and_again_is_reported_once_for_each_attempt(terminal, cluster):
+    def pulled(attempt, message):
+        status = {"attempt": attempt, "phase": "Running"}
+        return waiting("ImagePullFailed", f"Pod/demo/x-a{attempt}-k2m9: {message}", **status)
+
+    messages = [
+        "ErrImagePull: no",
+        'ImagePullBackOff: Back-off pulling image "x": ErrImagePull: no',
+    ]
+    cluster.script = [
+        *(pulled(1, message) for message in messages * 2),
+        *(pulled(2, message) for message in messages * 2),
+        objects.ended(),
+    ]
+    assert terminal.run(*USE) == ExitStatus.SUCCEEDED
+    assert [line for line in terminal.out.splitlines() if "ImagePull" in line] == [
+        "Mission Started: ImagePullFailed: Pod/demo/x-a1-k2m9: ErrImagePull: no",
+        "Mission Started: ImagePullFailed: Pod/demo/x-a2-k2m9: ErrImagePull: no",
+    ]
+
+
 def test_an_attempt_that_starts_is_not_announced_as_a_wait(terminal, cluster):
     cluster.script = [
         waiting("WaitingForPods", "attempt 1 is being started", attempt=1, phase="Running"),
