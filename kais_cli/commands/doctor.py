@@ -27,7 +27,7 @@ app = group("doctor", "")
 @command(app, "doctor")
 def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     """Check the cluster, kinds, operator, knowledge service and your permissions."""
-    results = list(_run_checks(session))
+    results = findings.merge_refused(_run_checks(session))
     if output_ in (Format.TABLE, Format.NAME):
         session.write(findings.format_findings(results))
     else:
@@ -77,4 +77,4 @@ def _with_errors_as_findings(
     except errors.UnknownKind as exc:
         yield findings.warning(subject, f"not checked: {exc}", installation.UPGRADE_KINDS)
     except errors.Refused as exc:
-        yield findings.warning(subject, f"not checked: {exc}", "request the right to read it")
+        yield findings.refused(subject, str(exc))

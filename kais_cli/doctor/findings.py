@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+_NOT_CHECKED = "not checked: "
 
 
 class Level(StrEnum):
@@ -43,6 +45,31 @@ def warning(subject: str, message: str, advice: str) -> Finding:
 def failed(subject: str, message: str, advice: str) -> Finding:
     """Return a finding that something does not work."""
     return Finding(Level.FAILED, subject, message, advice)
+
+
+_READ_ADVICE = "request the right to read it"
+
+
+def refused(subject: str, message: str) -> Finding:
+    """Return a finding that the user may not read what a check needs."""
+    return Finding(Level.WARNING, subject, f"{_NOT_CHECKED}{message}", _READ_ADVICE)
+
+
+def merge_refused(results: Iterable[Finding]) -> list[Finding]:
+    """Replace several findings of `refused` by one, which names what the user may not read."""
+    merged = list(results)
+    unread = [finding for finding in merged if finding.advice == _READ_ADVICE]
+    if len(unread) < 2:  # noqa: PLR2004 (several)
+        return merged
+    requests = [
+        f"{finding.subject} ({finding.words.removeprefix(_NOT_CHECKED).partition(': ')[0]})"
+        for finding in unread
+    ]
+    message = f"not checked, because you may not read it: {', '.join(requests)}"
+    advice = "request these rights, or let an administrator run kais doctor"
+    position = merged.index(unread[0])
+    kept = [finding for finding in merged if finding not in unread]
+    return [*kept[:position], warning("rights", message, advice), *kept[position:]]
 
 
 def format_findings(findings: Sequence[Finding]) -> str:

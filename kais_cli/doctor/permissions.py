@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kais.resources import kinds
@@ -14,7 +15,21 @@ if TYPE_CHECKING:
     from kais_cli.ports import Cluster
 
 _GROUP = "kais.io"
-_EDIT, _VIEW = "the role edit", "the role view"
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_MAX_PURPOSES = 3  # arbitrary; a longer list of purposes says less than the permissions themselves
+
+
+@dataclass(frozen=True)
+class Role:
+    """A Role or ClusterRole that grants permissions; `title` is what people call it."""
+
+    kind: str
+    name: str
+    title: str
+
+
+_EDIT = Role("clusterrole", "edit", "the role edit")
+_VIEW = Role("clusterrole", "view", "the role view")
 
 
 @dataclass(frozen=True)
@@ -22,7 +37,7 @@ class Permission:
     """Verbs on one resource that commands use; `name` limits them to one object."""
 
     purpose: str
-    role: str
+    role: Role
     verbs: tuple[str, ...]
     resource: str
     group: str = ""
@@ -54,7 +69,8 @@ def of_release(release: Release) -> tuple[Permission, ...]:
     A port-forward over a WebSocket is a GET, so the API server requires the verb get. From
     Kubernetes 1.35 on it also requires the verb create.
     """
-    role, pod = f"the Role {release.people} of {release.namespace}", release.knowledge_pod
+    title = f"the Role {release.people} of {release.namespace}"
+    role, pod = Role("role", release.people, title), release.knowledge_pod
     purpose = f"reach the knowledge service in {release.namespace}"
     return (
         Permission(purpose, role, ("get",), "pods", "", pod),
@@ -63,22 +79,63 @@ def of_release(release: Release) -> tuple[Permission, ...]:
 
 
 def check(cluster: Cluster, namespace: str, release: Release) -> Iterator[Finding]:
-    """Report the missing permissions, and the role that would grant them."""
-    missing: dict[tuple[str, str], list[str]] = {}
-    for checked_namespace, rights in (
+    """Report the missing permissions of each namespace, and the role that would grant them."""
+    is_complete = True
+    for checked_namespace, permissions in (
         (namespace, IN_NAMESPACE),
         (release.namespace, of_release(release)),
     ):
-        for permission in rights:
-            for verb in permission.verbs:
-                if not _is_allowed(cluster, verb, permission, checked_namespace):
-                    key = (permission.purpose, permission.role)
-                    missing.setdefault(key, []).append(f"{verb} {permission.resource}")
-    for (purpose, role), verbs in missing.items():
-        message = f"you may not {purpose}: no right to {', '.join(verbs)}"
-        yield warning("rights", message, f"ask for {role}")
-    if not missing:
+        missing = _missing(cluster, permissions, checked_namespace)
+        if missing:
+            is_complete = False
+            roles = [permission.role for permission in missing]
+            role = _EDIT if _EDIT in roles else roles[0]  # edit includes view
+            binding = _binding(role, checked_namespace, cluster.user_name())
+            message = _describe(missing, checked_namespace)
+            yield warning("rights", message, f"ask for {role.title}: {binding}")
+    if is_complete:
         yield ok("rights", f"you may do all that kais does in {namespace}")
+
+
+def _missing(
+    cluster: Cluster, permissions: Sequence[Permission], namespace: str
+) -> list[Permission]:
+    """Return the permissions that the user lacks, with the verbs that are not allowed."""
+    denied = [
+        replace(
+            permission,
+            verbs=tuple(
+                verb
+                for verb in permission.verbs
+                if not _is_allowed(cluster, verb, permission, namespace)
+            ),
+        )
+        for permission in permissions
+    ]
+    return [permission for permission in denied if permission.verbs]
+
+
+def _describe(missing: Sequence[Permission], namespace: str) -> str:
+    """Name the missing permissions, and their purposes if they are few."""
+    resources_by_verbs: dict[str, list[str]] = {}
+    for permission in missing:
+        resources_by_verbs.setdefault(", ".join(permission.verbs), []).append(permission.resource)
+    names = "; ".join(
+        f"{verbs} {', '.join(resources)}" for verbs, resources in resources_by_verbs.items()
+    )
+    purposes = list(dict.fromkeys(permission.purpose for permission in missing))
+    if len(purposes) > _MAX_PURPOSES:
+        return f"you lack rights in {namespace}: {names}"
+    return f"you may not {' or '.join(purposes)}: no right to {names}"
+
+
+def _binding(role: Role, namespace: str, user: str) -> str:
+    """Return the command by which an administrator binds a role to the user."""
+    account = user.removeprefix(_SERVICE_ACCOUNT)
+    subject = f"--user={user}" if account == user else f"--serviceaccount={account}"
+    binding = f"{account.rpartition(':')[2]}-{role.name}".replace("/", "-")
+    command = ["kubectl", "create", "rolebinding", binding, "-n", namespace]
+    return shlex.join([*command, f"--{role.kind}={role.name}", subject])
 
 
 def _is_allowed(cluster: Cluster, verb: str, permission: Permission, namespace: str) -> bool:

@@ -8,6 +8,8 @@ import pytest
 from kais import crds, labels
 from kais.resources import kinds
 from kais_cli import errors, settings
+from kais_cli.cluster.install_defaults import Release
+from kais_cli.doctor import permissions
 from kais_cli.exit_status import ExitStatus
 from tests.cli import objects
 
@@ -280,6 +282,57 @@ def test_missing_rights_name_the_role(terminal, cluster):
     )
     assert "→ ask for the role edit" in terminal.out
     assert "→ ask for the Role kais-people of kais-system" in terminal.out
+
+
+@pytest.mark.parametrize(
+    ("user", "subject", "name"),
+    [
+        ("ana@harbour.example", "--user=ana@harbour.example", "ana@harbour.example"),
+        ("system:serviceaccount:ci:robot", "--serviceaccount=ci:robot", "robot"),
+    ],
+)
+def test_user_without_rights_gets_one_line_for_each_namespace(
+    terminal, cluster, monkeypatch, user, subject, name
+):
+    cluster.user = user
+    cluster.forbidden = {
+        (verb, permission.resource)
+        for permission in (*permissions.IN_NAMESPACE, *permissions.of_release(Release()))
+        for verb in permission.verbs
+    }
+
+    def refuse(kind, namespace=None, *_arguments, **_options):
+        raise errors.Refused(f"list {kind} in {namespace}: forbidden: User {user} cannot list it")
+
+    monkeypatch.setattr(cluster, "list", refuse)
+    terminal.run("doctor", "-o", "json")
+    warnings = [each for each in json.loads(terminal.out) if each["level"] == "warning"]
+    assert [(each["subject"], each["words"].partition(":")[0]) for each in warnings] == [
+        ("rights", "not checked, because you may not read it"),
+        ("rights", "you lack rights in demo"),
+        ("rights", "you may not reach the knowledge service in kais-system"),
+    ]
+    assert "kinds (list CustomResourceDefinition in None)" in warnings[0]["words"]
+    assert "get, list, watch blueprints, blueprintrevisions, " in warnings[1]["words"]
+    assert "; patch blueprints, formations, missions, blueprintinstances" in warnings[1]["words"]
+    command = "kubectl create rolebinding"
+    edit, people = "-n demo --clusterrole=edit", "-n kais-system --role=kais-people"
+    assert [each["advice"].partition(": ")[2] for each in warnings[1:]] == [
+        f"{command} {name}-edit {edit} {subject}",
+        f"{command} {name}-kais-people {people} {subject}",
+    ]
+
+
+def test_user_who_may_only_read_is_not_asked_for_the_role_view(terminal, cluster):
+    cluster.forbidden = {
+        (verb, permission.resource)
+        for permission in permissions.IN_NAMESPACE
+        for verb in permission.verbs
+        if verb in ("create", "patch")
+    }
+    terminal.run("doctor")
+    assert "--clusterrole=edit" in terminal.out
+    assert "--clusterrole=view" not in terminal.out
 
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_checked(terminal, cluster, monkeypatch):
