@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kais import labels as kais_labels
-from kais.resources import base, kinds
+from kais import resource_names
+from kais.resources import base
 from kais_cli import errors
 from kais_cli.cluster import kubeconfig_login
 from kais_cli.cluster import logs as cluster_logs
@@ -277,7 +278,7 @@ def path_of(kind: str) -> tuple[str, str]:
     """Return the API version of a kind and its plural in paths."""
     if kind in _BUILTIN_KINDS:
         return _BUILTIN_KINDS[kind]
-    return base.API_VERSION, kinds.BY_NAME[kind].PLURAL
+    return base.API_VERSION, resource_names.BY_KIND[kind].plural
 
 
 def _describe(target: Target) -> str:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from kais.resources import base, kinds
+from kais import resource_names
+from kais.resources import base
 from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
 from kais_cli.error_messages import kubernetes_api
 from kais_cli.ports import Body, Change, Target
@@ -130,7 +131,7 @@ def _request(kind: str, namespace: str | None, selector: dict[str, str]) -> _Req
     options = {
         "version": base.API_VERSION,
         "namespace": namespace,
-        "url": kinds.BY_NAME[kind].PLURAL,
+        "url": resource_names.BY_KIND[kind].plural,
     }
     return _Request(kind, options, selector)
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from kais.resources.blueprint import Blueprint
-from kais_cli.blueprints import instances, lookup, parameter_values
-from kais_cli.blueprints import render as blueprints_render
+from kais_cli.blueprints import lookup
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
@@ -26,7 +25,6 @@ from kais_cli.commands.options import (
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
-from kais_cli.runs import report
 from kais_cli.session import Session, command, group
 from kais_cli.views import blueprint, output
 from kais_cli.views.output import Format
@@ -96,6 +94,10 @@ def render(
     output_: Output = Format.YAML,
 ) -> ExitStatus:
     """Print the Formation and Mission that an instance would create; creates nothing."""
+    from kais_cli.blueprints import parameter_values  # noqa: PLC0415 (loads the renderer)
+    from kais_cli.blueprints import render as blueprints_render  # noqa: PLC0415 (the same)
+    from kais_cli.runs import report  # noqa: PLC0415 (loads the models of runs)
+
     revision_object = lookup.revision(session, name, number=revision)
     parameters = revision_object.spec.parameters
     for warning in parameter_values.joined_assignments(set_ or (), parameters):
@@ -144,6 +146,10 @@ def use(  # noqa: PLR0913 (one argument per option)
     The exit status reflects the outcome. The default name is `<blueprint>-<5 characters>`.
     `--revision` pins the instance to that revision.
     """
+    from kais_cli.blueprints import instances, parameter_values  # noqa: PLC0415 (the renderer)
+    from kais_cli.blueprints import render as blueprints_render  # noqa: PLC0415 (the same)
+    from kais_cli.runs import report  # noqa: PLC0415 (loads the models of runs)
+
     follow_timeout = report.parse_timeout(timeout)
     revision_object = lookup.revision(session, blueprint, number=revision)
     parameters = revision_object.spec.parameters

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from kais_cli import errors
-from kais_cli.blueprints import diff as blueprints_diff
-from kais_cli.blueprints import gitops, manifests, revisions
+from kais_cli.blueprints import gitops, revisions
 from kais_cli.blueprints import stats as blueprints_stats
 from kais_cli.commands.blueprint import Name, app
 from kais_cli.commands.options import DryRun, Output
@@ -46,6 +45,8 @@ def validate(
 
     Reports every error with its file and line.
     """
+    from kais_cli.blueprints import manifests  # noqa: PLC0415 (loads all kinds and the renderer)
+
     status = ExitStatus.SUCCEEDED
     for source in manifests.sources(session, files, recursive=recursive):
         try:
@@ -102,6 +103,8 @@ def diff(
 
     With a file, compares the template and the objects of each live instance.
     """
+    from kais_cli.blueprints import diff as blueprints_diff  # noqa: PLC0415 (loads the renderer)
+
     if file is None:
         blueprint_diff = blueprints_diff.diff_revisions(session, name, older=from_, newer=to)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kais.resources import kinds
+from kais import resource_names
 from kais_cli import errors
 from kais_cli.settings import Identity
 from kais_cli.views import output
@@ -86,9 +86,9 @@ def object_name(kind: str) -> Callable[[str], str]:
 
     def parse(argument: str) -> str:
         type_, slash, name = argument.rpartition("/")
-        model = kinds.BY_NAME[kind]
+        names = resource_names.BY_KIND[kind]
         resource = type_.lower().partition(".")[0]
-        if slash and resource not in (kind.lower(), model.PLURAL, model.SHORT_NAME):
+        if slash and resource not in (kind.lower(), *names):
             raise errors.UsageError(
                 f"{argument!r} is not a {kind}; write NAME or {kind.lower()}/NAME"
             )

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
+from typing import TYPE_CHECKING
 
 from kais import durations
 from kais.conditions import ConditionType
 from kais.outcomes import Outcome
 from kais.reasons import Reason
 from kais.resources.base import Condition, Resource
-from kais.resources.blueprint_instance import BlueprintInstance
-from kais.resources.formation import Formation
 from kais.resources.mission import Mission
 from kais_cli.ports import Change
 from kais_cli.runs import waiting_reasons
 from kais_cli.runs.waiting_reasons import WaitReason
 from kais_cli.views import quantities
+
+if TYPE_CHECKING:
+    from kais.resources.blueprint_instance import BlueprintInstance
+    from kais.resources.formation import Formation
 
 _EXPECTED_REASONS = frozenset(
     {
@@ -58,8 +61,14 @@ class RunState:
             return replace(self, is_deleted=self.is_deleted or is_last)
         kind = change.target.kind
         if kind == "BlueprintInstance":
+            from kais.resources.blueprint_instance import (  # noqa: PLC0415 (lists load no models of runs)
+                BlueprintInstance,
+            )
+
             return replace(self, instance=BlueprintInstance.from_dict(change.body))
         if kind == "Formation":
+            from kais.resources.formation import Formation  # noqa: PLC0415 (see above)
+
             return replace(self, formation=Formation.from_dict(change.body))
         return replace(self, mission=Mission.from_dict(change.body))
 
