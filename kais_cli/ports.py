@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -29,6 +30,25 @@ class Change:
 
     target: Target
     body: Body | None
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Which part of a container's log to read.
+
+    Attributes:
+        tail: maximum number of lines, from the end.
+        follow: stream new lines until the container ends.
+        since: only lines of this last period.
+        previous: the log of the container before its last restart.
+        timestamps: each line begins with its time.
+    """
+
+    tail: int
+    follow: bool = False
+    since: timedelta | None = None
+    previous: bool = False
+    timestamps: bool = False
 
 
 class Cluster(Protocol):
@@ -81,7 +101,7 @@ class Cluster(Protocol):
         ...
 
     def logs(
-        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+        self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
         """Yield the log of a container in pieces; yields nothing before it starts."""
         ...

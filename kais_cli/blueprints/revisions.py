@@ -13,7 +13,7 @@ from kais.resources.blueprint import Blueprint, TemplateSpec
 from kais.resources.blueprint_revision import BlueprintRevision
 from kais_cli import errors
 from kais_cli.blueprints import lookup
-from kais_cli.views import quantities, table_layout
+from kais_cli.views import output, quantities, table_layout, text_layout
 
 if TYPE_CHECKING:
     from kais_cli.ports import Body
@@ -43,6 +43,14 @@ def format_list(
     rollout = blueprint.condition(ConditionType.ROLLED_OUT)
     line = "" if rollout is None else f"\n{rollout.reason}: {rollout.message}\n"
     return table_layout.format_table(headers, rows) + line
+
+
+def format_revision(revision: BlueprintRevision) -> str:
+    """Format the template of one revision as YAML, below a line about its changes."""
+    spec = revision.spec
+    template = output.dump(blueprint_revision.template_of(spec.template()), output.Format.YAML)
+    head = f"{spec.blueprint}, revision {spec.revision}: {spec.changes or 'first'}"
+    return f"{head}\n{text_layout.indent(template)}"
 
 
 def decide_canary(session: Session, name: str, *, action: Literal["promote", "stop"]) -> int:

@@ -18,7 +18,7 @@ from kais_cli.cluster import watch as cluster_watch
 from kais_cli.cluster.api_client import ApiServer, ResponseError, read_object
 from kais_cli.cluster.blocking_portal import BlockingPortal
 from kais_cli.error_messages import kubernetes_api
-from kais_cli.ports import Body, Change, Target
+from kais_cli.ports import Body, Change, LogOptions, Target
 
 _Result = TypeVar("_Result")
 _TIMEOUT_S = 30.0
@@ -132,10 +132,10 @@ class KubernetesCluster:
             raise self._translate(exc, operation) from exc
 
     def logs(
-        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+        self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
         """Yield the log of a container in pieces; yields nothing before it starts."""
-        params = {"container": container, "tailLines": str(tail), "follow": json.dumps(follow)}
+        params = cluster_logs.params(container, options)
         lines = cluster_logs.read(self._api, namespace, pod, params=params)
         while True:
             operation = f"read the log of {container} in Pod/{namespace}/{pod}"

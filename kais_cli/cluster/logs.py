@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 
 from kais_cli.cluster.api_client import ApiServer, ResponseError
+from kais_cli.ports import LogOptions
 
 _NOT_STARTED = 400
 """The API server's answer while a container has not been started yet."""
 
 
+def params(container: str, options: LogOptions) -> dict[str, str]:
+    """Return the parameters of the request for a log."""
+    since = {} if options.since is None else {"sinceSeconds": str(_seconds(options.since))}
+    flags = {
+        "follow": options.follow,
+        "previous": options.previous,
+        "timestamps": options.timestamps,
+    }
+    names = {name: "true" for name, is_set in flags.items() if is_set}
+    return {"container": container, "tailLines": str(options.tail)} | since | names
+
+
+def _seconds(duration: timedelta) -> int:
+    """Round up: the API server takes whole seconds, at least one."""
+    return math.ceil(duration / timedelta(seconds=1))
+
+
 async def read(
     api: ApiServer, namespace: str, pod: str, *, params: Mapping[str, str]
 ) -> AsyncIterator[str]:
-    """Yield pieces of a container's log; with follow, until the container ends."""
+    """Yield pieces of a container's log; with follow, until the container ends.
+
+    Raises:
+        ResponseError: The API server refused the request, or there was no previous container.
+    """
     try:
         async with api.call_api(
             "GET",
@@ -27,7 +51,7 @@ async def read(
             async for piece in response.aiter_text():
                 yield piece
     except ResponseError as exc:
-        if exc.status_code != _NOT_STARTED:
+        if exc.status_code != _NOT_STARTED or "previous" in params:
             raise
 
 

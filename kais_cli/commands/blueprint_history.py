@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from kais.resources.blueprint_revision import BlueprintRevision
 from kais_cli import errors
-from kais_cli.blueprints import gitops, revisions
+from kais_cli.blueprints import gitops, lookup, revisions
 from kais_cli.blueprints import stats as blueprints_stats
 from kais_cli.commands.blueprint import Name, app
 from kais_cli.commands.options import DryRun, Output
@@ -65,11 +66,21 @@ def validate(
 
 
 @command(app, "history")
-def history(session: Session, name: Name, output_: Output = Format.TABLE) -> ExitStatus:
+def history(
+    session: Session,
+    name: Name,
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="Show the template of this revision.")
+    ] = None,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
     """List the revisions of a blueprint with their changes, compatibility and success rate.
 
-    An asterisk marks the served revision. With `spec.rollout`, a line below has the canary.
+    An asterisk marks the served revision. With `spec.rollout`, a line below has the canary. With
+    --revision, show the template of that revision instead.
     """
+    if revision is not None:
+        return _show_revision(session, lookup.revision(session, name, number=revision), output_)
     blueprint, revision_list = revisions.list_revisions(session, name)
     if output_ is Format.NAME:
         bodies = [{"metadata": {"name": revision.metadata.name}} for revision in revision_list]
@@ -80,6 +91,14 @@ def history(session: Session, name: Name, output_: Output = Format.TABLE) -> Exi
         )
     else:
         session.write(output.dump([revision.to_dict() for revision in revision_list], output_))
+    return ExitStatus.SUCCEEDED
+
+
+def _show_revision(session: Session, revision: BlueprintRevision, form: Format) -> ExitStatus:
+    if form is Format.TABLE:
+        session.write(revisions.format_revision(revision))
+    else:
+        session.write(output.dump_object(revision.to_dict(), form))
     return ExitStatus.SUCCEEDED
 
 

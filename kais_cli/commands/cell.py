@@ -14,16 +14,21 @@ from kais_cli import errors
 from kais_cli.cluster import annotation_verbs, resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
+    Container,
     DryRun,
     Follow,
     ListOutput,
     NoHeaders,
     ObjectOutput,
     Output,
+    Previous,
     Selector,
+    Since,
     SortBy,
     Tail,
+    Timestamps,
     Watch,
+    log_options,
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
@@ -79,10 +84,23 @@ def _detail(cell: Cell) -> str:
 
 
 @command(app, "logs")
-def logs(session: Session, name: Name, tail: Tail = 1000, follow: Follow = False) -> ExitStatus:
+def logs(  # noqa: PLR0913 (one argument per option)
+    session: Session,
+    name: Name,
+    *,
+    tail: Tail = 1000,
+    follow: Follow = False,
+    container: Container = None,
+    since: Since = None,
+    previous: Previous = False,
+    timestamps: Timestamps = False,
+) -> ExitStatus:
     """Print the logs of a cell's pods: the replicas of a service, or the latest attempt."""
+    options = log_options(
+        tail, follow=follow, since=since, previous=previous, timestamps=timestamps
+    )
     resource_access.get(session, "Cell", name)
-    runs_logs.write_cell(session, name, tail=tail, follow=follow)
+    runs_logs.write_cell(session, name, container=container, options=options)
     return ExitStatus.SUCCEEDED
 
 

@@ -11,16 +11,22 @@ from kais_cli import errors
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
+    Container,
     Follow,
+    For,
     ListOutput,
     NoHeaders,
     ObjectOutput,
     Output,
+    Previous,
     Selector,
+    Since,
     SortBy,
     Tail,
     Timeout,
+    Timestamps,
     Watch,
+    log_options,
     object_name,
 )
 from kais_cli.exit_status import ExitStatus
@@ -76,9 +82,18 @@ def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitS
 
 @command(app, "wait")
 def wait(
-    session: Session, name: Name, timeout: Timeout = "30m", output_: Output = Format.TABLE
+    session: Session,
+    name: Name,
+    for_: For = None,
+    timeout: Timeout = "30m",
+    output_: Output = Format.TABLE,
 ) -> ExitStatus:
-    """Wait for the end of an instance's run; the exit status reflects its outcome."""
+    """Wait for the end of an instance's run; the exit status reflects its outcome.
+
+    With --for, wait for that state instead; the exit status is 0 when the instance is in it.
+    """
+    if for_ is not None:
+        return report.wait_for(session, KIND, name, for_, form=output_, timeout=timeout)
     body = resource_access.get(session, KIND, name)
     return report.follow_existing_instance(
         session, body, form=output_, timeout=report.parse_timeout(timeout)
@@ -86,23 +101,33 @@ def wait(
 
 
 @command(app, "logs")
-def logs(
+def logs(  # noqa: PLR0913 (one argument per option)
     session: Session,
     name: Name,
+    *,
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
     ] = None,
     tail: Tail = 1000,
     follow: Follow = False,
+    container: Container = None,
+    since: Since = None,
+    previous: Previous = False,
+    timestamps: Timestamps = False,
 ) -> ExitStatus:
     """Print the logs of an attempt of an instance's mission: its work and its checks."""
+    options = log_options(
+        tail, follow=follow, since=since, previous=previous, timestamps=timestamps
+    )
     parsed = BlueprintInstance.from_dict(resource_access.get(session, KIND, name))
     if parsed.status.mission is None:
         raise errors.Refused(
             f"{parsed.ref} has no mission, so it has no attempts; the logs of its cells are in"
             " `kais cell logs`"
         )
-    runs_logs.write(session, parsed.status.mission, attempt=attempt, tail=tail, follow=follow)
+    runs_logs.write(
+        session, parsed.status.mission, attempt=attempt, container=container, options=options
+    )
     return ExitStatus.SUCCEEDED
 
 

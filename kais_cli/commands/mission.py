@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from kais.resources.mission import Mission
+from kais_cli import errors
 from kais_cli.cluster import resource_access
 from kais_cli.commands.options import (
     AllNamespaces,
+    For,
     ListOutput,
     NoHeaders,
     ObjectOutput,
@@ -82,13 +84,19 @@ def wait(
     session: Session,
     name: Name,
     run: RunNumber = None,
+    for_: For = None,
     timeout: Timeout = "30m",
     output_: Output = Format.TABLE,
 ) -> ExitStatus:
     """Wait for the end of a run, as `watch` does; the exit status reflects its outcome.
 
     With --run, the run may be an earlier one, which has ended: its outcome comes from the ledger.
+    With --for, wait for that state instead; the exit status is 0 when the mission is in it.
     """
+    if for_ is not None:
+        if run is not None:
+            raise errors.UsageError("--for is about the current run; leave out --run")
+        return report.wait_for(session, "Mission", name, for_, form=output_, timeout=timeout)
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
     earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:

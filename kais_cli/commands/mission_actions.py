@@ -15,7 +15,19 @@ from kais.resources.mission import Mission
 from kais_cli import errors
 from kais_cli.cluster import annotation_verbs, resource_access
 from kais_cli.commands.mission import Name, app
-from kais_cli.commands.options import DryRun, Follow, Output, RunNumber, Tail, Timeout
+from kais_cli.commands.options import (
+    Container,
+    DryRun,
+    Follow,
+    Output,
+    Previous,
+    RunNumber,
+    Since,
+    Tail,
+    Timeout,
+    Timestamps,
+    log_options,
+)
 from kais_cli.exit_status import ExitStatus
 from kais_cli.runs import earlier_runs, report
 from kais_cli.runs import logs as runs_logs
@@ -119,27 +131,35 @@ def reject(
 
 
 @command(app, "logs")
-def logs(
+def logs(  # noqa: PLR0913 (one argument per option)
     session: Session,
     name: Name,
+    *,
     run: RunNumber = None,
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Number of the attempt. Default: the latest.")
     ] = None,
     tail: Tail = 1000,
     follow: Follow = False,
+    container: Container = None,
+    since: Since = None,
+    previous: Previous = False,
+    timestamps: Timestamps = False,
 ) -> ExitStatus:
     """Print the logs of an attempt: its work and its checks.
 
     The pods of an earlier run (--run) are deleted; of it, the command prints the record that the
     knowledge service keeps: messages, tool calls, errors and checks of all its attempts.
     """
+    options = log_options(
+        tail, follow=follow, since=since, previous=previous, timestamps=timestamps
+    )
     mission = Mission.from_dict(resource_access.get(session, "Mission", name))
     earlier_run = earlier_runs.earlier_run(mission, run)
     if earlier_run is not None:
         earlier_runs.write_record(session, mission, earlier_run, attempt)
         return ExitStatus.SUCCEEDED
-    runs_logs.write(session, name, attempt=attempt, tail=tail, follow=follow)
+    runs_logs.write(session, name, attempt=attempt, container=container, options=options)
     return ExitStatus.SUCCEEDED
 
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kais import resource_names
+from kais import durations, resource_names
 from kais_cli import errors
+from kais_cli.ports import LogOptions
 from kais_cli.settings import Identity
 from kais_cli.views import output
 from kais_cli.views.output import Format, Listing
@@ -55,6 +56,18 @@ Tail = Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of l
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Stream new lines until the container ends.")
 ]
+Container = Annotated[
+    str | None,
+    typer.Option("--container", "-c", metavar="NAME", help="Only this container of the pods."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Only lines of this last period, such as 5m."),
+]
+Previous = Annotated[
+    bool, typer.Option("--previous", "-p", help="The log before the last restart of a container.")
+]
+Timestamps = Annotated[bool, typer.Option("--timestamps", help="Begin each line with its time.")]
 ParameterValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be repeated."),
@@ -62,6 +75,15 @@ ParameterValues = Annotated[
 Timeout = Annotated[
     str,
     typer.Option(metavar="DURATION", help="Maximum time to follow the run, such as 90s or 1h30m."),
+]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="STATE",
+        help="Wait for a state as `kubectl wait` does: condition=TYPE[=STATUS],"
+        " jsonpath=TEMPLATE[=VALUE] or delete.",
+    ),
 ]
 RunNumber = Annotated[
     int | None,
@@ -76,6 +98,23 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Validate on the API server without changing anything."),
 ]
+
+
+def log_options(
+    tail: int, *, follow: bool, since: str | None, previous: bool, timestamps: bool
+) -> LogOptions:
+    """Return the options of a command that prints logs.
+
+    Raises:
+        UsageError: `since` is no duration, or the log of an ended container is to be followed.
+    """
+    if follow and previous:
+        raise errors.UsageError("--previous shows a container that has ended; leave out --follow")
+    try:
+        period = durations.parse(since) if since is not None else None
+    except ValueError as exc:
+        raise errors.UsageError(f"--since {exc}") from exc
+    return LogOptions(tail, follow, period, previous, timestamps)
 
 
 def object_name(kind: str) -> Callable[[str], str]:

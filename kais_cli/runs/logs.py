@@ -12,18 +12,26 @@ from kais import labels, names
 from kais_cli import errors
 
 if TYPE_CHECKING:
-    from kais_cli.ports import Body
+    from kais_cli.ports import Body, LogOptions
     from kais_cli.session import Session
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
 _MAX_ATTEMPTS = 100  # the maximum in the CRD of missions
 
 
-def write(session: Session, mission: str, *, attempt: int | None, tail: int, follow: bool) -> None:
-    """Write the logs of all containers of an attempt's pods.
+def write(
+    session: Session,
+    mission: str,
+    *,
+    attempt: int | None,
+    container: str | None,
+    options: LogOptions,
+) -> None:
+    """Write the logs of the containers of an attempt's pods; of one if `container` names it.
 
     Raises:
         Refused: The attempt has no pods: it has not started, or they were deleted.
+        UsageError: None of them has a container of this name.
     """
     pods = _pods_of_attempt(session, mission, attempt)
     if not pods:
@@ -32,14 +40,15 @@ def write(session: Session, mission: str, *, attempt: int | None, tail: int, fol
             f"Mission/{session.namespace}/{mission} has no pod of {attempt_label}: it has not"
             f" started, or its pods were deleted; its result is in `kais mission show {mission}`"
         )
-    _write_pods(session, pods, tail=tail, follow=follow)
+    _write_pods(session, pods, container, options)
 
 
-def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
-    """Write the logs of all containers of a cell's pods, the oldest pod first.
+def write_cell(session: Session, cell: str, *, container: str | None, options: LogOptions) -> None:
+    """Write the logs of the containers of a cell's pods, the oldest pod first.
 
     Raises:
         Refused: The cell has no pods: it has not started, or they were deleted.
+        UsageError: None of them has a container of this name.
     """
     selector = f"{labels.CELL}={names.label_value(cell)}"
     pods = session.cluster.list("Pod", session.namespace, labels=selector)
@@ -48,7 +57,7 @@ def write_cell(session: Session, cell: str, *, tail: int, follow: bool) -> None:
             f"Cell/{session.namespace}/{cell} has no pod: it has not started, or its pods were"
             f" deleted; see `kais cell show {cell}`"
         )
-    _write_pods(session, pods, tail=tail, follow=follow)
+    _write_pods(session, pods, container, options)
 
 
 def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> list[Body]:
@@ -66,33 +75,42 @@ def _pods_of_attempt(session: Session, mission: str, attempt: int | None) -> lis
     return by_attempt.get(attempt or max(by_attempt, default=0), [])
 
 
-def _write_pods(session: Session, pods: Sequence[Body], *, tail: int, follow: bool) -> None:
+def _write_pods(
+    session: Session, pods: Sequence[Body], container: str | None, options: LogOptions
+) -> None:
     """Write the logs of pods; say so if there is nothing in them."""
     oldest_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
-    has_output = [_write_pod(session, pod, tail=tail, follow=follow) for pod in oldest_first]
+    all_containers = list(dict.fromkeys(name for pod in oldest_first for name in _containers(pod)))
+    if container is not None and container not in all_containers:
+        raise errors.UsageError(
+            f"-c {container}: no such container; the pods have {', '.join(all_containers)}"
+        )
+    has_output = [
+        _write_container(session, pod, name, options)
+        for pod in oldest_first
+        for name in _containers(pod)
+        if container in (None, name)
+    ]
     if not any(has_output):
         pod_names = ", ".join(pod["metadata"]["name"] for pod in oldest_first)
         session.note(f"the log of {pod_names} is empty")
 
 
-def _write_pod(session: Session, pod: Body, *, tail: int, follow: bool) -> bool:
-    """Write the logs of a pod; return whether there was anything in them."""
+def _write_container(session: Session, pod: Body, container: str, options: LogOptions) -> bool:
+    """Write the log of a container; return whether there was anything in it."""
     has_output = False
     name = pod["metadata"]["name"]
-    containers = list(_containers(pod))
-    for container in containers:
-        if len(containers) > 1:
-            session.note(f"== {name}, {container}")
-        pieces = session.cluster.logs(
-            session.namespace, name, container=container, tail=tail, follow=follow
-        )
-        last_piece = "\n"
-        for piece in pieces:
-            session.write(piece)
-            has_output = has_output or bool(piece)
-            last_piece = piece or last_piece
-        if not last_piece.endswith("\n"):
-            session.write("\n")
+    if len(list(_containers(pod))) > 1:
+        session.note(f"== {name}, {container}")
+    last_piece = "\n"
+    for piece in session.cluster.logs(
+        session.namespace, name, container=container, options=options
+    ):
+        session.write(piece)
+        has_output = has_output or bool(piece)
+        last_piece = piece or last_piece
+    if not last_piece.endswith("\n"):
+        session.write("\n")
     return has_output
 
 

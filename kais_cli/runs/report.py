@@ -10,7 +10,7 @@ from kais.outcomes import Outcome
 from kais_cli import errors
 from kais_cli.exit_status import ExitStatus
 from kais_cli.ports import Target
-from kais_cli.runs import follow, progress, progress_display, run_exit_status
+from kais_cli.runs import awaited_state, follow, progress, progress_display, run_exit_status
 from kais_cli.runs.progress import RunState
 from kais_cli.views import agent_usage, output, text_layout
 from kais_cli.views.output import Format
@@ -43,6 +43,26 @@ def parse_timeout(timeout: str) -> timedelta:
         return durations.parse(timeout)
     except ValueError as exc:
         raise errors.UsageError(f"--timeout {exc}") from exc
+
+
+def wait_for(
+    session: Session, kind: str, name: str, state: str, *, form: Format, timeout: str
+) -> ExitStatus:
+    """Wait until an object is in a state, as `kubectl wait --for` does, and write its name.
+
+    Raises:
+        UsageError: The state or the timeout is not valid.
+        TimedOut: The timeout passed first.
+    """
+    target = Target(kind, session.namespace, name)
+    body = awaited_state.wait(session, target, state, timeout=parse_timeout(timeout))
+    if form in (Format.TABLE, Format.NAME) or body is None:
+        text = output.format_names([{"metadata": {"name": name}}], kind=kind)
+        is_table = form is Format.TABLE
+        session.write(text.replace("\n", " condition met\n") if is_table else text)
+    else:
+        session.write(output.dump_object(body, form))
+    return ExitStatus.SUCCEEDED
 
 
 def follow_instance(

@@ -29,6 +29,9 @@ _OTHER_CELLS = re.compile(r"; and \d+ more$")
 _BACK_OFF = re.compile(r'ImagePullBackOff: Back-off pulling image "[^"]*": ')
 """The kubelet alternates between the error of a pull and this pause, which ends with the error."""
 
+_STARTING = re.compile(r" is being prepared$|: PodReady: the pod is being started$")
+"""What is said of each cell in its first seconds; that it starts is news only once."""
+
 
 def without_back_off(message: str) -> str:
     """Return a message without the pauses that the kubelet makes between tries to pull an image."""
@@ -70,7 +73,8 @@ class WaitReason:
         return _NEXT_CELL.split(text)
 
     def _pattern(self, text: str) -> str:
-        return f"{self.reason}: {re.sub('[0-9]+', '#', without_back_off(text))}"
+        state = _STARTING.sub(" starts", without_back_off(text))
+        return f"{self.reason}: {re.sub('[0-9]+', '#', state)}"
 
 
 def of_run(

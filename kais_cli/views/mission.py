@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kais.resources.base import ObjectMeta
 from kais.resources.check import ReviewResult, ReviewStatus
-from kais.resources.mission import Mission
+from kais.resources.mission import KnowledgeUse, Mission
 from kais_cli.facts import tables
 from kais_cli.views import agent_usage, conditions, quantities, table_layout, text_layout
 
@@ -47,6 +47,16 @@ def _review(review: ReviewResult, metadata: ObjectMeta) -> str:
     return f"{review.status} {author}{f': {review.feedback}' if review.feedback else ''}"
 
 
+def _knowledge(knowledge: KnowledgeUse, metadata: ObjectMeta) -> str:
+    """Format how many facts were recalled and left; for a running agent, only the receipt knows."""
+    receipt = knowledge.receipt
+    recalled = f"{knowledge.injected or 0} facts recalled (receipt {receipt or 'none'})"
+    if knowledge.injected is None and receipt is not None:
+        recalled = f"recalled what `kais receipt show {receipt} -n {metadata.namespace}` lists"
+    left = f"{knowledge.extracted or 0} extracted, {knowledge.remembered or 0} stored by cells"
+    return f"{recalled}, {left}"
+
+
 def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
     spec, status = mission.spec, mission.status
     yield f"{mission.metadata.name} in {mission.metadata.namespace}: {status.phase or 'Pending'}"
@@ -81,15 +91,7 @@ def _mission_sections(mission: Mission, width: int | None) -> Iterator[str]:
         cut = " (cut)" if status.result_truncated else ""
         yield f"\nResult{cut}:\n{text_layout.format_result(status.result, width=width)}"
     if status.knowledge:
-        mission_knowledge = status.knowledge
-        is_unknown = mission_knowledge.injected is None and mission_knowledge.receipt is not None
-        recalled = "facts" if is_unknown else f"{mission_knowledge.injected or 0} facts"
-        yield (
-            f"\nKnowledge: {recalled} recalled"
-            f" (receipt {mission_knowledge.receipt or 'none'}),"
-            f" {mission_knowledge.extracted or 0} extracted,"
-            f" {mission_knowledge.remembered or 0} stored by cells\n"
-        )
+        yield f"\nKnowledge: {_knowledge(status.knowledge, mission.metadata)}\n"
     if status.turns is not None:
         yield f"\nAgent: {agent_usage.format_usage(status)}\n"
     if status.artifacts:

@@ -148,6 +148,15 @@ def test_wait_for_an_earlier_run_reads_its_outcome_from_the_ledger(terminal, kno
     assert terminal.out == "doctor-x2k4f, run run-0: TimedOut\n"
 
 
+def test_facts_of_a_running_agent_are_those_of_its_receipt(terminal, cluster):
+    cluster.put(objects.ended(knowledge={"receipt": "rc1", "extracted": 0, "remembered": 1}))
+    assert terminal.run("mission", "show", "doctor-x2k4f") == 0
+    assert (
+        "Knowledge: recalled what `kais receipt show rc1 -n demo` lists, 0 extracted, 1 stored by"
+        " cells\n"
+    ) in terminal.out
+
+
 def test_logs_of_an_earlier_run_are_its_record(terminal, knowledge, rerun):
     episodes = [
         {"seq": 1, "run_id": "run-0", "actor": "a", "attempt": 1, "type": "error",

@@ -59,7 +59,7 @@ def test_of_several_cells_only_those_are_printed_whose_state_is_new(terminal, cl
     )
     texts = [
         "web-0 is being prepared; web-1 is being prepared; db-0 is being prepared",
-        "web-1 is being prepared; db-0 is being prepared",
+        "web-1: PodReady: the pod is being started; db-0 is being prepared",
         f"web-0: {pulling}; db-0 is being prepared",
         f"web-0: {backing_off}",
         f"web-0: {pulling}; web-1: {pulling}; and 2 more",

@@ -15,7 +15,7 @@ import httpx
 from kais.resources import kinds
 from kais_cli import app, errors, settings
 from kais_cli.environment import ClusterOptions, Environment
-from kais_cli.ports import Body, Change, Target
+from kais_cli.ports import Body, Change, LogOptions, Target
 from tests.fakes.json_copy import json_copy
 from tests.fakes.merge_rules import merge_patch
 
@@ -38,6 +38,7 @@ class FakeCluster:
         self.patched: list[tuple[str, str, Any, bool]] = []
         self.written: dict[tuple[str, str], list[str]] = {}
         self.followed = False
+        self.log_options: LogOptions | None = None
         self.deleted: list[tuple[str, str | None, str]] = []
         self.checked: set[tuple[str, str]] = set()
         self.used: set[tuple[str, str]] = set()
@@ -107,10 +108,11 @@ class FakeCluster:
         self._objects.pop((kind, namespace or self.namespace, name), None)
 
     def logs(
-        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool
+        self, namespace: str, pod: str, *, container: str, options: LogOptions
     ) -> Iterator[str]:
         self._use("get", "Pod", "log")
-        self.followed = follow
+        self.followed = options.follow
+        self.log_options = options
         yield from self.written.get((pod, container), ())
 
     def is_allowed(

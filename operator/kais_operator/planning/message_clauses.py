@@ -18,6 +18,14 @@ def append(text: str, clause: str) -> str:
     return f"{text} {_capitalise(clause)}"
 
 
+def introduce(text: str, output: str) -> str:
+    """Return the text followed by the output of a task or an agent, unchanged."""
+    text = text.rstrip().rstrip(";:,")
+    if not text or not output:
+        return text or output
+    return f"{text} {output}" if text.endswith(_ENDS_OF_SENTENCES) else f"{text}: {output}"
+
+
 def _capitalise(clause: str) -> str:
     """Write the first letter as a capital, except in a name such as `kais.io/review`."""
     word = clause.partition(" ")[0]

@@ -20,7 +20,7 @@ from kais.resources import (
     mission,
     pod_template,
 )
-from kais.resources.base import Model
+from kais.resources.base import API_VERSION, Model
 
 ROOT = documents.ROOT
 VALUES = yaml.safe_load((ROOT / "charts/kais/values.yaml").read_text())
@@ -29,6 +29,7 @@ RENDERED_ELSEWHERE = ("# template\n", "# result\n", "# values of the examples\n"
 """The first lines of blocks that tests/unit/docs/test_templates_page.py renders and compares."""
 RULES_OF_PROMETHEUS = "# file: kais-alerts.yaml\n"
 """The first line of the block that tests/unit/docs/test_alerts.py reads."""
+SCOPE = "kind: KnowledgeScope\nmetadata: {name: a}\nspec: {level: formation, formation: a}\n"
 PARTS: dict[str, type[Model]] = {
     "Blueprint.spec": blueprint.BlueprintSpec,
     "Cell.spec": cell_template.CellTemplateSpec,
@@ -73,6 +74,8 @@ def object_problems(tree: dict[str, Any], block: documents.Block) -> list[str]:
     except InvalidResource as exc:
         return [str(violation) for violation in exc.violations]
     found = [str(problem) for problem in rendered_validation.unknown_fields(kind, tree, "")]
+    if resource.api_version != API_VERSION:
+        found.append(f"apiVersion: is {resource.api_version}, not {API_VERSION}")
     if isinstance(resource, blueprint.Blueprint):
         report = blueprint_rendering.compile_blueprint(tree["spec"])
         found += [] if report.is_good else [report.message]
@@ -112,6 +115,7 @@ def test_json_of_the_documents_can_be_read(block: documents.Block) -> None:
     ("text", "fields_of", "message"),
     [
         ("kind: Formation\nmetadata: {name: a}\nspec: {cels: []}\n", "", "spec.cells: is required"),
+        (f"apiVersion: kais.io/v2\n{SCOPE}", "", "apiVersion: is kais.io/v2, not kais.io/v1"),
         ("operator: {replica: 1}\n", "", "'replica' was unexpected"),
         ("knowledge: {backup: {keep: many}}\n", "", "'many' is not of type"),
         ("container: {image: x, imagePulPolicy: Never}\n", "Cell.spec", "imagePullPolicy"),

@@ -21,3 +21,16 @@ from kais_operator.planning import message_clauses
 )  # fmt: skip
 def test_clause_follows_text_of_another_author_with_one_mark(text, clause, message):
     assert message_clauses.append(text, clause) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "message"),
+    [
+        ("exit code 3", "no such file", "exit code 3: no such file"),
+        ("critic-0: Name it.", "line 2 fails", "critic-0: Name it. line 2 fails"),
+        ("exit code 3:", "no", "exit code 3: no"),
+        ("exit code 3", "", "exit code 3"),
+    ],
+)
+def test_output_follows_unchanged(text, output, message):
+    assert message_clauses.introduce(text, output) == message

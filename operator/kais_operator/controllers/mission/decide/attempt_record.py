@@ -16,7 +16,7 @@ from kais_operator.controllers.mission.decide import mind_usage
 from kais_operator.controllers.mission.decide.attempt_state import OPEN, Attempt, State
 from kais_operator.controllers.mission.decide.check_results import Result
 from kais_operator.controllers.mission.decide.review import ReviewMessage, Verdict
-from kais_operator.planning import annotation_values
+from kais_operator.planning import annotation_values, message_clauses
 from kais_operator.planning.plan import Body
 
 MAX_ATTEMPTS = 10
@@ -66,7 +66,7 @@ class AttemptSummary:
         """
         is_tasks = self.state is State.FAILED and self.exit_code != 0 and not self.is_exec
         last = self.message.strip().splitlines()[-1:] if is_tasks else []
-        return ": ".join([self.end_message, *last])
+        return message_clauses.introduce(self.end_message, "".join(last))
 
     def feedback(self) -> str:
         """Return the feedback for the next attempt: the task's message, or the verdict on its work.

@@ -23,7 +23,7 @@ from kais_operator.controllers.mission.decide.mission_observed import (
 )
 from kais_operator.controllers.mission.decide.outcome_annotation import RunOutcome
 from kais_operator.controllers.outbox.decide import outbox
-from kais_operator.planning import annotation_values, costs, finalizers
+from kais_operator.planning import annotation_values, costs, finalizers, message_clauses
 from kais_operator.planning.plan import (
     Action,
     Body,
@@ -270,8 +270,8 @@ def episodes(observed: MissionObserved, run_outcome: RunOutcome) -> tuple[models
 
 
 def _episode(summary: AttemptSummary, ref: models.Ref) -> models.EpisodeIn:
-    suffix = f": {summary.message}" if summary.message else ""
-    content = f"attempt {summary.number}: {summary.end_message}{suffix}"[:_CONTENT_LIMIT]
+    end = f"attempt {summary.number}: {summary.end_message}"
+    content = message_clauses.introduce(end, summary.message)[:_CONTENT_LIMIT]
     if summary.state is State.SUCCEEDED:
         return models.EpisodeIn(
             attempt=summary.number,

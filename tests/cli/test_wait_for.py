@@ -1,0 +1,160 @@
+"""`wait --for`, logs of one container, and one revision: with the semantics of kubectl."""
+
+from datetime import timedelta
+
+import pytest
+
+from kais import labels
+from kais_cli import errors
+from kais_cli.exit_status import ExitStatus
+from kais_cli.runs import awaited_state
+from tests.cli import objects
+
+NAME = "doctor-x2k4f"
+REASON = 'jsonpath={.status.conditions[?(@.type=="Succeeded")].reason}'
+
+
+def mission(*conditions, **status):
+    return objects.mission(conditions=list(conditions), **status)
+
+
+def succeeded(status, reason):
+    return objects.condition("Succeeded", status, reason)
+
+
+@pytest.fixture
+def running(cluster):
+    for body in (objects.instance(), objects.mission(phase="Running")):
+        cluster.put(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "reached", "missed"),
+    [
+        ("condition=Succeeded", mission(succeeded("True", "Finished")), mission()),
+        ("condition=succeeded=false", mission(succeeded("False", "Failed")), mission()),
+        (
+            f"{REASON}=ApprovalRequired",
+            mission(succeeded("Unknown", "ApprovalRequired")),
+            mission(succeeded("Unknown", "Running")),
+        ),
+        ("jsonpath={.status.phase}='Running'", mission(phase="Running"), mission(phase="Pending")),
+        ("jsonpath={.status.outcome}", mission(outcome="Failed"), mission()),
+        ("jsonpath={.status.attempt}=2", mission(attempt=2), mission(attempt=1)),
+        ("delete", None, mission()),
+    ],
+)
+def test_state_is_reached_by_one_object_and_not_by_the_other(text, reached, missed):
+    state = awaited_state.parse(text)
+    assert state.is_reached(reached)
+    assert not state.is_reached(missed)
+
+
+def test_condition_of_an_earlier_generation_does_not_count():
+    body = mission(succeeded("True", "Finished") | {"observedGeneration": 1})
+    state = awaited_state.parse("condition=Succeeded")
+    assert state.is_reached(body)
+    body["metadata"]["generation"] = 2
+    assert not state.is_reached(body)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Succeeded", "condition=", "jsonpath=", "jsonpath=.status.phase=Running", "job"]
+)
+def test_other_forms_are_refused_with_those_of_kubectl(text):
+    with pytest.raises(errors.UsageError, match="condition=TYPE=STATUS"):
+        awaited_state.parse(text)
+
+
+def test_wait_ends_when_the_condition_is_met(terminal, cluster, running):
+    cluster.script = [mission(succeeded("Unknown", "ApprovalRequired"))]
+    argument = f"{REASON}=ApprovalRequired"
+    assert terminal.run("mission", "wait", NAME, "--for", argument) == ExitStatus.SUCCEEDED
+    assert terminal.out == f"mission.kais.io/{NAME} condition met\n"
+
+
+def test_wait_for_an_instance_writes_it_in_the_chosen_form(terminal, cluster, running):
+    cluster.script = [objects.instance(outcome="Failed")]
+    status = terminal.run(
+        "instance", "wait", NAME, "--for=jsonpath={.status.outcome}", "-o", "name"
+    )
+    assert status == ExitStatus.SUCCEEDED
+    assert terminal.out == f"blueprintinstance.kais.io/{NAME}\n"
+
+
+def test_wait_that_times_out_says_for_what(terminal, cluster, running):
+    cluster.script = [None] * 20
+    arguments = ("mission", "wait", NAME, "--for", "condition=Succeeded", "--timeout", "10s")
+    assert terminal.run(*arguments) == ExitStatus.TIMED_OUT
+    assert f"Mission/demo/{NAME} has not had condition=Succeeded within 10 s" in terminal.err
+
+
+def test_object_that_is_deleted_ends_the_wait_for_something_else(terminal, cluster, running):
+    cluster.script = [("Mission", NAME)]
+    assert terminal.run("mission", "wait", NAME, "--for", "condition=Succeeded") == 1
+    assert "was deleted before it had condition=Succeeded" in terminal.err
+
+
+def test_wait_for_the_deletion_is_met_by_it(terminal, cluster, running):
+    cluster.script = [("Mission", NAME)]
+    assert terminal.run("mission", "wait", NAME, "--for=delete") == ExitStatus.SUCCEEDED
+    assert terminal.out == f"mission.kais.io/{NAME} condition met\n"
+
+
+def test_wait_for_the_deletion_of_what_is_deleted_is_met(terminal):
+    assert terminal.run("mission", "wait", "gone", "--for=delete") == ExitStatus.SUCCEEDED
+    assert terminal.run("mission", "wait", "gone", "--for=condition=Succeeded") == 1
+    assert "Mission/demo/gone does not exist" in terminal.err
+
+
+def test_wait_for_a_state_is_about_the_current_run(terminal, running):
+    arguments = ("mission", "wait", NAME, "--run", "1", "--for", "condition=Succeeded")
+    assert terminal.run(*arguments) == ExitStatus.USAGE
+    assert "--for" in terminal.err
+
+
+def test_logs_have_the_options_of_kubectl(terminal, cluster, logged):
+    arguments = ("-c", "task", "--since", "90s", "--tail", "5", "--timestamps", "-p")
+    assert terminal.run("mission", "logs", NAME, *arguments) == 0
+    options = cluster.log_options
+    assert (options.since, options.tail) == (timedelta(seconds=90), 5)
+    assert (options.previous, options.timestamps, options.follow) == (True, True, False)
+
+
+@pytest.fixture
+def logged(cluster):
+    job = {labels.MISSION: NAME, "batch.kubernetes.io/job-name": f"{NAME}-a1"}
+    metadata = {"name": "pod", "namespace": "demo", "labels": job}
+    spec = {"initContainers": [{"name": "task"}], "containers": [{"name": "check-0"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    for body in (objects.instance(mission=NAME), objects.mission(), pod):
+        cluster.put(body)
+    cluster.written = {("pod", "task"): ["work\n"], ("pod", "check-0"): ["check\n"]}
+
+
+def test_logs_of_one_container_leave_out_the_others(terminal, logged):
+    assert terminal.run("instance", "logs", NAME, "-c", "check-0") == 0
+    assert terminal.out == "check\n"
+
+
+def test_unknown_container_is_refused_with_those_that_exist(terminal, logged):
+    assert terminal.run("mission", "logs", NAME, "-c", "main") == ExitStatus.USAGE
+    assert "no such container; the pods have task, check-0" in terminal.err
+
+
+@pytest.mark.parametrize(("option", "words"), [("--since=soon", "--since"), ("-pf", "--previous")])
+def test_log_options_that_cannot_hold_are_refused(terminal, logged, option, words):
+    assert terminal.run("mission", "logs", NAME, option) == ExitStatus.USAGE
+    assert words in terminal.err
+
+
+def test_history_shows_the_template_of_one_revision(terminal, cluster):
+    cluster.put(objects.blueprint())
+    cluster.put(objects.revision(number=1))
+    assert terminal.run("blueprint", "history", "doctor", "--revision", "1") == 0
+    assert terminal.out.startswith("doctor, revision 1: ")
+    assert "\n  formation:\n" in terminal.out
+    assert terminal.run("blueprint", "history", "doctor", "--revision", "1", "-o", "name") == 0
+    assert "blueprintrevision.kais.io/doctor" in terminal.out
+    assert terminal.run("blueprint", "history", "doctor", "--revision", "9") == 1
+    assert "has no revision 9" in terminal.err
