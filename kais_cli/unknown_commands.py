@@ -117,4 +117,13 @@ class HelpfulGroup(TyperGroup):
         if verb in _RECONCILE and kind is not None:
             annotation = f"kais.io/reconcile{_RECONCILE[verb]}"
             return f"`kubectl annotate {kind} {names[0] if names else 'NAME'} {annotation}`"
-        return advice(ctx.command_path, verb, commands)
+        equivalents = advice(ctx.command_path, verb, commands)
+        if equivalents is None and kind is not None and verb in _OF_KUBECTL:
+            return _kubectl_command(verb, kind, names[0] if names else "NAME")
+        return equivalents
+
+
+def _kubectl_command(verb: str, kind: str, name: str) -> str:
+    """Return the command of kubectl that does with an object what kais has no command for."""
+    target = f"--for {kind}/{name}" if verb == "events" else f"{kind} {name}"
+    return f"`kubectl {verb} {target}`"

@@ -6,19 +6,31 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kais import parameters as rules
 from kais.errors import Violation
 from kais.resources.blueprint import Parameter, ParameterType
-from kais_cli import errors
+from kais_cli import argument_parsing, errors
 from kais_cli.blueprints import render_requests
+
+if TYPE_CHECKING:
+    from kais_cli.session import Session
+
+_STDIN = "-"
 
 
 def read(
-    parameters: Sequence[Parameter], *, sets: Sequence[str], file: Path | None, subject: str
+    session: Session,
+    parameters: Sequence[Parameter],
+    *,
+    sets: Sequence[str],
+    file: Path | None,
+    subject: str,
 ) -> dict[str, Any]:
     """Collect the user's values and validate them; `--set` takes precedence over the file.
+
+    The file `-` is standard input.
 
     Defaults are not filled in: the operator uses those of the revision when it renders.
 
@@ -26,7 +38,7 @@ def read(
         UsageError: The values are invalid; each violation is on a separate line.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
-    values = _from_file(file) if file else {}
+    values = _from_file(session, file) if file else {}
     for item in sets:
         name, equals, text = item.partition("=")
         if not equals or not name:
@@ -102,8 +114,13 @@ def _check(
     return rules.resolve(parameters, values).violations
 
 
-def _from_file(file: Path) -> dict[str, Any]:
-    documents = render_requests.read_yaml(file, subject=f"--values {file}")
+def _from_file(session: Session, file: Path) -> dict[str, Any]:
+    subject = f"--values {file}"
+    if str(file) == _STDIN:
+        text = argument_parsing.read_text(session, _STDIN) or ""
+    else:
+        text = render_requests.read_text(file, subject=subject)
+    documents = render_requests.parse_yaml(text, subject=subject)
     if len(documents) > 1:
         raise errors.UsageError(f"--values {file} must hold one document, not {len(documents)}")
     document = documents[0] if documents else None

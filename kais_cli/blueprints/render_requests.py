@@ -92,16 +92,6 @@ def violations_of(
     return tuple(Violation(**violation) for violation in answer["violations"])
 
 
-def read_yaml(file: Path, *, subject: str) -> list[Any]:
-    """Read all documents of a YAML or JSON file.
-
-    Raises:
-        UsageError: The file cannot be read, is not YAML, or takes too long, too much memory or too
-            many values; the message names the file and the limit.
-    """
-    return parse_yaml(read_text(file, subject=subject), subject=subject)
-
-
 def read_text(file: Path, *, subject: str) -> str:
     """Read a file.
 
@@ -117,7 +107,12 @@ def read_text(file: Path, *, subject: str) -> str:
 
 
 def parse_yaml(text: str, *, subject: str) -> list[Any]:
-    """Parse all documents of a YAML or JSON text, as `read_yaml` does."""
+    """Parse all documents of a YAML or JSON text.
+
+    Raises:
+        UsageError: It is not YAML, or takes too long, too much memory or too many values; the
+            message names the subject and the limit.
+    """
     request = {"op": "read_yaml", "text": text}
     answer = _ask(request, f"reading {subject}", advice="make the file simpler")
     if "refused" in answer:

@@ -36,7 +36,10 @@ Name = Annotated[
 ]
 Values = Annotated[
     Path | None,
-    typer.Option("--values", help="YAML or JSON file of parameters; --set takes precedence."),
+    typer.Option(
+        "--values",
+        help="YAML or JSON file of parameters, or - for standard input; --set takes precedence.",
+    ),
 ]
 Revision = Annotated[
     int | None, typer.Option(min=1, help="Number of the revision. Default: the served one.")
@@ -103,6 +106,7 @@ def render(
     for warning in parameter_values.joined_assignments(set_ or (), parameters):
         session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
+        session,
         parameters,
         sets=set_ or (),
         file=values_,
@@ -156,6 +160,7 @@ def use(  # noqa: PLR0913 (one argument per option)
     for warning in parameter_values.joined_assignments(set_ or (), parameters):
         session.note(f"warning: {warning}")
     resolved_values = parameter_values.read(
+        session,
         parameters,
         sets=set_ or (),
         file=values_,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated
+
+import typer
 
 from kais_cli import errors
 from kais_cli.cluster import install_defaults
@@ -25,9 +28,16 @@ app = group("doctor", "")
 
 
 @command(app, "doctor")
-def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
+def doctor(
+    session: Session,
+    *,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Check the objects of all namespaces.")
+    ] = False,
+    output_: Output = Format.TABLE,
+) -> ExitStatus:
     """Check the cluster, kinds, operator, knowledge service and your permissions."""
-    results = findings.merge_refused(_run_checks(session))
+    results = findings.merge_refused(_run_checks(session, all_namespaces=all_namespaces))
     if output_ in (Format.TABLE, Format.NAME):
         session.write(findings.format_findings(results))
     else:
@@ -36,11 +46,12 @@ def doctor(session: Session, output_: Output = Format.TABLE) -> ExitStatus:
     return ExitStatus.FAILED if is_bad else ExitStatus.SUCCEEDED
 
 
-def _run_checks(session: Session) -> Iterator[Finding]:
+def _run_checks(session: Session, *, all_namespaces: bool) -> Iterator[Finding]:
     """Run the checks from the ground up; a denied check reports that, and the next one runs."""
     from importlib import metadata  # noqa: PLC0415 (only here)
 
     cluster, now = session.cluster, session.environment.now()
+    objects_in = None if all_namespaces else session.namespace
     version, release = (
         metadata.version("kais"),
         install_defaults.release(session.environment.settings),
@@ -59,10 +70,10 @@ def _run_checks(session: Session) -> Iterator[Finding]:
     )
     yield from _with_errors_as_findings("store", lambda: [knowledge.check(session)])
     yield from _with_errors_as_findings(
-        "objects", lambda: stuck_objects.check(cluster, session.namespace, now=now)
+        "objects", lambda: stuck_objects.check(cluster, objects_in, now=now)
     )
     yield from _with_errors_as_findings(
-        "operator", lambda: refused_requests.check(cluster, session.namespace)
+        "operator", lambda: refused_requests.check(cluster, objects_in)
     )
     yield from _with_errors_as_findings(
         "rights", lambda: permissions.check(cluster, session.namespace, release)

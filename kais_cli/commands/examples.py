@@ -182,7 +182,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "cluster load": ("localhost/my-agent:1.0", "my-agent.tar"),
     "mcp": ("-n demo", "-n demo --tools knowledge,graph --memory-path memory.jsonl"),
     "version": ("", "--client -o json"),
-    "doctor": ("", "-n demo -o json"),
+    "doctor": ("", "-A", "-n demo -o json"),
     "uninstall": ("", "--crds"),
     "help": ("", "mission logs"),
     "completion": ("bash", "zsh"),

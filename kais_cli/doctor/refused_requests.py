@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 _MAX_LISTED = 3
 
 
-def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
-    """Report the objects of a namespace for which the operator got a 403."""
+def check(cluster: Cluster, namespace: str | None) -> Iterator[Finding]:
+    """Report the objects of a namespace, or of all, for which the operator got a 403."""
     messages: dict[str, str] = {}
     for event in sorted(cluster.list("Event", namespace), key=_time):
         involved_object, reason = event["involvedObject"], event.get("reason")
         if not _is_of_operator(event) or not {"kind", "name"} <= involved_object.keys():
             continue  # Events may omit fields that the API server does not require
-        name = f"{involved_object['kind']}/{involved_object['name']}"
+        place = f"{event['metadata']['namespace']}/" if namespace is None else ""
+        name = f"{involved_object['kind']}/{place}{involved_object['name']}"
         if reason == labels.EVENT_FORBIDDEN:
             messages[name] = event.get("message", "")
         elif reason == labels.EVENT_ALLOWED:
@@ -35,9 +36,11 @@ def check(cluster: Cluster, namespace: str) -> Iterator[Finding]:
         )
     if len(messages) > _MAX_LISTED:
         remainder = f"and on {len(messages) - _MAX_LISTED} more objects"
-        yield failed("operator", remainder, f"kubectl get events -n {namespace}")
+        selection = f"-n {namespace}" if namespace is not None else "-A"
+        yield failed("operator", remainder, f"kubectl get events {selection}")
     if not messages:
-        yield ok("operator", f"the API server refused it nothing in {namespace} within the hour")
+        place = namespace or "all namespaces"
+        yield ok("operator", f"the API server refused it nothing in {place} within the hour")
 
 
 def _is_of_operator(event: Body) -> bool:

@@ -35,21 +35,24 @@ class _Failure:
     """An object that fails, or that does not progress without help."""
 
     kind: str
+    namespace: str
     name: str
     reason: str
     message: str
     since: datetime
 
 
-def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Finding]:
+def check(cluster: Cluster, namespace: str | None, *, now: datetime) -> Iterator[Finding]:
     """Report objects that no operator has processed, that cannot be deleted, or that fail.
+
+    Without a namespace, check those of all namespaces, and name the namespace of each.
 
     Objects that fail are counted by reason, the most frequent one first. The worst of a reason is
     the object that has failed for the longest time.
     """
     bodies = [body for kind in kinds.BY_NAME for body in cluster.list(kind, namespace)]
-    unobserved = [_ref(body) for body in bodies if _is_unobserved(body, now)]
-    stuck = [_ref(body) for body in bodies if _is_stuck(body, now)]
+    unobserved = [_ref(body, namespace) for body in bodies if _is_unobserved(body, now)]
+    stuck = [_ref(body, namespace) for body in bodies if _is_stuck(body, now)]
     if unobserved:
         yield warning(
             "objects",
@@ -67,11 +70,12 @@ def check(cluster: Cluster, namespace: str, *, now: datetime) -> Iterator[Findin
         group = [failure for failure in failures if failure.reason == reason]
         yield _failure_finding(reason, count, group, namespace, now)
     if not unobserved and not stuck and not failures:
-        yield ok("objects", f"{len(bodies)} in {namespace}, none of them stuck or failing")
+        place = namespace or "all namespaces"
+        yield ok("objects", f"{len(bodies)} in {place}, none of them stuck or failing")
 
 
 def _failure_finding(
-    reason: str, count: int, group: list[_Failure], namespace: str, now: datetime
+    reason: str, count: int, group: list[_Failure], namespace: str | None, now: datetime
 ) -> Finding:
     by_kind = Counter(failure.kind for failure in group)
     counts = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in by_kind.items())
@@ -80,11 +84,12 @@ def _failure_finding(
     if len(message) > _MESSAGE_LIMIT:
         message = f"{message[: _MESSAGE_LIMIT - 1]}…"
     qualifier = "" if count == 1 else "the longest "
+    name = worst.name if namespace is not None else f"{worst.namespace}/{worst.name}"
     return warning(
         "objects",
-        f"{reason}: {counts}; {qualifier}{worst.kind}/{worst.name}"
+        f"{reason}: {counts}; {qualifier}{worst.kind}/{name}"
         f" for {quantities.format_age(worst.since, now)}: {' '.join(message.split())}",
-        f"kubectl describe {worst.kind.lower()} {worst.name} -n {namespace}",
+        f"kubectl describe {worst.kind.lower()} {worst.name} -n {worst.namespace}",
     )
 
 
@@ -96,7 +101,8 @@ def _failure(body: Body) -> _Failure | None:
             since = datetime.fromisoformat(condition["lastTransitionTime"].replace("Z", "+00:00"))
             metadata = body["metadata"]
             reason, message = condition["reason"], condition.get("message", "")
-            return _Failure(body["kind"], metadata["name"], reason, message, since)
+            namespace, name = metadata["namespace"], metadata["name"]
+            return _Failure(body["kind"], namespace, name, reason, message, since)
     return None
 
 
@@ -130,8 +136,12 @@ def _age(since: str | None, now: datetime) -> timedelta:
     return now - datetime.fromisoformat(since.replace("Z", "+00:00"))
 
 
-def _ref(body: Body) -> str:
-    return f"{body['kind']}/{body['metadata']['name']}"
+def _ref(body: Body, namespace: str | None) -> str:
+    metadata = body["metadata"]
+    name = (
+        metadata["name"] if namespace is not None else f"{metadata['namespace']}/{metadata['name']}"
+    )
+    return f"{body['kind']}/{name}"
 
 
 def _listed(names: list[str]) -> str:

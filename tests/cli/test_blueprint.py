@@ -122,6 +122,12 @@ def test_values_come_from_a_file_and_set_goes_before_it(terminal, cluster, tmp_p
     assert cluster.created[0]["spec"]["parameters"] == {"who": "bob", "seconds": 7}
 
 
+def test_values_come_from_standard_input(terminal, cluster):
+    terminal.stdin = "who: ana\n"
+    assert terminal.run("blueprint", "use", "doctor", "--no-wait", "--values", "-") == 0
+    assert cluster.created[0]["spec"]["parameters"] == {"who": "ana"}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [("- a list", "must hold a mapping"), ("a: [", "cannot read --values"), (None, "No such file")],

@@ -101,7 +101,7 @@ def test_what_json_cannot_hold_is_refused_in_words(tmp_path, text):
     file = tmp_path / "odd.yaml"
     file.write_text(text)
     with pytest.raises(render_requests.errors.UsageError, match=r"odd\.yaml: .*JSON"):
-        render_requests.read_yaml(file, subject=str(file))
+        render_requests.parse_yaml(file.read_text(), subject=str(file))
 
 
 def test_dates_stay_text():
@@ -113,7 +113,7 @@ def test_a_file_that_takes_too_long_to_read_is_named(tmp_path, monkeypatch):
     file = tmp_path / "slow.yaml"
     file.write_text("- {a: [1, 2]}\n" * 20_000)
     with pytest.raises(render_requests.errors.UsageError, match=r"reading .*slow\.yaml took more"):
-        render_requests.read_yaml(file, subject=str(file))
+        render_requests.parse_yaml(file.read_text(), subject=str(file))
 
 
 def test_a_worker_that_exceeded_a_limit_is_replaced(tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_worker_that_exceeded_a_limit_is_replaced(tmp_path, monkeypatch):
     file.write_text("- {a: [1, 2]}\n" * 20_000)
     monkeypatch.setattr(render_requests, "_LIMIT_S", 0.001)
     with pytest.raises(render_requests.errors.UsageError):
-        render_requests.read_yaml(file, subject=str(file))
+        render_requests.parse_yaml(file.read_text(), subject=str(file))
     monkeypatch.setattr(render_requests, "_LIMIT_S", 10.0)
     assert render_requests.parse_yaml("a: 1", subject="x") == [{"a": 1}]
 

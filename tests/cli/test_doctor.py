@@ -215,6 +215,22 @@ def failing(kind, name, reason, since, message="words"):
     return objects.made(kind, name, {}, observedGeneration=1, conditions=[wrong])
 
 
+def test_objects_of_all_namespaces_are_checked_on_request(terminal, cluster):
+    elsewhere = failing("Mission", "nightly", "TaskFailed", objects.AT)
+    elsewhere["metadata"]["namespace"] = "night"
+    cluster.put(elsewhere)
+    forbidden = refusal("use")
+    forbidden["metadata"]["namespace"] = "night"
+    cluster.put(forbidden)
+    terminal.run("doctor")
+    assert "TaskFailed" not in terminal.out
+    assert terminal.run("doctor", "-A") == ExitStatus.FAILED
+    assert "TaskFailed: 1 Mission; Mission/night/nightly for" in terminal.out
+    assert "→ kubectl describe mission nightly -n night" in terminal.out
+    assert "refused it on BlueprintInstance/night/use" in terminal.out
+    assert "you may do all that kais does in demo" in terminal.out
+
+
 def test_failing_objects_are_counted_by_reason_and_the_longest_is_named(terminal, cluster):
     for number in range(19):
         since = f"2029-12-31T20:{59 - number:02}:00Z"

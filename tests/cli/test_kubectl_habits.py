@@ -237,6 +237,9 @@ def test_help_behind_a_group_is_the_help_of_the_group(terminal, capsys, argument
         (("apply", "-f", "a b.yaml"), "'apply'; use `kubectl apply -f 'a b.yaml'`; see"),
         (("explain", "blueprint.spec"), "'explain'; use `kubectl explain blueprint.spec`; see"),
         (("events",), "'events'; use `kubectl events`; see"),
+        (("mission", "delete", "m"), "'delete'; use `kubectl delete mission m`; see"),
+        (("mission", "events", "m"), "'events'; use `kubectl events --for mission/m`; see"),
+        (("formation", "edit"), "'edit'; use `kubectl edit formation NAME`; see"),
         (("mission", "terminate", "m"), "'terminate'; use `kais mission abort`; see"),
         (("mission", "resubmit", "m"), "'resubmit'; use `kais mission retry`; see"),
         (

@@ -223,8 +223,10 @@ def _succeeded(evaluated: EvaluatedMission) -> DesiredCondition:
     if run_outcome is not None and run_outcome.outcome is Outcome.SUCCEEDED:
         return conditions.true(ConditionType.SUCCEEDED, Reason.FINISHED, run_outcome.message)
     if run_outcome is not None:
-        message = f"{run_outcome.outcome}: {run_outcome.message}"
-        return conditions.false(ConditionType.SUCCEEDED, _failure(run_outcome), message)
+        reason, message = _failure(run_outcome), run_outcome.message
+        if reason != run_outcome.outcome.value:  # else the reason says it
+            message = f"{run_outcome.outcome}: {message}"
+        return conditions.false(ConditionType.SUCCEEDED, reason, message)
     started = _started(evaluated)
     if started.reason is Reason.NOT_YET_SUPPORTED:
         return conditions.false(ConditionType.SUCCEEDED, started.reason, started.message)

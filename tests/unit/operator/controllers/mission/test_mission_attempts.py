@@ -110,9 +110,7 @@ async def test_a_pod_that_never_starts_is_the_clusters_fault(pod: Body) -> None:
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     message = condition(fake, "Succeeded")[2]
-    assert message.startswith(
-        "InfrastructureFailed: attempt 1 did not start within 30s: Pod/demo/doctor-a1-xyz12: "
-    )
+    assert message.startswith("attempt 1 did not start within 30s: Pod/demo/doctor-a1-xyz12: ")
     assert fake.cluster.refs("Job") == []
     assert status(fake)["display"]["attempt"] == "1/3"
 
@@ -125,7 +123,7 @@ async def test_a_timeout_before_the_image_came_is_the_clusters_fault_too() -> No
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2].startswith(
-        "InfrastructureFailed: attempt 1 did not start within the 5s for all attempts: Pod/demo/"
+        "attempt 1 did not start within the 5s for all attempts: Pod/demo/"
     )
 
 
@@ -210,7 +208,7 @@ async def test_a_task_that_hangs_times_out_without_any_event() -> None:
     assert condition(fake, "Succeeded") == (
         "False",
         "TimedOut",
-        "TimedOut: the 5s for all attempts ran out in attempt 1",
+        "the 5s for all attempts ran out in attempt 1",
     )
     assert fake.cluster.refs("Job") == []
 
@@ -268,14 +266,11 @@ LOST: dict[str, tuple[Body | None, str]] = {
             "reason": "Evicted",
             "message": "The node was low on resource: memory.",
         },
-        "InfrastructureFailed: attempt 1: Evicted: The node was low on resource: memory.",
+        "attempt 1: Evicted: The node was low on resource: memory.",
     ),
     "whose pod is gone": (
         None,
-        (
-            "InfrastructureFailed: attempt 1: its Job failed; its pod is gone, so it is unknown"
-            " how the task ended"
-        ),
+        ("attempt 1: its Job failed; its pod is gone, so it is unknown how the task ended"),
     ),
 }
 
@@ -318,8 +313,7 @@ async def test_a_pod_on_a_lost_node_is_named_and_not_waited_for_for_ever() -> No
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == (
-        "InfrastructureFailed: attempt 1: Pod/demo/doctor-a1-xyz12 stays terminating on node-1, "
-        "which does not answer"
+        "attempt 1: Pod/demo/doctor-a1-xyz12 stays terminating on node-1, which does not answer"
     )
 
 

@@ -291,7 +291,7 @@ async def test_a_check_whose_image_cannot_be_pulled_is_the_clusters_fault() -> N
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
     assert condition(fake, "Succeeded")[2] == (
-        f"InfrastructureFailed: attempt 1 could not be checked within 5m: {message}"
+        f"attempt 1 could not be checked within 5m: {message}"
     )
 
 

@@ -206,7 +206,7 @@ async def test_the_ledgers_outcome_stands_against_ours() -> None:
     assert status(fake)["outcome"] == "Cancelled"
     assert annotations(fake)["kais.io/outcome"] == "Cancelled"
     assert condition(fake, "Succeeded")[2] == (
-        "Cancelled: the knowledge service recorded the outcome Cancelled, which is kept; "
+        "the knowledge service recorded the outcome Cancelled, which is kept; "
         "this operator observed Succeeded"
     )
     assert condition(fake, "Recorded")[0] == "True"

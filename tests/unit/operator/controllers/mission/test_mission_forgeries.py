@@ -116,7 +116,7 @@ async def test_a_reference_that_no_object_can_have_as_name_ends_the_mission_in_w
     await teams.settle(fake)
     kind = field.removesuffix("Ref").capitalize()
     assert condition(fake, "Succeeded")[2] == (
-        f"InfrastructureFailed: not started within 5m: {kind}/demo/{name} does not exist; create it"
+        f"not started within 5m: {kind}/demo/{name} does not exist; create it"
     )
     await let_go(fake)
 

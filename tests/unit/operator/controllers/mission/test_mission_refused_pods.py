@@ -75,9 +75,7 @@ async def test_a_pod_that_is_refused_until_the_deadline_ends_the_mission_with_th
     fake.clock.advance(300)
     await teams.settle(fake)
     assert status(fake)["outcome"] == "InfrastructureFailed"
-    assert condition(fake, "Succeeded")[2] == (
-        f"InfrastructureFailed: attempt 1 did not start within 5m: {MESSAGE}"
-    )
+    assert condition(fake, "Succeeded")[2] == (f"attempt 1 did not start within 5m: {MESSAGE}")
 
 
 async def test_another_event_about_the_job_is_no_refusal() -> None:

@@ -213,7 +213,7 @@ async def test_a_review_that_nobody_gives_times_out_by_itself() -> None:
     await teams.settle(fake)
     assert status(fake)["outcome"] == "TimedOut"
     assert condition(fake, "Succeeded")[2] == (
-        "TimedOut: the 10m for all attempts ran out in attempt 1 before it was reviewed"
+        "the 10m for all attempts ran out in attempt 1 before it was reviewed"
     )
 
 

@@ -138,7 +138,7 @@ async def test_a_wait_that_takes_too_long_is_the_clusters_fault() -> None:
     assert condition(fake, "Succeeded") == (
         "False",
         "InfrastructureFailed",
-        f"InfrastructureFailed: {message}",
+        f"{message}",
     )
     assert condition(fake, "Started") == ("False", "InfrastructureFailed", message)
     (run,) = fake.knowledge.runs.values()
@@ -221,7 +221,7 @@ async def test_a_name_that_stays_taken_is_not_waited_for_for_ever() -> None:
     reasons = [e["reason"] for e in fake.cluster.events if e["about"] == MISSION]
     assert reasons == ["NameTaken", "InfrastructureFailed"]
     assert condition(fake, "Succeeded")[2].startswith(
-        "InfrastructureFailed: not started within 1m: Job/demo/doctor-a1 exists already"
+        "not started within 1m: Job/demo/doctor-a1 exists already"
     )
 
 

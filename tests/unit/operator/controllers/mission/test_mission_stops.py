@@ -21,7 +21,7 @@ async def test_an_abort_ends_the_attempt_and_is_acknowledged() -> None:
     assert condition(fake, "Succeeded") == (
         "False",
         "Cancelled",
-        'Cancelled: kais.io/abort "wrong namespace" ended the mission while attempt 1 ran',
+        'kais.io/abort "wrong namespace" ended the mission while attempt 1 ran',
     )
     assert fake.cluster.refs("Job") == []
 

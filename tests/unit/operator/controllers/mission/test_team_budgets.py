@@ -105,7 +105,7 @@ async def test_run_that_meets_the_hour_of_its_team_ends_and_names_the_hour() -> 
         1,
     )
     assert condition(fake, "Succeeded", SECOND)[2] == (
-        f"BudgetExceeded: attempt 1: the agent gave no answer (budget): {message}; "
+        f"attempt 1: the agent gave no answer (budget): {message}; "
         "budget.maxCostPerHour of Formation/demo/team had $0.25 left for this run; costs leave it "
         "an hour after their run"
     )
