@@ -113,7 +113,9 @@ class LeaderSession:
             monotonic=world.clock.monotonic,
             jitter=random.random,
             observer=dependencies.metrics.record_reconcile,
-            priority_delay_s=reconcile_requests.priority_delay_s,
+            priority_delay_s=lambda key, delay_s: reconcile_requests.priority_delay_s(
+                key, delay_s, self._reference_index
+            ),
         )
 
     def problem(self) -> str | None:

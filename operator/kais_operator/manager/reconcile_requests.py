@@ -39,13 +39,19 @@ the same as before."""
 PRIORITY_DELAYS_S = {"Cell": 3.0, "Formation": 6.0, "BlueprintInstance": 9.0}
 """How far a delayed reconcile ranks behind others while the queue is behind: creating objects comes
 before reporting on them, and parents come after their children."""
+UNDER_WAY_LEAD_S = 30.0
+"""How far a mission with an attempt ranks ahead of others: its end is reported before other
+missions start. Otherwise their tasks would wait for the operator too. Bounded, so nothing
+starves."""
 REALM_DELAY_S = 10.0
 """Delay of a realm's reconcile after events in the realm, except for the first."""
 
 
-def priority_delay_s(key: ObjectRef) -> float:
-    """Return how far a delayed reconcile of the key ranks behind others."""
-    return PRIORITY_DELAYS_S.get(key.kind, 0.0)
+def priority_delay_s(key: ObjectRef, delay_s: float, reference_index: ReferenceIndex) -> float:
+    """Return how far a reconcile of the key, due in `delay_s`, ranks behind others."""
+    if reference_index.is_under_way(key):
+        return -UNDER_WAY_LEAD_S
+    return PRIORITY_DELAYS_S.get(key.kind, 0.0) if delay_s > 0 else 0.0
 
 
 @dataclass(frozen=True)

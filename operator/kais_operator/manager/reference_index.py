@@ -34,6 +34,7 @@ class ReferenceIndex:
         self._formation_scopes: dict[ObjectRef, FormationScope] = {}
         self._rescoped_formation: ObjectRef | None = None
         self._with_attempt: set[ObjectRef] = set()
+        self._under_way: set[ObjectRef] = set()
         self._unreported_cells: set[ObjectRef] = set()
         self._fingerprints: dict[ObjectRef, int] = {}
         self._changed_object: ObjectRef | None = None
@@ -53,8 +54,8 @@ class ReferenceIndex:
         label_value = names.label_value(ref.name)
         if label_value != ref.name:
             self._by_label[ObjectRef(ref.kind, ref.namespace, label_value)] = ref
-        if ref.kind == "Cell":
-            self._update_cell(ref, body)
+        self._update_cell(ref, body)
+        self._update_mission(ref, body)
         target = _target(ref, body)
         if target is not None:
             self._targets[ref] = target
@@ -84,6 +85,10 @@ class ReferenceIndex:
         """Return whether a mission has started an attempt, so that its formation is less urgent."""
         return ref in self._with_attempt
 
+    def is_under_way(self, ref: ObjectRef) -> bool:
+        """Return whether a mission has an attempt that its status does not report as ended."""
+        return ref in self._under_way
+
     def is_unreported(self, cell: ObjectRef) -> bool:
         """Return whether a cell has no status yet."""
         return cell in self._unreported_cells
@@ -97,7 +102,13 @@ class ReferenceIndex:
         labelled_ref = ObjectRef(kind, namespace, value)
         return self._by_label.get(labelled_ref, labelled_ref)
 
+    def _update_mission(self, ref: ObjectRef, body: Body) -> None:
+        if ref.kind == "Mission" and _is_under_way(ref, body):
+            self._under_way.add(ref)
+
     def _update_cell(self, ref: ObjectRef, body: Body) -> None:
+        if ref.kind != "Cell":
+            return
         if not body.get("status"):
             self._unreported_cells.add(ref)
         account = (body.get("spec") or {}).get("serviceAccountName")
@@ -124,6 +135,7 @@ class ReferenceIndex:
     def _forget(self, ref: ObjectRef) -> None:
         self._by_label.pop(ObjectRef(ref.kind, ref.namespace, names.label_value(ref.name)), None)
         self._with_attempt.discard(ref)
+        self._under_way.discard(ref)
         self._unreported_cells.discard(ref)
         _remove(ref, self._targets, self._referrers)
         _remove(ref, self._accounts, self._borrowers)
@@ -178,6 +190,13 @@ def _target_of_mission(ref: ObjectRef, body: Body) -> ObjectRef | None:
         if spec.get(field):
             return ObjectRef(kind, ref.namespace, spec[field])
     return None
+
+
+def _is_under_way(ref: ObjectRef, body: Body) -> bool:
+    status = body.get("status") or {}
+    if status.get("outcome"):
+        return False
+    return bool(status.get("attempt")) or labels.ATTEMPTS in _own_annotations(ref, body)
 
 
 def _target_of_instance(ref: ObjectRef, body: Body) -> ObjectRef | None:

@@ -46,7 +46,7 @@ class Observer(Protocol[K_contra]):
         """Record one reconcile; must not block or raise."""
 
 
-def _no_priority_delay(_: object) -> float:
+def _no_priority_delay(_: object, __: float) -> float:
     """Give every key the same priority."""
     return 0.0
 
@@ -155,7 +155,8 @@ class WorkQueue(Generic[K]):
     """Reconciles the queued keys, at most `workers` at a time.
 
     `reconcile` returns the seconds until the key's next reconcile, or None to wait for `add`.
-    `priority_delay_s` returns how far a delayed key ranks behind others that are due.
+    `priority_delay_s` returns how far a key ranks behind others that are due, given how many
+    seconds it is delayed; a negative one ranks ahead.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class WorkQueue(Generic[K]):
         jitter: Callable[[], float],
         workers: int = 16,
         observer: Observer[K] | None = None,
-        priority_delay_s: Callable[[K], float] = _no_priority_delay,
+        priority_delay_s: Callable[[K, float], float] = _no_priority_delay,
     ) -> None:
         self._reconcile = reconcile
         self._monotonic = monotonic
@@ -215,7 +216,7 @@ class WorkQueue(Generic[K]):
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _add(self, key: K, *, delay_s: float) -> None:
-        priority_delay_s = self._priority_delay_s(key) if delay_s > 0 else 0.0
+        priority_delay_s = self._priority_delay_s(key, delay_s)
         self._schedule.add(key, at=self._monotonic() + delay_s, priority_delay_s=priority_delay_s)
 
     def _start_due(self) -> None:

@@ -279,3 +279,32 @@ def test_a_cell_that_is_not_ready_is_reported_to_its_formation_later(
     )
     (of_formation,) = [request for request in requests if request.ref.kind == "Formation"]
     assert of_formation.delay_s == delay_s
+
+
+@pytest.mark.parametrize(
+    ("annotations", "status", "delay_s", "expected"),
+    [
+        pytest.param({}, {}, 0.0, 0.0, id="new"),
+        pytest.param({}, {}, 1.0, 0.0, id="waits to start"),
+        pytest.param({labels.ATTEMPTS: "[]"}, {}, 1.0, -30.0, id="attempt stamped"),
+        pytest.param({}, {"attempt": 1}, 1.0, -30.0, id="attempt reported"),
+        pytest.param({}, {"attempt": 1}, 0.0, -30.0, id="its task has ended"),
+        pytest.param({labels.OUTCOME: "Failed"}, {"attempt": 1}, 0.0, -30.0, id="ended"),
+        pytest.param({}, {"attempt": 1, "outcome": "Failed"}, 1.0, 0.0, id="reported as ended"),
+    ],
+)
+def test_a_mission_under_way_ranks_ahead_of_those_that_have_not_started(
+    annotations: dict[str, str], status: Body, delay_s: float, expected: float
+) -> None:
+    ref, index = ObjectRef("Mission", "demo", "m"), ReferenceIndex()
+    mission = body("m", annotations=annotations, spec={"cellRef": "solo"}, status=status)
+    index.update(ref, mission, is_deleted=False)
+    assert reconcile_requests.priority_delay_s(ref, delay_s, index) == expected
+    index.update(ref, mission, is_deleted=True)
+    assert reconcile_requests.priority_delay_s(ref, delay_s, index) == 0
+
+
+def test_a_delayed_report_about_children_ranks_behind_new_objects() -> None:
+    cell = ObjectRef("Cell", "demo", "solo")
+    assert reconcile_requests.priority_delay_s(cell, 0.0, ReferenceIndex()) == 0
+    assert reconcile_requests.priority_delay_s(cell, 0.5, ReferenceIndex()) == 3

@@ -263,3 +263,21 @@ async def test_cancel_stops_what_runs_at_once():
         await running
     assert recorder.runs == {}
     assert recorder.now.total() == 0
+
+
+async def test_a_key_under_way_is_finished_before_others_are_started() -> None:
+    order: list[str] = []
+
+    async def begin_and_finish(key: str) -> float | None:
+        order.append(key)
+        return 0.0 if order.count(key) == 1 else None
+
+    queue = queue_of(
+        begin_and_finish,
+        workers=1,
+        priority_delay_s=lambda key, _: -30.0 if key in order else 0.0,
+    )
+    for key in ("first", "second", "third"):
+        queue.add(key)
+    await run_for(queue, 0.1)
+    assert order == ["first", "first", "second", "second", "third", "third"]
