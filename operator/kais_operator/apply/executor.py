@@ -98,6 +98,7 @@ class _Execution:
         elif isinstance(action, plans.SetAside):
             await self._set_aside(action)
         elif self._waits_for_knowledge(action):
+            await self._write_annotations(action)
             logger.debug("skipped %s: an earlier call to the knowledge service failed", action)
         elif type(action) in cluster_actions.ACTIONS:
             await self._write(action)
@@ -139,6 +140,11 @@ class _Execution:
             if not action.if_invalid:
                 self.refused_apply = self.refused_apply or str(exc)
             await self._replace(action.if_invalid)
+
+    async def _write_annotations(self, action: plans.Action) -> None:
+        """Write the annotations of a patch whose finalizers wait."""
+        if isinstance(action, plans.PatchMetadata) and action.annotations:
+            await self._write(replace(action, finalizers=None))
 
     async def _replace(self, actions: Sequence[plans.PatchSpec | plans.EmitEvent]) -> None:
         for action in actions:

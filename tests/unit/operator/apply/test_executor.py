@@ -97,6 +97,22 @@ async def test_a_finalizer_stays_while_the_store_was_not_told(fakes):
     assert fakes.knowledge.deleted_scopes == ["realm:demo"]
 
 
+async def test_annotations_do_not_wait_with_the_finalizer_of_their_patch(fakes):
+    body = config_map()
+    body["metadata"]["finalizers"] = [labels.FINALIZER]
+    created = fakes.cluster.put(body)
+    release = plans.PatchMetadata(
+        REF, created["metadata"]["resourceVersion"], annotations={"counted": "1"}, finalizers=()
+    )
+    fakes.knowledge.away = True
+    await executor.execute(Plan((plans.DeleteScope("realm:demo"), release)), fakes.world)
+    metadata = fakes.cluster.read(REF)["metadata"]
+    assert (metadata["finalizers"], metadata["annotations"]) == (
+        [labels.FINALIZER],
+        {"counted": "1"},
+    )
+
+
 async def test_what_the_store_took_is_remembered(fakes):
     principal = models.PrincipalIn(
         name="cell",

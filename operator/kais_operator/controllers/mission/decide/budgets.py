@@ -6,8 +6,8 @@ on the Cell, which names the run, then the release of its reservation, then a ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from enum import Enum
@@ -52,6 +52,20 @@ def is_counted(mission: Mission, run_id: str) -> bool:
     return mission.metadata.annotations.get(labels.USAGE_COUNTED) == run_id
 
 
+@dataclass(frozen=True)
+class CountWrites:
+    """The next writes that count an ended run, in this order.
+
+    Attributes:
+        patches: of the cells, and of the object where the run has reserved.
+        mark: the annotation of the Mission that ends the count; empty while other writes follow,
+            and when nothing is left to count.
+    """
+
+    patches: tuple[PatchMetadata, ...] = ()
+    mark: Mapping[str, str] = field(default_factory=dict)
+
+
 def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     mission: Mission,
     cell: Cell | None,
@@ -61,31 +75,26 @@ def count_run(  # noqa: PLR0913 - each is one write, or decides about one
     now: datetime,
     reviewer: Cell | None = None,
     release: PatchMetadata | None = None,
-) -> PatchMetadata | None:
-    """Choose the next write that counts an ended run; None when nothing is left to count.
+) -> CountWrites:
+    """Choose the next writes that count an ended run.
 
     `cell` is the entry cell, and `reviewer` the cell that reviewed its work; None if it is gone.
     `release` drops what the run has reserved: after the cost is counted, and before the mark, so
     that no interruption leaves the run in neither sum.
     """
     if run_outcome.usage is None or is_counted(mission, run_id):
-        return release
+        return CountWrites(() if release is None else (release,))
     review = run_outcome.review_usage
     work = run_outcome.usage if review is None else run_outcome.usage - review
     ended_at = run_outcome.finished_at or now
+    patches = []
     for counted_cell, usage in ((cell, work), (reviewer, review)):
         if counted_cell is not None and usage is not None:
             patch = _count_on(counted_cell, usage, run_id=run_id, ended_at=ended_at)
-            if patch is not None:
-                return patch
-    if release is not None:
-        return release
-    metadata = mission.metadata
-    return PatchMetadata(
-        ObjectRef(mission.kind, metadata.namespace, metadata.name),
-        resource_version=metadata.resource_version,
-        annotations={labels.USAGE_COUNTED: run_id},
-    )
+            patches += [patch] if patch is not None else []
+    if release is None:
+        return CountWrites(tuple(patches), {labels.USAGE_COUNTED: run_id})
+    return CountWrites(tuple(patches) or (release,))  # a cell may hold both, and is patched once
 
 
 def _count_on(

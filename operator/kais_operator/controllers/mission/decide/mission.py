@@ -241,12 +241,8 @@ def _continue_run(
     if step is None:
         return _await_attempt(observed, attempt_list, actions, run_id=run_id, now=now)
     obstacle, start_actions, retry_after = step
-    if prior_actions or persisted:  # a second metadata patch in one reconcile would be refused
-        start_actions = tuple(
-            action
-            for action in start_actions
-            if not isinstance(action, PatchMetadata | CancelTask | SendMessage)
-        )
+    if prior_actions or persisted:
+        actions, start_actions = _joined(mission, actions, start_actions)
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     is_held_back = obstacle is not None and obstacle.reason in attempt_start.HELD_BACK
     is_late = last is None and not is_held_back
@@ -257,6 +253,30 @@ def _continue_run(
         _with_adjusted_reservation(evaluated, [*actions, *start_actions], now),
         now,
         requeue_after=_earliest(limits, now, retry_after),
+    )
+
+
+def _joined(
+    mission: Mission, actions: list[Action], start_actions: tuple[Action, ...]
+) -> tuple[list[Action], tuple[Action, ...]]:
+    """Join the stamp of an attempt with the patch that the mission gets in the same reconcile.
+
+    The API server would refuse a second one. A start that patches another object waits for the next
+    iteration.
+    """
+    ref = ref_of(mission)
+    stamps = [action for action in start_actions if isinstance(action, PatchMetadata)]
+    patch = next(
+        (each for each in actions if isinstance(each, PatchMetadata) and each.ref == ref), None
+    )
+    if patch is not None and [stamp.ref for stamp in stamps] == [ref]:
+        joined = replace(patch, annotations={**patch.annotations, **stamps[0].annotations})
+        others = tuple(action for action in start_actions if action is not stamps[0])
+        return [joined if action is patch else action for action in actions], others
+    return actions, tuple(
+        action
+        for action in start_actions
+        if not isinstance(action, PatchMetadata | CancelTask | SendMessage)
     )
 
 
@@ -415,7 +435,38 @@ def _finish_run(
             now,
             requeue_after=_SHORT_DELAY,
         )
-    count = budgets.count_run(
+    count = _count(observed, run_outcome, run_id=run_id, now=now)
+    needs_outbox = ledger_calls.needs_outbox(observed, now)
+    actions += count.patches
+    # The mark waits for no service: a cell remembers 50 runs, and must not count one twice.
+    is_mark_due = bool(count.mark) and (needs_outbox or observed.ledger.problem is not None)
+    if is_mark_due:
+        actions.append(_annotate(mission, count.mark))
+    if is_mark_due or (count.patches and not count.mark):
+        return _plan(evaluated, actions, now, requeue_after=_SHORT_DELAY)
+    if needs_outbox:
+        return Plan((*actions, *ledger_calls.outbox_actions(observed, run_outcome, run_id=run_id)))
+    actions += ledger_calls.close_actions(observed, run_outcome, run_id=run_id)
+    refresh = ledger_calls.refresh_statistics(observed)
+    rerun_patch = rerun.write_patch(observed, run_outcome, run_id=run_id, now=now)
+    if rerun_patch is not None and not actions and not count.mark:
+        return Plan((rerun_patch, *refresh), requeue_after=_SHORT_DELAY)
+    actions += [*refresh, *_mark_and_release(observed, count.mark)]
+    if mission.is_deleting and observed.ledger.problem is None:
+        return Plan(
+            tuple(actions), requeue_after=_SHORT_DELAY
+        )  # no one reads the status of a deleted object
+    return _plan(evaluated, actions, now, requeue_after=_poll_delay(observed, run_outcome, now))
+
+
+def _count(
+    observed: MissionObserved, run_outcome: RunOutcome, *, run_id: str, now: datetime
+) -> budgets.CountWrites:
+    """Choose the next writes that count the run on its cells; none that hold up a deletion."""
+    mission = observed.mission
+    if mission.is_deleting and observed.refused_write is not None:
+        return budgets.CountWrites()
+    return budgets.count_run(
         mission,
         observed.spending_cell,
         run_outcome,
@@ -424,24 +475,17 @@ def _finish_run(
         run_id=run_id,
         now=now,
     )
-    is_refused = mission.is_deleting and observed.refused_write is not None
-    if count is not None and not is_refused:  # a deletion does not wait for a write nobody allows
-        return _plan(evaluated, [*actions, count], now, requeue_after=_SHORT_DELAY)
-    if ledger_calls.needs_outbox(observed, now):
-        return Plan((*actions, *ledger_calls.outbox_actions(observed, run_outcome, run_id=run_id)))
-    actions += ledger_calls.close_actions(observed, run_outcome, run_id=run_id)
-    refresh = ledger_calls.refresh_statistics(observed)
-    rerun_patch = rerun.write_patch(observed, run_outcome, run_id=run_id, now=now)
-    if rerun_patch is not None and not actions:
-        return Plan((rerun_patch, *refresh), requeue_after=_SHORT_DELAY)
-    actions += refresh
+
+
+def _mark_and_release(observed: MissionObserved, mark: Mapping[str, str]) -> list[Action]:
+    """Choose the write that marks a run as counted and releases the finalizer.
+
+    If a call to the knowledge service fails before, the executor writes the mark alone.
+    """
+    mission = observed.mission
     if finalizers.is_held(mission) and not ledger_calls.is_refused(observed):
-        actions.append(finalizers.release(mission))
-    if mission.is_deleting and observed.ledger.problem is None:
-        return Plan(
-            tuple(actions), requeue_after=_SHORT_DELAY
-        )  # no one reads the status of a deleted object
-    return _plan(evaluated, actions, now, requeue_after=_poll_delay(observed, run_outcome, now))
+        return [replace(finalizers.release(mission), annotations=mark)]
+    return [_annotate(mission, mark)] if mark else []
 
 
 def _end_commands(observed: MissionObserved) -> list[EndCommands]:

@@ -432,7 +432,7 @@ async def _ledger(world: World, mission: Mission, *, has_ended: bool, is_new: bo
     try:
         run = await _none_if_not_found(knowledge.get_run(run_id, namespace=namespace))
         extraction = None
-        if has_ended:
+        if has_ended and run is not None and run.outcome is not None:
             extraction = await _none_if_not_found(
                 knowledge.get_extraction(run_id, namespace=namespace)
             )

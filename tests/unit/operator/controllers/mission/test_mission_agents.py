@@ -111,6 +111,20 @@ async def test_answer_usage_and_files_are_in_the_status_and_counted_once() -> No
     assert len(fake.agents.deliveries) == 1
 
 
+async def test_a_run_of_a_service_cell_patches_its_mission_three_times() -> None:
+    fake = await services.serving(agent(), mission())
+    before, calls = len(fake.cluster.writes), len(fake.knowledge.calls)
+    await teams.settle(fake)
+    assert fake.cluster.writes[before:].count(("patch", MISSION)) == 1
+    assert fake.knowledge.calls[calls:] == ["put_run"]
+    end(fake, ANSWERED)
+    await teams.settle(fake)
+    assert fake.cluster.writes[before:].count(("patch", MISSION)) == 3
+    assert fake.cluster.writes[before:].count(("patch", SOLO)) == 1
+    closing = ["get_run", "add_episodes", "put_run", "start_extraction"]
+    assert fake.knowledge.calls[calls + 1 : calls + 7] == [*closing, "get_run", "get_extraction"]
+
+
 @pytest.mark.parametrize("at", range(1, 12))
 @pytest.mark.parametrize("is_lost", [False, True], ids=["arrives", "is lost"])
 async def test_operator_that_is_killed_after_any_pass_sends_no_task_twice(

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from agent_runtime import settings
-from kais import agent_results
+from kais import agent_results, labels
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, Artifact, FailureClass
+from kais_operator import errors
 from kais_operator.planning.plan import Body, ObjectRef
+from knowledge_client import errors as knowledge_errors
 from tests.fakes import teams
 from tests.fakes.teams import MISSION, condition, status
 from tests.fakes.world import FakeWorld, fake_world, restarted
@@ -343,15 +345,34 @@ async def test_a_disrupted_pod_of_a_mind_is_paid_for_too() -> None:
 async def test_a_run_is_counted_once_if_the_operator_stops_between_the_two_writes() -> None:
     fake = await started()
     teams.succeed(fake, report("done"))
-    for _ in range(8):
+    while "kais.io/outcome" not in fake.cluster.read(MISSION)["metadata"]["annotations"]:
         await teams.pass_(fake)
-        if "kais.io/usage" in fake.cluster.read(teams.CELL)["metadata"].get("annotations", {}):
-            break
+    fake.cluster.fail("patch", errors.ClusterUnavailable("killed"), kind="Mission")
+    with pytest.raises(errors.ClusterUnavailable):
+        await teams.pass_(fake)
+    assert "kais.io/usage" in fake.cluster.read(teams.CELL)["metadata"]["annotations"]
     assert "kais.io/usage-counted" not in fake.cluster.read(MISSION)["metadata"]["annotations"]
     fake = restarted(fake)
     await teams.settle(fake)
     await teams.settle_team(fake)
     assert status(fake, teams.CELL)["totalCost"] == 0.00152
+
+
+@pytest.mark.parametrize("call", ["put_run", "get_run"])
+async def test_a_counted_run_is_marked_although_the_ledger_refuses_it(call: str) -> None:
+    fake = await started()
+    teams.succeed(fake, report("done"))
+    while "kais.io/outcome" not in fake.cluster.read(MISSION)["metadata"]["annotations"]:
+        await teams.pass_(fake)
+    fake.knowledge.refusals[call] = knowledge_errors.KnowledgeUnavailable("no disk")
+    await teams.pass_(fake)
+    metadata = fake.cluster.read(MISSION)["metadata"]
+    assert "kais.io/usage-counted" in metadata["annotations"]
+    assert metadata["finalizers"] == [labels.FINALIZER]
+    del fake.knowledge.refusals[call]
+    await teams.settle(fake)
+    assert condition(fake, "Recorded")[:2] == ("True", "Recorded")
+    assert not fake.cluster.read(MISSION)["metadata"]["finalizers"]
 
 
 async def test_a_run_whose_cell_is_gone_is_recorded_all_the_same() -> None:
