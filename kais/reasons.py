@@ -119,7 +119,7 @@ class Reason(StrEnum):
     PAUSED = "Paused", "the team has cost its limit per hour; the message says until when it waits"
     BUDGET_RESERVED = (
         "BudgetReserved",
-        "other missions have reserved what a limit leaves; the message names them, and what to do",
+        "other missions have reserved what a limit leaves; the message names it, and what to do",
     )
     ALLOCATION_INVALID = (
         "AllocationInvalid",

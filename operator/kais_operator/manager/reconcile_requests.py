@@ -105,12 +105,28 @@ def _requests_for_resource(
             delay_s = max(delay_s, WAITING_COALESCE_S)
         yield ReconcileRequest(owner, delay_s)
     yield from _requests_for_referrers(ref, owner, reference_index)
+    if ref.kind == "Mission" and is_deleted:
+        for account in _accounts_of(ref, body, reference_index):
+            yield ReconcileRequest(account, COALESCE_S)
     yield from _requests_around_blueprint(
         ref, body, is_deleted=is_deleted, reference_index=reference_index
     )
     if ref.kind == "KnowledgeScope" and is_deleted:
         for scope in reference_index.scopes_in(ref.namespace):
             yield ReconcileRequest(scope, COALESCE_S)
+
+
+def _accounts_of(
+    mission: ObjectRef, body: Body, reference_index: ReferenceIndex
+) -> Iterator[ObjectRef]:
+    """Yield the objects on which a mission may have reserved costs."""
+    spec = body.get("spec") or {}
+    if spec.get("formationRef"):
+        yield ObjectRef("Formation", mission.namespace, spec["formationRef"])
+    if spec.get("cellRef"):
+        cell = ObjectRef("Cell", mission.namespace, spec["cellRef"])
+        formation = reference_index.formation_of(cell)
+        yield from (cell,) if formation is None else (cell, formation)
 
 
 def _requests_for_referrers(

@@ -67,6 +67,10 @@ class ReferenceIndex:
         """Return the missions and instances that refer to an object."""
         return frozenset(r for r in self._referrers.get(target, ()) if r.kind != "Cell")
 
+    def formation_of(self, cell: ObjectRef) -> ObjectRef | None:
+        """Return the formation that a cell names; None without one."""
+        return self._targets.get(cell)
+
     def borrowers(self, account: ObjectRef) -> frozenset[ObjectRef]:
         """Return the cells that run under an account of another object."""
         return frozenset(self._borrowers.get(account, ()))

@@ -8,7 +8,7 @@ a clock that jumps releases nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -72,6 +72,11 @@ def write(account: Account, reservations: Iterable[Reservation]) -> PatchMetadat
         resource_version=metadata.resource_version,
         annotations={labels.RESERVATIONS: _dump(metadata.uid, entries) if entries else None},
     )
+
+
+def without(account: Account, run_ids: Collection[str]) -> PatchMetadata:
+    """Return the write that drops the entries of these runs."""
+    return write(account, (entry for entry in read(account) if entry.run_id not in run_ids))
 
 
 def _dump(uid: str, reservations: Sequence[Reservation]) -> str:

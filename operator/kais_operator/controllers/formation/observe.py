@@ -12,7 +12,7 @@ from kais.resources.formation import Formation
 from kais_operator.controllers.base import Controller, Observation
 from kais_operator.controllers.formation.decide import formation as decision
 from kais_operator.controllers.formation.decide.formation import FormationObserved
-from kais_operator.controllers.shared.observe import shared_reads
+from kais_operator.controllers.shared.observe import shared_reads, vanished_runs
 from kais_operator.planning.plan import ObjectRef
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import World
@@ -44,7 +44,8 @@ async def observe_formation(world: World, ref: ObjectRef) -> Observation | None:
     claim = await world.cluster.get_child(
         ObjectRef("PersistentVolumeClaim", ref.namespace, names.workspace_claim_name(ref.name))
     )
-    return Observation(body, FormationObserved(formation, cells, topology_map, claim))
+    vanished = await vanished_runs.reserved_by_vanished(world, formation)
+    return Observation(body, FormationObserved(formation, cells, topology_map, claim, vanished))
 
 
 CONTROLLER = Controller(

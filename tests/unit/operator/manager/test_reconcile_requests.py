@@ -308,3 +308,18 @@ def test_a_delayed_report_about_children_ranks_behind_new_objects() -> None:
     cell = ObjectRef("Cell", "demo", "solo")
     assert reconcile_requests.priority_delay_s(cell, 0.0, ReferenceIndex()) == 0
     assert reconcile_requests.priority_delay_s(cell, 0.5, ReferenceIndex()) == 3
+
+
+def test_a_mission_that_is_gone_concerns_what_it_may_have_reserved_on() -> None:
+    index = ReferenceIndex()
+    team = body("lead", spec={"formationRef": "team"})
+    index.update(ObjectRef("Cell", "demo", "lead"), team, is_deleted=False)
+    for spec, accounts in (
+        ({"formationRef": "team"}, ["Formation/demo/team"]),
+        ({"cellRef": "lead"}, ["Cell/demo/lead", "Formation/demo/team"]),
+        ({"cellRef": "solo"}, ["Cell/demo/solo"]),
+    ):
+        mission = body("m", spec=spec)
+        assert keys("Mission", mission, index) == ["Mission/demo/m", REALM]
+        gone = keys("Mission", mission, index, is_deleted=True)
+        assert gone == ["Mission/demo/m", REALM, *accounts]

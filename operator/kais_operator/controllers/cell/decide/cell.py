@@ -41,7 +41,12 @@ from kais_operator.controllers.cell.decide.service_workload_actions import (
     Workloads,
 )
 from kais_operator.controllers.cell.decide.spawn_limits import NO_KIN, Kin
-from kais_operator.planning import cell_cost_annotation, costs, status_and_events
+from kais_operator.planning import (
+    cell_cost_annotation,
+    cost_reservation_annotation,
+    costs,
+    status_and_events,
+)
 from kais_operator.planning.children import Parent
 from kais_operator.planning.plan import Action, Body, Plan, RegisterPrincipal
 from knowledge_client import models
@@ -63,6 +68,7 @@ class CellObserved:
         is_registered: whether the knowledge service has exactly the present registration.
         store_problem: why the knowledge service does not answer; None when it does.
         installation: settings for every service cell.
+        vanished_runs: runs that have reserved a part of its limits, and whose Mission is gone.
     """
 
     housed: CellInFormation
@@ -76,6 +82,7 @@ class CellObserved:
     is_registered: bool = False
     store_problem: str | None = None
     installation: Installation = INSTALLATION
+    vanished_runs: frozenset[str] = frozenset()
 
     @property
     def cell(self) -> Cell:
@@ -95,6 +102,13 @@ class _CellDecision:
 
 def decide_cell(observed: CellObserved, now: datetime) -> Plan:
     """Choose the writes and conditions of a cell. Reads no clock."""
+    if observed.vanished_runs:
+        patch = cost_reservation_annotation.without(observed.cell, observed.vanished_runs)
+        return Plan((patch,))
+    return _decide_cell(observed, now)
+
+
+def _decide_cell(observed: CellObserved, now: datetime) -> Plan:
     cell = observed.cell
     if cell.is_deleting:
         return Plan()

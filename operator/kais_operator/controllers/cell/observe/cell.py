@@ -20,7 +20,7 @@ from kais_operator.controllers.cell.decide.cell import CellObserved
 from kais_operator.controllers.cell.decide.cell_identity import CellInFormation
 from kais_operator.controllers.cell.decide.service_workload_actions import Children, Installation
 from kais_operator.controllers.cell.observe import spawn_limits
-from kais_operator.controllers.shared.observe import shared_reads
+from kais_operator.controllers.shared.observe import shared_reads, vanished_runs
 from kais_operator.planning.plan import Body, ObjectRef
 from kais_operator.planning.status_and_events import InvalidObject
 from kais_operator.ports import Cluster, World
@@ -36,6 +36,10 @@ async def observe_cell(world: World, ref: ObjectRef) -> Observation | None:
         return Observation(body, cell)
     if cell.is_deleting:
         return Observation(body, CellObserved(CellInFormation(cell, None), None))
+    vanished = await vanished_runs.reserved_by_vanished(world, cell)
+    if vanished:
+        housed = CellInFormation(cell, None)
+        return Observation(body, CellObserved(housed, None, vanished_runs=vanished))
     workloads = await _workloads(world, cell)
     placement = world.placement
     installation = Installation(

@@ -29,7 +29,13 @@ from kais.resources.formation import (
     FormationStatus,
 )
 from kais_operator.controllers.formation.decide import topology_maps, workspaces
-from kais_operator.planning import cell_cost_annotation, children, costs, status_and_events
+from kais_operator.planning import (
+    cell_cost_annotation,
+    children,
+    cost_reservation_annotation,
+    costs,
+    status_and_events,
+)
 from kais_operator.planning.children import ChildDecision, Parent
 from kais_operator.planning.plan import Action, Body, Delete, Plan
 
@@ -46,12 +52,14 @@ class FormationObserved:
         cells: objects with the names of its cells, and others with its label, by name.
         routes: the ConfigMap with the name of its topology map.
         claim: the volume claim with the name of its workspace.
+        vanished_runs: runs that have reserved a part of its limits, and whose Mission is gone.
     """
 
     formation: Formation
     cells: Mapping[str, Body]
     routes: Body | None = None
     claim: Body | None = None
+    vanished_runs: frozenset[str] = frozenset()
 
 
 def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
@@ -59,6 +67,8 @@ def decide_formation(observed: FormationObserved, now: datetime) -> Plan:
     formation = observed.formation
     if formation.is_deleting:
         return Plan()
+    if observed.vanished_runs:
+        return Plan((cost_reservation_annotation.without(formation, observed.vanished_runs),))
     excess = formation.spec.too_many_cells()
     if excess is not None:
         return _decide_excess(observed, excess, now)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from kais import labels
 from kais.reasons import Reason
 from kais.resources.cell import Cell
 from kais.resources.mission import Mission
@@ -47,7 +48,6 @@ READ_AGAIN: Step = (None, (), timedelta(seconds=1))
 """The step of a decision that needs the account and the cells as the API server has them."""
 _RETRY_INTERVAL = timedelta(seconds=10)
 """Delay for missions that wait: no watch event reports a mission that vanished. Arbitrary."""
-_MAX_MISSIONS_NAMED = 5  # missions that a message names; an arbitrary number
 _BETWEEN_ATTEMPTS = (Reason.RETRYING, Reason.DELETING, Reason.WAITING_FOR_PODS)
 """Obstacles that end soon, or with a deadline of the run, so it holds its reservation."""
 _WORKING = (State.WAITING, State.RUNNING)
@@ -327,7 +327,7 @@ class _View:
         self, observed: MissionObserved, cell: Cell, limits: Sequence[Limit], costs: RunCosts
     ) -> None:
         accounts = accounts_of(observed.team, cell)
-        self._mission, self._cell = observed.mission, cell
+        self._mission, self._cell, self._account = observed.mission, cell, accounts[0]
         self._limits, self._costs = limits, costs
         self._own = [entry for account in accounts for entry in _own(observed, account)]
         others = [entry for account in accounts for entry in _others(observed, account)]
@@ -366,38 +366,28 @@ class _View:
         )
 
     def message(self) -> str:
-        """Say which limit leaves too little, who has reserved it, and what to do."""
+        """Say which limit leaves too little, where its reservations are, and what to do.
+
+        The message has no sums or names of others: each start and end of a run changes them, and
+        the status of every mission that waits would be written again.
+        """
         if not self._own and len(self._others) >= MAX_RESERVATIONS:
             return (
-                f"{len(self._others)} runs of the team have reserved costs, which is the maximum;"
+                f"{MAX_RESERVATIONS} runs of the team have reserved costs, which is the maximum;"
                 " this mission starts when one of them ends"
             )
         shared = [limit for limit in self._limits if limit.sharing is not Sharing.RUN]
         limit = min(shared, key=self.left)
-        used = limit.amount - self.left(limit)
         return (
-            f"{limit.name} is {_dollars(limit.amount)}, of which {_dollars(used)} is spent or "
-            f"reserved: {self._names(limit)}; this mission may cost {_dollars(self.full)} and "
-            "starts when the others leave enough; to let more run at the same time, set "
-            "budget.maxCost of the missions, or raise the limit"
+            f"{limit.name} is {_dollars(limit.amount)}, and other missions have spent or reserved "
+            "a part that this mission may need; it starts when they leave enough; "
+            f"{labels.RESERVATIONS} of {self._account.ref} lists them; to let more run at the same "
+            "time, set budget.maxCost of the missions, or raise the limit"
         )
 
     def left(self, limit: Limit) -> Decimal:
         """Return what a limit leaves now; may be negative."""
         return self._left(limit, lambda entry: entry.total)
-
-    def _names(self, limit: Limit) -> str:
-        amounts: dict[str, Decimal] = {}
-        for entry in self._sharing(limit):
-            amounts[entry.mission] = amounts.get(entry.mission, Decimal(0)) + entry.total
-        largest = sorted(amounts, key=lambda name: (-amounts[name], name))
-        namespace = self._mission.metadata.namespace
-        named = [
-            f"Mission/{namespace}/{name} has reserved {_dollars(amounts[name])}"
-            for name in largest[:_MAX_MISSIONS_NAMED]
-        ]
-        rest = len(largest) - len(named)
-        return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
     def _least(self, amount: Callable[[Reservation], Decimal]) -> Decimal:
         lefts = [self._left(limit, amount) for limit in self._limits]

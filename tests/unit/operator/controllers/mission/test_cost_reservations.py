@@ -12,10 +12,14 @@ import pytest
 from kais import labels
 from kais.agent_results import AgentFailure, AgentUsage, FailureClass
 from kais_operator import errors
+from kais_operator.controllers.base import Controller
+from kais_operator.controllers.cell.observe import cell
+from kais_operator.controllers.formation import observe as formation
 from kais_operator.planning.agent_tasks import AgentTask, TaskState
 from kais_operator.planning.plan import Body, ObjectRef
 from tests.fakes import services, teams
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.services import SOLO
 from tests.fakes.teams import FORMATION, condition, status
 from tests.fakes.world import FakeWorld, fake_world, restarted
 
@@ -92,26 +96,36 @@ async def test_missions_at_once_do_not_get_the_same_money_twice(
     state, reason, message = condition(fake, "Started", SECOND)
     assert (state, reason) == ("False", "BudgetReserved")
     assert name in message
-    assert "Mission/demo/first" in message
 
     answer(fake, FIRST, "0.75")
     await passes(fake, FIRST, SECOND, THIRD, count=8)
     assert budgets_left(fake) == {"first": "1", "second": "0.25"}
 
 
-async def test_waiting_mission_says_what_is_reserved_by_whom_and_what_to_do() -> None:
+async def test_waiting_mission_names_the_limit_where_it_is_reserved_and_what_to_do() -> None:
     fake = await serving({"maxCostPerHour": 1.0}, *works(budget={"maxCost": 0.75}))
     await passes(fake, FIRST, SECOND)
     assert condition(fake, "Started", SECOND) == (
         "False",
         "BudgetReserved",
         (
-            "budget.maxCostPerHour of Formation/demo/team is $1, of which $0.75 is spent or "
-            "reserved: Mission/demo/first has reserved $0.75; this mission may cost $0.75 and "
-            "starts when the others leave enough; to let more run at the same time, set "
-            "budget.maxCost of the missions, or raise the limit"
+            "budget.maxCostPerHour of Formation/demo/team is $1, and other missions have spent or "
+            "reserved a part that this mission may need; it starts when they leave enough; "
+            "kais.io/reservations of Formation/demo/team lists them; to let more run at the same "
+            "time, set budget.maxCost of the missions, or raise the limit"
         ),
     )
+
+
+async def test_status_of_a_waiting_mission_is_not_written_when_reservations_change() -> None:
+    fake = await serving({"maxCostPerHour": 1.0}, *works(budget={"maxCost": 0.5}))
+    await passes(fake, FIRST, SECOND, THIRD)
+    before = len(fake.cluster.writes)
+    answer(fake, FIRST, "0.4")
+    await passes(fake, FIRST, SECOND, THIRD)
+    assert reserved(fake) == {"second": ("0", "0.5")}
+    assert ("status", THIRD) not in fake.cluster.writes[before:]
+    assert condition(fake, "Started", THIRD)[1] == "BudgetReserved"
 
 
 async def test_missions_with_limits_of_their_own_run_at_the_same_time() -> None:
@@ -176,6 +190,30 @@ async def test_reservation_of_a_mission_that_vanished_is_released() -> None:
     await passes(fake, SECOND)
     assert budgets_left(fake) == {"first": "1", "second": "1"}
     assert list(reserved(fake)) == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "limits", "account", "controller"),
+    [
+        pytest.param({"maxCostPerHour": 1.0}, None, FORMATION, formation.CONTROLLER, id="team"),
+        pytest.param(None, {"maxTotalCost": 1.0}, SOLO, cell.CONTROLLER, id="cell alone"),
+    ],
+)
+async def test_reservation_of_a_mission_that_vanished_needs_no_other_mission_to_end(
+    budget: Body | None, limits: Body | None, account: ObjectRef, controller: Controller
+) -> None:
+    if budget is not None:
+        fake = await serving(budget)
+    else:
+        solo = teams.thing("Cell", "solo", spec={"mind": MIND, "resources": limits})
+        fake = await services.serving(solo, teams.work("first", formationRef=None, cellRef="solo"))
+    await passes(fake, FIRST)
+    assert list(reserved(fake, account)) == ["first"]
+    await fake.settle(controller, account)
+    assert list(reserved(fake, account)) == ["first"]
+    fake.cluster.vanish(FIRST)
+    await fake.settle(controller, account)
+    assert reserved(fake, account) == {}
 
 
 async def test_reservation_of_an_earlier_run_is_released() -> None:
