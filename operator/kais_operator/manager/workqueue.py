@@ -165,7 +165,7 @@ class WorkQueue(Generic[K]):
         *,
         monotonic: Callable[[], float],
         jitter: Callable[[], float],
-        workers: int = 16,
+        workers: int = 8,
         observer: Observer[K] | None = None,
         priority_delay_s: Callable[[K, float], float] = _no_priority_delay,
     ) -> None:
