@@ -1,4 +1,4 @@
-"""Calls use cases for the tools of one caller, as the routes do."""
+"""Calls use cases for the tools of one caller, beside the routes and never through them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from knowledge_client.models import (
     StepProgressIn,
     TelescopeIn,
 )
-from knowledge_service.routes import facts
-from knowledge_service.routes.dependencies import Offload
 from knowledge_service.use_cases import charts, fact_lifecycle, fact_queries, provenance
 from knowledge_service.use_cases import recall as recall_use_case
+from knowledge_service.use_cases import remember as remember_use_case
 from knowledge_service.use_cases.fact_queries import FactFilters
 from knowledge_service.use_cases.graph import entities, observations, reading, relations
+from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.operations import Performer
 
 
@@ -64,7 +64,7 @@ class CallerKnowledge:
 
     async def remember(self, fact: FactIn, /) -> Remembered:
         """Store a fact, or confirm an equal one."""
-        return await facts.remember_one(fact, self.offload, None)
+        return await remember_use_case.remember_one(self.offload, fact, None)
 
     async def correct(self, fact_id: str, correction: CorrectIn, /) -> CorrectionResult:
         """Close a fact; a replacement becomes its successor."""

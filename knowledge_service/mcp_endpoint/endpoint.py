@@ -37,9 +37,9 @@ from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import Forbidden, NotFound, ServiceError, Unauthenticated
 from knowledge_service.mcp_endpoint.caller_knowledge import CallerKnowledge
 from knowledge_service.routes import dependencies, problems, request_bodies, streams
-from knowledge_service.routes.dependencies import Offload
 from knowledge_service.routes.streams import CallerGuard, EventFeed
 from knowledge_service.use_cases import event_stream, rate_limits, resource_changes
+from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.services import Services
 
 T = TypeVar("T")

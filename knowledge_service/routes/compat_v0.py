@@ -18,7 +18,6 @@ from knowledge_client.models import (
     Source,
 )
 from knowledge_client.models.facts import Tag
-from knowledge_service.routes import facts
 from knowledge_service.routes.dependencies import (
     CallerDep,
     KeyHeader,
@@ -28,6 +27,7 @@ from knowledge_service.routes.dependencies import (
 from knowledge_service.routes.endpoint import LenientEndpoint
 from knowledge_service.use_cases import authorization, fact_lifecycle, idempotency
 from knowledge_service.use_cases import recall as recall_use_case
+from knowledge_service.use_cases import remember as remember_use_case
 
 router = APIRouter(tags=["reference"], route_class=LenientEndpoint)
 
@@ -128,7 +128,7 @@ async def remember(
     body: RememberBody, offload: OffloadDep, key: KeyHeader = None
 ) -> dict[str, str]:
     """Remember a fact."""
-    stored = await facts.remember_one(to_fact_in(body), offload, key)
+    stored = await remember_use_case.remember_one(offload, to_fact_in(body), key)
     return {"factId": stored.fact_id}
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
 from pydantic import BeforeValidator
@@ -13,10 +11,10 @@ from pydantic import BeforeValidator
 from knowledge_client import base_model
 from knowledge_service.domain.principals import Principal
 from knowledge_service.errors import InvalidBody
-from knowledge_service.use_cases import concurrency_limits, rate_limits
+from knowledge_service.use_cases import rate_limits
+from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.services import Services
 
-T = TypeVar("T")
 # The length of a body without Content-Length counts as the maximum (`middleware`).
 _ASSUMED_BODY_BYTES = 8 * 1024 * 1024
 _MAX_LENGTH_DIGITS = 15  # more than the largest body has
@@ -28,24 +26,6 @@ _RERUN_PATHS = re.compile(r"/v1/receipts/.*:(?:replay|diff|explain)", re.DOTALL)
 _READS_BY_POST = frozenset({"/v1/stats:batch", "/v1/peers:ticket", "/v1/peers:verify"})
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODILESS_METHODS = _READ_METHODS | {"DELETE"}
-
-
-@dataclass(frozen=True)
-class Offload:
-    """Runs calls of one request in threads, each in a slot of its caller."""
-
-    services: Services
-    principal: Principal
-    body: bytes
-
-    async def run(self, call: Callable[[], T], kind: concurrency_limits.SlotKind = "recalls") -> T:
-        """Wait for a slot, then run a call.
-
-        Raises:
-            StoreUnavailable: no slot became free in time.
-        """
-        async with self.services.concurrency_limiter.hold_slot(self.principal, kind):
-            return await self.services.threads.run(call)
 
 
 def offload(request: Request) -> Offload:

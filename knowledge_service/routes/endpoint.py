@@ -32,8 +32,8 @@ from knowledge_client import base_model
 from knowledge_client.models import ProblemViolation
 from knowledge_service.errors import InvalidBody
 from knowledge_service.routes import dependencies, request_bodies, unknown_fields
-from knowledge_service.routes.dependencies import Offload
 from knowledge_service.use_cases import concurrency_limits
+from knowledge_service.use_cases.offload import Offload
 from knowledge_service.use_cases.services import Services
 
 # Validating a body of this size takes less time than starting a thread.

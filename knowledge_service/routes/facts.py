@@ -23,7 +23,6 @@ from knowledge_service.routes.dependencies import (
     CallerDep,
     DryRunDep,
     KeyHeader,
-    Offload,
     OffloadDep,
     ServicesDep,
 )
@@ -31,9 +30,7 @@ from knowledge_service.routes.endpoint import Endpoint
 from knowledge_service.use_cases import fact_lifecycle, fact_queries, idempotency
 from knowledge_service.use_cases import remember as remember_use_case
 from knowledge_service.use_cases.fact_queries import FactFilters
-
-# Detecting secrets and injections in a fact of this size is faster than starting a thread.
-_INLINE_BYTES = 1024
+from knowledge_service.use_cases.offload import Offload
 
 router = APIRouter(prefix="/v1", tags=["facts"], route_class=Endpoint)
 
@@ -50,24 +47,9 @@ async def remember(
     if dry_run:
         response.status_code = 200
         return (await _dry_run([body], offload))[0]
-    stored = await remember_one(body, offload, key)
+    stored = await remember_use_case.remember_one(offload, body, key)
     if stored.status != "created":
         response.status_code = 200
-    return stored
-
-
-async def remember_one(body: FactIn, offload: Offload, key: str | None) -> Remembered:
-    """Store a single fact."""
-
-    def submit() -> Awaitable[tuple[Remembered, ...]]:
-        repeat = idempotency.bind_key(key, principal, "facts", body)
-        return remember_use_case.submit(services.store, principal, [body], repeat)
-
-    services, principal = offload.services, offload.principal
-    # Looking up a run or another fact reads the database, and detecting secrets takes time for
-    # each word; the event loop must wait for neither.
-    is_quick = len(offload.body) <= _INLINE_BYTES and not (body.run or body.about)
-    (stored,) = await (submit() if is_quick else await offload.run(submit))
     return stored
 
 

@@ -10,10 +10,35 @@ from knowledge_service.domain.facts import FactText
 from knowledge_service.domain.principals import Principal
 from knowledge_service.search.text import batch_analysis
 from knowledge_service.search.text.batch_analysis import AnalysedBatch
-from knowledge_service.use_cases import authorization, fact_validation
+from knowledge_service.use_cases import authorization, fact_validation, idempotency
+from knowledge_service.use_cases.offload import Offload
 
 if TYPE_CHECKING:
     from knowledge_service.ports import IdempotencyKey, Store
+
+# Detecting secrets and injections in a fact of this size is faster than starting a thread.
+_INLINE_BYTES = 1024
+
+
+async def remember_one(offload: Offload, body: FactIn, key: str | None) -> Remembered:
+    """Store a single fact of a request, or confirm an equal one.
+
+    `key` is the idempotency key of the request.
+
+    Raises:
+        What `submit` raises.
+    """
+
+    def start() -> Awaitable[tuple[Remembered, ...]]:
+        repeat = idempotency.bind_key(key, principal, "facts", body)
+        return submit(services.store, principal, [body], repeat)
+
+    services, principal = offload.services, offload.principal
+    # Looking up a run or another fact reads the database, and detecting secrets takes time for
+    # each word; the event loop must wait for neither.
+    is_quick = len(offload.body) <= _INLINE_BYTES and not (body.run or body.about)
+    (stored,) = await (start() if is_quick else await offload.run(start))
+    return stored
 
 
 def submit(
