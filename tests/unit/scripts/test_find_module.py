@@ -49,6 +49,10 @@ TERMS = {
     "request limits": "http_limits|request_limits",
     "concurrency limit": "concurrency_limit",
     # From the glossary of Kubernetes.
+    "downward API": "environment",
+    "QoS class": "base_pod_spec",
+    "resource quota": "attempt_pods",
+    "token filter": "text/analyser",
     "admission controller": "admission",
     "ConfigMap": "outbox",
     "controller": "controllers/",
@@ -132,11 +136,22 @@ def test_a_term_that_kais_has_no_part_for_finds_nothing(term: str) -> None:
     assert find_module.find(term, *_corpus()) == []
 
 
-def test_a_term_without_a_module_of_its_own_finds_its_row_of_the_glossary() -> None:
-    match = find_module.find("resync", *_corpus())[0]
+@pytest.mark.parametrize(
+    ("term", "reason"),
+    {
+        "resync": "not used, kais relists",
+        "feature gate": "nearest are the settings of an installation",
+        "skip list": "the posting list of a term is decoded whole, and cached",
+    }.items(),
+)
+def test_a_term_without_a_module_of_its_own_finds_its_row_of_the_glossary(
+    term: str, reason: str
+) -> None:
+    match = find_module.find(term, *_corpus())[0]
 
     assert match.path == ""
-    assert match.reason.endswith("not used, kais relists")
+    assert "not used" in match.reason
+    assert match.reason.endswith(reason)
 
 
 def test_a_word_that_the_glossary_replaces_finds_the_modules_of_the_term() -> None:
