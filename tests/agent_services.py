@@ -32,7 +32,7 @@ from agent_runtime import settings as agent_settings
 from agent_runtime.assembly import Connections
 from agent_runtime.model_http import ModelKey
 from agent_runtime.service import server
-from agent_runtime.service.state import State
+from agent_runtime.state import State
 from agent_runtime.telemetry import Traces
 from kais import a2a
 from tests.agent_attempts import IMPATIENT, PRICES, cell_spec

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent_runtime.service.approvals import Approvals, DecisionRefused
+from agent_runtime.approvals import Approvals, DecisionRefused
 from agent_runtime.tickets import Caller
 from kais import a2a
 from kais import approvals as decisions

@@ -23,6 +23,7 @@ from agent_runtime.agent.connection import ConnectedModel
 from agent_runtime.agent.frames import PydanticFraming
 from agent_runtime.agent.metered_model import Supervision
 from agent_runtime.agent_progress import Progress
+from agent_runtime.approvals import ApprovalGate, Approvals
 from agent_runtime.assembly import Connections, RunContext
 from agent_runtime.errors import AgentError
 from agent_runtime.events import AgentEvent, EventSink
@@ -32,9 +33,8 @@ from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
 from agent_runtime.prompt import Knowledge, Review, Work
 from agent_runtime.server_tools import ServerReports
-from agent_runtime.service.approvals import ApprovalGate, Approvals
-from agent_runtime.service.state import State
 from agent_runtime.settings import Settings
+from agent_runtime.state import State
 from agent_runtime.tickets import Caller
 from agent_runtime.tools import peers
 from agent_runtime.tools.knowledge import recalled_fact

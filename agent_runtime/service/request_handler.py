@@ -36,7 +36,7 @@ from google.protobuf.message import DecodeError
 from agent_runtime.money.meter import Clock
 from agent_runtime.service import task_store
 from agent_runtime.service.calls import call_context, caller_of
-from agent_runtime.service.state import State, TaskRow
+from agent_runtime.state import State, TaskRow
 from agent_runtime.tickets import Caller
 from kais import a2a
 from kais.agent_results import FailureClass

@@ -28,10 +28,10 @@ from agent_runtime.service.calls import CallContextBuilder
 from agent_runtime.service.executor import MindExecutor
 from agent_runtime.service.mind_worker import MindWorker
 from agent_runtime.service.request_handler import IdempotentRequestHandler
-from agent_runtime.service.state import State
 from agent_runtime.service.task_store import SqliteTaskStore
 from agent_runtime.service.verifier import KnowledgeVerifier
 from agent_runtime.settings import Settings
+from agent_runtime.state import State
 from agent_runtime.tickets import TicketVerifier
 from kais import a2a
 from kais.agent_results import (

@@ -14,7 +14,7 @@ from a2a.utils.task import (
     encode_list_tasks_cursor,
 )
 
-from agent_runtime.service.state import State, TaskRow
+from agent_runtime.state import State, TaskRow
 
 FINAL_STATES: Final = frozenset(
     {

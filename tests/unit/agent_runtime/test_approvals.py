@@ -8,10 +8,10 @@ from typing import Literal
 
 import pytest
 
+from agent_runtime.approvals import ApprovalGate, Approvals
 from agent_runtime.clock import SystemClock
 from agent_runtime.mind import ApprovalRule
-from agent_runtime.service.approvals import ApprovalGate, Approvals
-from agent_runtime.service.state import State, TaskRow
+from agent_runtime.state import State, TaskRow
 from agent_runtime.tickets import Caller
 from kais.approvals import ApprovalDecision
 

@@ -12,7 +12,7 @@ from agent_runtime.errors import AgentError
 from agent_runtime.events import AgentEvent, EventSink
 from agent_runtime.mind import ApprovalRule
 from agent_runtime.money.meter import Clock
-from agent_runtime.service.state import State
+from agent_runtime.state import State
 from kais import approvals, mcp_servers
 from kais.agent_results import FailureClass
 from kais.approvals import ApprovalDecision, CallApproval
