@@ -1,13 +1,19 @@
-"""Tool calls that wait for a person: stored before they wait, so that they survive a restart."""
+"""Tool calls that wait for a person: stored before they wait, so that they survive a restart.
+
+In mode Service the server of the cell takes the decisions. In mode Task the operator stores them
+by a command in the container (`call_decisions`), and `follow` notices them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
+from agent_runtime import journal as journals
 from agent_runtime.errors import AgentError
 from agent_runtime.events import AgentEvent, EventSink
 from agent_runtime.mind import ApprovalRule
@@ -16,6 +22,9 @@ from agent_runtime.state import State
 from kais import approvals, mcp_servers
 from kais.agent_results import FailureClass
 from kais.approvals import ApprovalDecision, CallApproval
+
+FOLLOW_S: Final = 0.5
+"""How often decisions of another process are looked for."""
 
 
 class DecisionRefused(Exception):
@@ -69,6 +78,15 @@ class Approvals:
             )
         return recorded_call
 
+    async def follow(self) -> None:
+        """Notice the decisions that another process stores, until cancelled."""
+        while True:
+            for call, decided in self._waiting.items():
+                recorded_call = self.state.approval(call)
+                if recorded_call is not None and recorded_call.outcome is not None:
+                    decided.set()
+            await asyncio.sleep(FOLLOW_S)
+
     async def wait(self, request: CallApproval, expires_s: float) -> CallApproval:
         """Wait until a person decides about a call, or its time is over."""
         decided = self._waiting.setdefault(request.call, asyncio.Event())
@@ -90,11 +108,31 @@ class Approvals:
         self, approval: CallApproval, outcome: approvals.Outcome, *, by: str | None, reason: str
     ) -> CallApproval:
         at = time_text(self.clock.now_s())
-        self.state.end_approval(approval.call, outcome, by=by, at=at, reason=reason)
+        decided = replace(approval, outcome=outcome, by=by, decided_at=at, reason=reason)
+        self.state.end_approval(decided)
         waiting = self._waiting.get(approval.call)
         if waiting is not None:
             waiting.set()
         return self.state.approval(approval.call) or approval
+
+
+@dataclass
+class CallNumbers:
+    """Gives calls ids by their content, so that a new pod of the run asks for the same ones.
+
+    The ids of the model differ from pod to pod. The first call of a tool with some arguments has
+    the same id in every pod, so has the second one, and so on. `run` names the run, and the first
+    attempt whose calls are continued.
+    """
+
+    run: str
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def next_id(self, tool: str, sha256: str) -> str:
+        """Return the id of the next call of a tool with these arguments."""
+        content = f"{tool}/{sha256}"
+        self._counts[content] += 1
+        return journals.derive_call_id(self.run, f"{content}/{self._counts[content]}")
 
 
 @dataclass(frozen=True)
@@ -103,6 +141,7 @@ class ApprovalGate:
 
     Attributes:
         changed: is called when a call begins to wait, and when it no longer does.
+        numbers: gives the calls other ids than the journal; None in mode Service.
     """
 
     task: str
@@ -110,6 +149,7 @@ class ApprovalGate:
     approvals: Approvals
     sink: EventSink
     changed: Callable[[], Awaitable[None]]
+    numbers: CallNumbers | None = None
 
     async def refusal(self, call: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """Wait for the approval of a call if its tool needs one.
@@ -127,6 +167,8 @@ class ApprovalGate:
         text = approvals.canonical(arguments)
         if len(text) > approvals.ARGUMENT_CHARACTERS:
             return f"{tool} was not called: its arguments are too long to be approved"
+        if self.numbers is not None:
+            call = self.numbers.next_id(tool, approvals.hash_of(text))
         recorded_call = self.approvals.state.approval(call)
         if recorded_call is None:
             now = self.approvals.clock.now_s()
@@ -173,6 +215,11 @@ def sentence(approval: CallApproval) -> str:
     """Describe how a call was decided, by whom and when."""
     if approval.outcome == "expired":
         return f"{approval.tool} was not called: it was not approved until {approval.expires_at}"
+    if approval.outcome == "spent":
+        return (
+            f"{approval.tool} was not called: approved by {approval.by} at {approval.decided_at}"
+            " for an earlier pod of this run, which may have made the call"
+        )
     verb = "may run" if approval.outcome == "approved" else "was not called"
     reason = f": {approval.reason}" if approval.reason else ""
     return (

@@ -95,9 +95,6 @@ def load(settings: Settings) -> MindConfig:
     problem = agent_tools.server_problem(spec.tools)
     if problem is not None:
         raise _invalid(problem)
-    problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
-    if problem is not None:
-        raise _invalid(problem)
     limits = spec.resources or CellResources()
     memory = spec.mind.working_memory or WorkingMemory()
     return MindConfig(

@@ -37,6 +37,7 @@ class Settings:
         result_bytes: maximum size of the termination message.
         traceparent: the trace of the run, in mode Task.
         arm: whether the run gets knowledge, in mode Task; without it as in a run without.
+        calls_since: the first attempt whose tool calls this one continues, in mode Task.
         has_traces: whether the OTEL_* variables ask for traces.
         has_trace_content: whether traces contain texts of prompts, answers and tools.
     """
@@ -69,6 +70,7 @@ class Settings:
     port: int = a2a.PORT
     traceparent: str | None = None
     arm: str = "off"
+    calls_since: str = ""
     has_traces: bool = False
     has_trace_content: bool = False
 
@@ -114,6 +116,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         port=_port(values.get(labels.ENV_A2A_PORT) or str(a2a.PORT)),
         traceparent=trace_context.parse(values.get(trace_context.ENV_TRACEPARENT)),
         arm=values.get(labels.ENV_ARM) or "off",
+        calls_since=values.get(labels.ENV_CALLS_SINCE) or values.get(labels.ENV_ATTEMPT, ""),
         has_traces=trace_context.is_exported(values),
         has_trace_content=_is_true(values, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
         log_level=_level(values.get("KAIS_LOG_LEVEL") or "INFO"),

@@ -1,4 +1,6 @@
-"""The state of a cell in mode Service: its tasks and conversations, in one SQLite file.
+"""The state of a cell with a mind: its tasks and conversations, in one SQLite file.
+
+In mode Task it has one task, and is used only if calls of tools wait for a person.
 
 A message and its task are stored in one transaction, so a message opens one task at most. A damaged
 file is put aside: the cell goes on without its state, and `is_complete` is False from then on.
@@ -13,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from agent_runtime import sqlite_file
+from agent_runtime import approval_rows, sqlite_file
 from agent_runtime.journal import ToolCallRecord
 from agent_runtime.tickets import Caller
 from kais.approvals import CallApproval
@@ -70,25 +72,7 @@ CREATE TABLE IF NOT EXISTS peer_approval (
     calls TEXT NOT NULL,
     PRIMARY KEY (task, message)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS approval (
-    call TEXT PRIMARY KEY,
-    task TEXT NOT NULL REFERENCES task (id) ON DELETE CASCADE,
-    tool TEXT NOT NULL,
-    arguments TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    requested_at TEXT NOT NULL,
-    expires_at TEXT NOT NULL,
-    outcome TEXT,
-    decided_by TEXT,
-    decided_at TEXT,
-    reason TEXT NOT NULL DEFAULT ''
-) STRICT;
-CREATE INDEX IF NOT EXISTS approval_task ON approval (task, requested_at, call);
 """
-_APPROVAL: Final = (
-    "SELECT call, tool, arguments, sha256, requested_at, expires_at, outcome, decided_by,"
-    " decided_at, reason FROM approval"
-)
 _log = logging.getLogger(__name__)
 
 
@@ -124,7 +108,7 @@ class State:
                 for suffix in ("-wal", "-shm"):
                     path.with_name(path.name + suffix).unlink(missing_ok=True)
                 path.replace(aside)
-            self._connection = sqlite_file.open_file(path, _SCHEMA)
+            self._connection = sqlite_file.open_file(path, _SCHEMA + approval_rows.SCHEMA)
         self.is_complete = not aside.exists()
 
     def close(self) -> None:
@@ -210,39 +194,23 @@ class State:
 
     def add_approval(self, task: str, approval: CallApproval) -> None:
         """Store a call that waits for a person."""
-        self.execute(
-            "INSERT INTO approval (call, task, tool, arguments, sha256, requested_at, expires_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                approval.call,
-                task,
-                approval.tool,
-                approval.arguments,
-                approval.sha256,
-                approval.requested_at,
-                approval.expires_at,
-            ),
-        )
+        with self._errors():
+            approval_rows.add(self._connection, task, approval)
 
-    def end_approval(
-        self, call: str, outcome: str, *, by: str | None, at: str, reason: str
-    ) -> None:
+    def end_approval(self, decided: CallApproval) -> None:
         """Store how a call was decided; the first decision counts."""
-        self.execute(
-            "UPDATE approval SET outcome = ?, decided_by = ?, decided_at = ?, reason = ?"
-            " WHERE call = ? AND outcome IS NULL",
-            (outcome, by, at, reason, call),
-        )
+        with self._errors():
+            approval_rows.end(self._connection, decided)
 
     def approval(self, call: str) -> CallApproval | None:
         """Return what is stored about a call that needs an approval."""
-        rows = self.execute(f"{_APPROVAL} WHERE call = ?", (call,))
-        return _approval(rows[0]) if rows else None
+        with self._errors():
+            return approval_rows.find(self._connection, call)
 
     def approvals(self, task: str) -> list[CallApproval]:
         """Return the calls of a task that need an approval, oldest first."""
-        statement = f"{_APPROVAL} WHERE task = ? ORDER BY requested_at, call"
-        return [_approval(row) for row in self.execute(statement, (task,))]
+        with self._errors():
+            return approval_rows.calls_of(self._connection, task)
 
     def save_peer_approvals(self, task: str, message: str, calls: Sequence[CallApproval]) -> None:
         """Store the calls of peers for a message that need an approval; the latest ones count."""
@@ -360,22 +328,6 @@ class SqliteJournal:
         self._state.execute(
             "UPDATE tool_call SET result = ? WHERE task = ? AND key = ?", (result, self.task, key)
         )
-
-
-def _approval(row: tuple[Any, ...]) -> CallApproval:
-    call, tool, arguments, sha256, requested_at, expires_at, outcome, by, at, reason = row
-    return CallApproval(
-        call=call,
-        tool=tool,
-        arguments=arguments,
-        sha256=sha256,
-        requested_at=requested_at,
-        expires_at=expires_at,
-        outcome=outcome,
-        by=by,
-        decided_at=at,
-        reason=reason,
-    )
 
 
 def _is_intact(path: Path) -> bool:

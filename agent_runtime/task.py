@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 
-from agent_runtime import assembly, mind, prompt, result_files, telemetry
+from agent_runtime import approval_rows, assembly, mind, prompt, result_files, telemetry
 from agent_runtime.agent import agent_run, connection
 from agent_runtime.agent.agent_run import Answer
 from agent_runtime.agent.frames import PydanticFraming
 from agent_runtime.agent.metered_model import Supervision
 from agent_runtime.agent_progress import Progress
+from agent_runtime.approvals import ApprovalGate, Approvals, CallNumbers
 from agent_runtime.assembly import Connections, RunContext
 from agent_runtime.errors import AgentError
 from agent_runtime.events import AgentEvent, EventSink
+from agent_runtime.journal import Journal
 from agent_runtime.mind import MindConfig
 from agent_runtime.model_http import ModelKey
 from agent_runtime.money.ledger import Ledger
 from agent_runtime.money.meter import Meter
 from agent_runtime.server_tools import ServerReports
 from agent_runtime.settings import Settings
+from agent_runtime.state import State, TaskRow
+from agent_runtime.tickets import Caller
 from agent_runtime.tools import peers
 from agent_runtime.tools.peers import PeerTool
 from agent_runtime.tools.workspace import Workspace
+from kais import a2a
 from kais.agent_results import AgentFailure, AgentResult, AgentUsage, Artifact
 from kais.agent_tools import AgentTool
 from knowledge_client import AsyncKnowledgeClient
@@ -134,6 +140,7 @@ class Attempt:
         )
         if servers is not None:
             stack.push_async_callback(servers.close)
+        gate, journal = self._open_gate(config, sink, stack)
         supervision = Supervision(
             mind=config,
             meter=self._meter,
@@ -144,6 +151,7 @@ class Attempt:
             traces=self._connections.traces,
             peers=self._peers(tools),
             servers=servers,
+            gate=gate,
         )
         _log.info(
             "attempt %s with model %s, %d facts, %d tools",
@@ -159,11 +167,44 @@ class Attempt:
                 progress=self._progress,
                 message=prompt.first_message(work, framing),
                 tools=list(tools.values()),
+                journal=journal,
             )
         except AgentError as exc:
             reason = exc.failure.reason
             sink(AgentEvent("error", f"{reason}: {exc.failure.message}", signature=reason.value))
             raise
+
+    def _open_gate(
+        self, config: MindConfig, sink: EventSink, stack: AsyncExitStack
+    ) -> tuple[ApprovalGate | None, Journal | None]:
+        """Return what lets calls wait for a person; None if none of the tools needs that.
+
+        Nothing continues from the journal: the container is not restarted.
+        """
+        if not any(config.approvals.values()):
+            return None, None
+        state = State(self._settings.state / approval_rows.STATE_FILE)
+        stack.callback(state.close)
+        clock, run_id = self._connections.clock, self._run.run_id or ""
+        task = f"{run_id}/{self._run.attempt or 1}"
+        state.add_task(
+            TaskRow(
+                id=task,
+                owner=a2a.OPERATOR,
+                context=run_id,
+                content_hash="",
+                caller=Caller(name=a2a.OPERATOR, role="operator"),
+                is_final=False,
+                updated_ns=int(clock.now_s() * 1e9),
+                body=b"",
+            )
+        )
+        approvals = Approvals(state, clock)
+        decisions = asyncio.create_task(approvals.follow())
+        stack.callback(decisions.cancel)
+        numbers = CallNumbers(f"{run_id}/{self._settings.calls_since}")
+        gate = ApprovalGate(task, config.approvals, approvals, sink, _no_report, numbers)
+        return gate, state.journal(task)
 
     async def _connect_knowledge(
         self, config: MindConfig, framing: PydanticFraming, meter: Meter, stack: AsyncExitStack
@@ -221,3 +262,7 @@ class Attempt:
 
     def _private_folder(self) -> Path:
         return self._settings.workspace / "private" / self._settings.cell
+
+
+async def _no_report() -> None:
+    """Report nothing: the operator asks for the calls."""

@@ -354,6 +354,65 @@ def test_a_call_waits_for_a_person_and_a_team_over_its_hour_is_paused(
     assert len(journal_of(cluster, namespace, "guarded-models")) == 2
 
 
+KILLED = """
+apiVersion: kais.io/v1
+kind: Cell
+metadata: {name: killed}
+spec:
+  mode: Task
+  mind: {provider: openai, model: scripted, baseUrl: "http://killed-models:8080/v1",
+         credentialsRef: {name: killed, key: apiKey}, systemPrompt: You repair.}
+  tools: [{name: write_file, approval: {required: true}}]
+---
+apiVersion: kais.io/v1
+kind: Mission
+metadata: {name: killed}
+spec:
+  cellRef: killed
+  objective: Repair the relay.
+  completion:
+    timeout: 15m
+    checks: [{name: written, type: fileExists, paths: [/workspace/shared/relay.conf]}]
+"""
+
+
+def test_a_call_of_a_task_waits_for_a_person_and_goes_on_in_the_pod_after_a_kill(
+    cluster: Installed, namespace: str
+) -> None:
+    script_server(cluster, namespace, "killed-models", REPAIRS)
+    key = "--from-literal=apiKey=scripted-key"
+    cluster.kubectl("create", "secret", "generic", "killed", key, "-n", namespace)
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=KILLED)
+
+    def waiting(attempt: int) -> Body:
+        status: Body = wait_until(
+            lambda: (cluster.get("mission", "killed", namespace) or {}).get("status", {}),
+            lambda status: status.get("attempt") == attempt and bool(status.get("approvals")),
+            description=f"a call of attempt {attempt} that waits",
+            timeout_s=400,
+        )
+        (call,) = status["approvals"]
+        return dict(call)
+
+    first = waiting(1)
+    (pod,) = cluster.list("pod", namespace, "kais.io/mission=killed")
+    now = ("--grace-period=0", "--force")
+    cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, *now)
+    second = waiting(2)
+    assert (second["call"], second["sha256"]) == (first["call"], first["sha256"])
+    approved = cluster.kais("approvals", "approve", first["call"], "-n", namespace)
+    assert approved.returncode == 0, approved.stderr
+    settled = cluster.finished_mission("killed", namespace, timeout_s=400)["status"]
+
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 2), settled
+    assert settled["checks"] == [{"name": "written", "status": "Passed"}]
+    (decided,) = settled["approvals"]
+    whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+    assert (decided["outcome"], decided["by"]) == ("approved", cluster.kubectl(*whoami))
+    rules = [call["rule"] for call in journal_of(cluster, namespace, "killed-models")]
+    assert rules == ["writes", "writes", "costs more than was reserved"]
+
+
 @pytest.mark.alone
 def test_an_operator_killed_in_mid_task_sends_an_agent_its_work_once(
     cluster: Installed, namespace: str, model: str

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from kais import mcp_servers
-from kais.resources.cell_template import CellMode, Tool
+from kais.resources.cell_template import Tool
 
 
 class AgentTool(StrEnum):
@@ -75,14 +75,6 @@ def server_problem(tools: Iterable[Tool]) -> str | None:
     return None
 
 
-def approval_problem(tools: Iterable[Tool], mode: CellMode) -> str | None:
-    """Say why calls of these tools cannot wait for an approval; None if they can."""
-    names_with_approval = [
-        tool.name for tool in tools if tool.approval is not None and tool.approval.required
-    ]
-    if names_with_approval and mode is CellMode.TASK:
-        return (
-            f"spec.tools: approval of {', '.join(names_with_approval)} is not yet supported in"
-            " mode: Task; remove it, or change spec.mode"
-        )
-    return None
+def has_approvals(tools: Iterable[Tool]) -> bool:
+    """Whether calls of one of these tools wait for a person."""
+    return any(tool.approval is not None and tool.approval.required for tool in tools)

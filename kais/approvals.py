@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from kais.service_accounts import USER_PREFIX
 
 Decision = Literal["approve", "deny"]
-Outcome = Literal["approved", "denied", "expired"]
+Outcome = Literal["approved", "denied", "expired", "spent"]
 OUTCOMES: Final[Mapping[Decision, Outcome]] = {"approve": "approved", "deny": "denied"}
 ARGUMENT_CHARACTERS: Final = 8192
 """A call with longer arguments is refused: nobody could read what they approve."""
@@ -37,9 +37,10 @@ class CallApproval:
     Attributes:
         arguments: canonical JSON, of which `sha256` is the hash.
         requested_at: RFC 3339, as are `expires_at` and `decided_at`.
-        outcome: None while it waits.
+        outcome: None while it waits; `spent` if an earlier pod of the run may have made the call.
         by: the person who decided; None if nobody did in time.
         cell: the cell of the team that wants to make the call; None for the cell that reports it.
+        pod: in mode Task, UID of the one pod to which an approval was passed on.
     """
 
     call: str
@@ -53,6 +54,7 @@ class CallApproval:
     decided_at: str | None = None
     reason: str = ""
     cell: str | None = None
+    pod: str | None = None
 
     @staticmethod
     def load(value: Mapping[str, Any]) -> CallApproval:
@@ -112,7 +114,7 @@ def parse_call(value: Any) -> CallApproval | None:
     if any(not texts.get(key) for key in required):
         return None
     outcome = fields["outcome"]
-    if outcome is not None and outcome not in OUTCOMES.values() and outcome != "expired":
+    if outcome is not None and outcome not in {*OUTCOMES.values(), "expired", "spent"}:
         return None
     if any(len(text) > _LIMITS.get(key, _MAX_NAME) for key, text in texts.items()):
         return None

@@ -17,7 +17,7 @@ from a2a.server.routes import (
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from agent_runtime import assembly, result_files
+from agent_runtime import approval_rows, assembly, result_files
 from agent_runtime.agent import connection
 from agent_runtime.assembly import Connections
 from agent_runtime.mind import MindConfig
@@ -43,7 +43,6 @@ from kais.agent_results import (
 )
 from knowledge_client import AsyncKnowledgeClient
 
-STATE_FILE = "tasks.db"
 _SHUTDOWN_S = 5
 _log = logging.getLogger(__name__)
 
@@ -122,7 +121,7 @@ def create_app(cell: Cell) -> Starlette:
     """
     settings, clock = cell.settings, cell.connections.clock
     client = assembly.model_client(cell.config, cell.key, cell.connections)
-    state = State(settings.state / STATE_FILE)
+    state = State(settings.state / approval_rows.STATE_FILE)
     worker = MindWorker(
         settings=settings,
         config=cell.config,

@@ -187,13 +187,18 @@ class Containers(Protocol):
     def start_command(self, command: RunInContainer) -> None:
         """Start a command in the background, unless its key has been started.
 
+        A command that repeats is started if it is not running.
+
         Raises:
             NotLeading: the Lease is lost; nothing was started.
         """
         ...
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
-        """Return the state and standard output of a started command; None for an unknown key."""
+        """Return the state and standard output of a started command; None for an unknown key.
+
+        The output of a running command that repeats is the previous one.
+        """
         ...
 
     def is_running(self, mission: ObjectRef) -> bool:

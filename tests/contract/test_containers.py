@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -186,6 +187,25 @@ async def test_a_key_is_run_once(server: tuple[Server, ApiContainers]) -> None:
     await ended(containers)
     containers.start_command(command())
     assert len(fake.asked) == 1
+
+
+async def test_a_command_that_repeats_keeps_its_last_output_until_it_has_ended_again(
+    server: tuple[Server, ApiContainers],
+) -> None:
+    fake, containers = server
+    repeating = replace(command(), repeats=True)
+    fake.play = playing((1, b"one"), status(SUCCESS))
+    containers.start_command(repeating)
+    await ended(containers)
+    fake.play = fake.nothing
+    containers.start_command(repeating)
+    await until(lambda: len(fake.asked) == 2)
+    containers.start_command(repeating)
+    running = containers.result_of(MISSION, "k")
+    assert running is not None
+    assert (running[0].ended_at, running[1]) == (None, "one")
+    assert containers.is_running(MISSION)
+    assert len(fake.asked) == 2, "one at a time"
 
 
 def at(namespace: str, number: int) -> RunInContainer:

@@ -39,9 +39,11 @@ class FakeContainers:
 
     def start_command(self, command: RunInContainer) -> None:
         self._require(command.pod, "exec", "get", "create")
-        if command.key not in self.known:
+        known = self.known.get(command.key)
+        if known is None or (command.repeats and not _is_open(known)):
             self.started.append(command)
-            self.known[command.key] = (Process(self.clock.now()), "")
+            previous = known[1] if known is not None else ""
+            self.known[command.key] = (Process(self.clock.now()), previous)
 
     def result_of(self, mission: ObjectRef, key: str) -> tuple[Process, str] | None:
         return self.known.get(key)
@@ -59,11 +61,8 @@ class FakeContainers:
             self.end_commands(command.mission)
 
     def _of(self, mission: ObjectRef) -> list[RunInContainer]:
-        return [
-            command
-            for command in self.started
-            if command.mission == mission and command.key in self.known
-        ]
+        commands = {command.key: command for command in self.started if command.mission == mission}
+        return [command for key, command in commands.items() if key in self.known]
 
     def _require(self, pod: ObjectRef, subresource: str, *verbs: str) -> None:
         for rights in self.rights:

@@ -41,11 +41,13 @@ class _Command:
 
     Attributes:
         result: its state, and its standard output once it has ended.
+        previous: the output of the command before it, if it repeats one.
         is_cancelled: it was not started, because the Lease was lost while it was queued.
     """
 
-    def __init__(self) -> None:
-        self.result: tuple[Process, str] = (Process(), "")
+    def __init__(self, previous: str = "") -> None:
+        self.result: tuple[Process, str] = (Process(), previous)
+        self.previous = previous
         self.is_cancelled = False
         self.running: Future[None] | None = None
 
@@ -82,10 +84,12 @@ class ApiContainers:
         """
         self._require_leadership(command)
         previous = self._commands.get((command.mission, command.key))
-        if previous is not None and not previous.is_cancelled:
+        is_started = previous is not None and not previous.is_cancelled
+        if previous is not None and is_started and not (command.repeats and previous.is_over):
             return
         self._drop_old_results()
-        state = self._commands[(command.mission, command.key)] = _Command()
+        state = _Command(previous.result[1] if previous is not None else "")
+        self._commands[(command.mission, command.key)] = state
         self._api_client.requests["connect", "pods"] += 1
         state.running = self._loop_thread.submit(self._run(command, state))
 
@@ -136,7 +140,7 @@ class ApiContainers:
                 state.is_cancelled = True
                 return
             started_at = self._clock.now()
-            state.result = (Process(started_at), "")
+            state.result = (Process(started_at), state.previous)
             output = _ExecOutput()
             try:
                 async with asyncio.timeout(command.timeout_s):

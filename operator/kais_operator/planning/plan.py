@@ -221,10 +221,11 @@ class InjectKnowledge:
 
 @dataclass(frozen=True)
 class RunInContainer:
-    """Run a check's command in a running container, in the background, once for each `key`.
+    """Run a command in a running container, in the background, once for each `key`.
 
     A later reconcile reads the result. If the operator process ends before that, the next one runs
-    the command again. The command is ended with its mission.
+    the command again. The command is ended with its mission. A command that `repeats` runs again
+    if it has ended; until it has a new result, the previous one is read.
     """
 
     key: str
@@ -233,6 +234,7 @@ class RunInContainer:
     container: str
     argv: tuple[str, ...]
     timeout_s: float
+    repeats: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,30 +14,9 @@ from a2a.types import GetTaskRequest, Task, TaskState
 from kais import a2a, approvals
 from tests.agent_attempts import cell_spec, user_text
 from tests.agent_services import Running, ServiceWorld, answer, message, metadata, request
+from tests.approval_scripts import WRITES, WRITES_TWICE
 from tests.fakes.tickets import ticket
 
-WRITES = """
-rules:
-  - name: writes
-    when: {turn: 1}
-    reply:
-      tool_calls: [{name: write_file, arguments: {path: shared/fix.md, content: "Restart it."}}]
-  - name: answers
-    when: {turn: 2}
-    reply: {text: Done.}
-"""
-WRITES_TWICE = """
-rules:
-  - name: writes
-    when: {turn: 1}
-    reply:
-      tool_calls:
-        - {name: write_file, arguments: {path: shared/fix.md, content: "Restart it."}}
-        - {name: write_file, arguments: {path: shared/drop.md, content: "Delete it."}}
-  - name: answers
-    when: {turn: 2}
-    reply: {text: Done.}
-"""
 WORK = a2a.message_id("run-1", 1, "work")
 TASK = a2a.task_id(a2a.OPERATOR, WORK)
 WAITING = TaskState.TASK_STATE_INPUT_REQUIRED

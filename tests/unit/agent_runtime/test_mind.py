@@ -32,10 +32,6 @@ def load(**environment: str) -> mind.MindConfig:
             json.dumps(cell_spec(tools=[{"name": "shell"}])),
             "spec.tools: not yet supported: shell; remove them",
         ),
-        (
-            json.dumps(cell_spec(tools=[{"name": "recall", "approval": {"required": True}}])),
-            "spec.tools: approval of recall is not yet supported",
-        ),
     ],
 )
 def test_a_spec_that_cannot_be_run_is_named(spec, message):

@@ -59,9 +59,6 @@ def obstacle(spec: CellTemplateSpec, agents: AgentSettings) -> Obstacle | None:
     problem = agent_tools.server_problem(spec.tools)
     if problem is not None:
         return Obstacle(Reason.INVALID, problem)
-    problem = agent_tools.approval_problem(spec.tools, spec.effective_mode)
-    if problem is not None:
-        return Obstacle(Reason.NOT_YET_SUPPORTED, problem)
     if mind.provider is Provider.OLLAMA and _url(mind, agents) is None:
         message = (
             "spec.mind.provider ollama has no public endpoint: set spec.mind.baseUrl, or "

@@ -20,6 +20,7 @@ from kais_operator.controllers.mission.decide import (
     outcome,
     reviewer_cells,
     service_check_attempts,
+    task_approvals,
 )
 from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import Entrypoint, NotReady
@@ -144,10 +145,11 @@ def _job(
     remaining = limit - now if limit is not None else timeout
     entrypoint_message = mission.spec.entrypoint.message if mission.spec.entrypoint else None
     spending = budgets.spending_of(mission, entry.cell, observed.team, attempts, now=now)
+    number = previous.number + 1 if previous else 1
     inputs = job_manifest.AttemptInputs(
         mission=mission.metadata.name,
         run_id=run_id,
-        attempt=previous.number + 1 if previous else 1,
+        attempt=number,
         objective=mission.spec.objective,
         message=entrypoint_message or "",
         feedback=attempt_record.summarise(previous).feedback() if previous else "",
@@ -162,6 +164,7 @@ def _job(
         pod_defaults=observed.pod_policy.defaults_of(mission.metadata.namespace),
         traceparent=trace_context.of_run(mission.metadata.annotations, run_id),
         arm=knowledge_injection.arm_of(mission),
+        calls_since=task_approvals.first_of_chain(attempts, number),
         spending=spending if left is None else replace(spending, left=left),
     )
     return job_manifest.attempt_job(

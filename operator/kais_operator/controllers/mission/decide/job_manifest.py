@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kais import labels, names, trace_context
+from kais import agent_tools, labels, names, trace_context
 from kais.agent_tools import AgentTool
 from kais.resources.cell import Cell
 from kais.resources.cell_template import Mind, Tool
@@ -44,6 +44,7 @@ class AttemptInputs:
         pod_defaults: pod fields of the installation that the cell does not set itself.
         traceparent: the trace of the run; empty for none.
         arm: whether the run gets knowledge.
+        calls_since: the first attempt whose tool calls this one continues.
     """
 
     mission: str
@@ -60,6 +61,7 @@ class AttemptInputs:
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
     traceparent: str = ""
     arm: str = "on"
+    calls_since: int = 1
 
 
 def attempt_job(
@@ -176,8 +178,10 @@ def _mind_variables(
         labels.ENV_COST_SPENT_HOUR: inputs.spending.cell_hour or None,
     }
     has_board = any(tool.name == AgentTool.BLACKBOARD for tool in tools)
+    has_approvals = agent_tools.has_approvals(tools)
     return {
         **({labels.ENV_ARM: inputs.arm} if has_board else {}),
+        **({labels.ENV_CALLS_SINCE: str(inputs.calls_since)} if has_approvals else {}),
         **minds.variables(mind, inputs.agents, tools),
         **{name: format(amount, "f") for name, amount in amounts.items() if amount is not None},
         labels.ENV_RESULT_BYTES: str(limit),

@@ -38,6 +38,7 @@ from kais_operator.controllers.mission.decide import (
     run_history_annotation,
     server_reports,
     service_check_attempts,
+    task_approvals,
 )
 from kais_operator.controllers.mission.decide import entrypoint as entries
 from kais_operator.controllers.mission.decide.attempt_state import Attempt, State
@@ -305,6 +306,7 @@ def _persist_results(observed: MissionObserved, attempt_list: Sequence[Attempt])
 
 def _has_final_results(attempt: Attempt) -> bool:
     has_results = any(result.is_final for result in attempt.checks)
+    has_results = has_results or any(call.outcome is not None for call in attempt.approvals)
     return attempt.is_over or attempt.is_exec or attempt.review is not None or has_results
 
 
@@ -347,6 +349,9 @@ def _await_attempt(
         )
     else:
         obstacle, next_actions, retry_after = _inject_knowledge(observed, last, run_id=run_id)
+        commands, poll_after = task_approvals.poll(observed, last, now)
+        next_actions = (*next_actions, *commands)
+        retry_after = min(filter(None, (retry_after, poll_after)), default=None)
     actions += next_actions
     evaluated = EvaluatedMission(observed, run_id, attempt_list, None, obstacle)
     if attempt_state.is_without_pod(last, observed.pods):

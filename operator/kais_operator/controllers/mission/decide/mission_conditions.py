@@ -273,9 +273,11 @@ def _in_progress(evaluated: EvaluatedMission, last: Attempt) -> DesiredCondition
     if last.trouble is not None:
         message = f"attempt {count} waits: {last.end_message}"
         return conditions.unknown(ConditionType.SUCCEEDED, last.trouble, message)
-    return conditions.unknown(
-        ConditionType.SUCCEEDED, Reason.RUNNING, f"attempt {count} is running"
-    )
+    message = f"attempt {count} is running"
+    asking = evaluated.observed.asking_pod
+    if asking is not None and asking.problem is not None:
+        message += f"; calls that wait for an approval cannot be read: {asking.problem}"
+    return conditions.unknown(ConditionType.SUCCEEDED, Reason.RUNNING, message)
 
 
 def _waits_for_verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kais.approvals import CallApproval
 from kais.pod_defaults import NO_POLICY, PodPolicy
 from kais.resources.blueprint_instance import BlueprintInstance
 from kais.resources.cell import Cell
@@ -58,6 +59,22 @@ class RunningContainer:
 
 
 @dataclass(frozen=True)
+class AskingPod:
+    """The container of an attempt whose calls may wait, and what its command last printed.
+
+    Attributes:
+        process: the latest command; None before the first.
+        reported: the calls that it printed.
+        problem: why its output cannot be used.
+    """
+
+    container: RunningContainer
+    process: Process | None = None
+    reported: tuple[CallApproval, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class MissionObserved:
     """A Mission with everything that its decision depends on.
 
@@ -85,6 +102,8 @@ class MissionObserved:
         container: the running container for such checks; None without a ready pod.
         reply: what the entry cell answered about the message of the latest attempt; None if there
             is no such message, or its result is recorded.
+        asking_pod: the container of a Task whose tool calls may wait for a person; None without
+            one.
         reviewer_pod: the container of the cell that reviews the work; None without a ready pod.
         review_reply: what that cell answered about the message for the review of the latest
             attempt; None if there is no such message, or its result is recorded.
@@ -122,6 +141,7 @@ class MissionObserved:
     has_commands: bool = False
     container: RunningContainer | None = None
     reply: AgentReply | None = None
+    asking_pod: AskingPod | None = None
     reviewer_pod: RunningContainer | None = None
     review_reply: AgentReply | None = None
     knowledge_url: str = ""

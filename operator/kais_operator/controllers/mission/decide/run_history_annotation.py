@@ -124,8 +124,10 @@ def merge(attempts: Sequence[Attempt], summaries: Sequence[AttemptSummary]) -> l
             by_number[summary.number] = _from_summary(
                 summary, live.job if live is not None else None
             )
-        elif summary.review is not None:
-            by_number[summary.number] = replace(live, review=summary.review)
+        else:
+            by_number[summary.number] = replace(
+                live, review=summary.review, approvals=summary.approvals
+            )
     return [by_number[number] for number in sorted(by_number)]
 
 

@@ -30,6 +30,7 @@ from kais_operator.controllers.mission.decide import (
     reviewer_cells,
     run_history_annotation,
     service_check_attempts,
+    task_approvals,
 )
 from kais_operator.controllers.mission.decide import mission as decision
 from kais_operator.controllers.mission.decide.attempt_record import AttemptSummary
@@ -37,9 +38,11 @@ from kais_operator.controllers.mission.decide.attempt_state import Attempt
 from kais_operator.controllers.mission.decide.entrypoint import MissionTeam
 from kais_operator.controllers.mission.decide.invalid_mission import InvalidMission
 from kais_operator.controllers.mission.decide.mission_observed import (
+    AskingPod,
     Ledger,
     MissionObserved,
     RunningContainer,
+    ref_of,
     run_id_of,
 )
 from kais_operator.controllers.mission.observe import checks
@@ -106,6 +109,7 @@ async def observe_mission(world: World, ref: ObjectRef) -> Observation | None:
         return Observation(
             body, observed if is_recorded else await _with_open_task(world, observed)
         )
+    observed = _with_tool_calls(world, observed, now)
     observed = await _with_review(world, await _with_reply(world, observed, now))
     observed = await checks.with_checks(world, observed, now)
     return Observation(body, await _with_fresh_accounts(world, observed, now))
@@ -169,6 +173,26 @@ async def _with_reply(world: World, observed: MissionObserved, now: datetime) ->
         observed.history, reply, observed.container, now, is_ending=is_ending
     )
     return replace(observed, reply=reply, history=history)
+
+
+def _with_tool_calls(world: World, observed: MissionObserved, now: datetime) -> MissionObserved:
+    """Add the tool calls of a Task that wait for a person, as a command in its pod printed them."""
+    cell, last = (
+        entrypoint.entrypoint_cell(observed.mission, observed.team),
+        observed.history.latest,
+    )
+    if last is None or not isinstance(cell, Cell) or not task_approvals.has_approvals(cell):
+        return observed
+    container = task_approvals.asking_container(last, observed.pods)
+    if container is None:
+        return observed
+    key = task_approvals.command_key(observed, last, container)
+    result = world.containers.result_of(ref_of(observed.mission), key)
+    asking = (
+        AskingPod(container) if result is None else task_approvals.read_output(container, *result)
+    )
+    observed = replace(observed, asking_pod=asking)
+    return replace(observed, history=task_approvals.with_calls(observed, observed.history, now))
 
 
 async def _with_review(world: World, observed: MissionObserved) -> MissionObserved:

@@ -197,10 +197,6 @@ REFUSED = {
         {"tools": [{"name": "shell"}]},
         ("NotYetSupported", "spec.tools: not yet supported: shell; remove"),
     ),
-    "an approval in mode Task": (
-        {"mode": "Task", "tools": [{"name": "correct", "approval": {"required": True}}]},
-        ("NotYetSupported", "spec.tools: approval of correct is not yet supported in mode: Task"),
-    ),
     "a provider without any endpoint": (
         {"mind": {**MIND, "provider": "ollama"}},
         ("NoModelEndpoint", "spec.mind.provider ollama has no public endpoint: set spec.mind.base"),

@@ -1,0 +1,246 @@
+"""Missions whose mind runs in mode Task, and waits for a person before a tool call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from kais import approvals
+from kais.approvals import CallApproval
+from kais_operator.planning.plan import Body, ObjectRef
+from tests.fakes import teams
+from tests.fakes.teams import MISSION, condition, status
+from tests.fakes.world import FakeWorld, fake_world, restarted
+
+MIND = {"provider": "openai", "model": "scripted-1", "systemPrompt": "Fix."}
+TOOLS = [{"name": "write_file", "approval": {"required": True}}]
+ARGUMENTS = '{"path": "shared/fix.md"}'
+CALL = CallApproval(
+    call="call-1",
+    tool="write_file",
+    arguments=ARGUMENTS,
+    sha256=approvals.hash_of(ARGUMENTS),
+    requested_at="2026-03-01T12:00:00+00:00",
+    expires_at="2026-03-01T13:00:00+00:00",
+)
+COMMAND = ["python", "-m", "agent_runtime.call_decisions", "/var/lib/kais-agent"]
+
+
+async def working(*, completion: Body | None = None) -> FakeWorld:
+    """A world whose Task works in the pod `a`."""
+    cell: Body = teams.thing("Cell", "solo", spec={"mode": "Task", "mind": MIND, "tools": TOOLS})
+    mission = teams.work(formationRef=None, cellRef="solo", completion=completion)
+    fake = fake_world(cell, mission)
+    await teams.settle_team(fake, ObjectRef("Formation", "demo", "none"))
+    await teams.settle(fake)
+    teams.pod(fake, status=teams.running(), uid="a")
+    await teams.settle(fake)
+    return fake
+
+
+async def printed(fake: FakeWorld, *calls: CallApproval, pod: str = "a") -> None:
+    """Let the command that runs in a pod end, having printed these calls."""
+    fake.containers.end(pod, out=json.dumps([call.dump() for call in calls]))
+    await teams.settle(fake)
+
+
+async def polled(fake: FakeWorld, *calls: CallApproval, pod: str = "a") -> None:
+    """Let the command run once more."""
+    fake.clock.advance(10)
+    await teams.settle(fake)
+    await printed(fake, *calls, pod=pod)
+
+
+async def decide(fake: FakeWorld, by: str = "ana", **changes: Any) -> None:
+    record = {"call": "call-1", "sha256": CALL.sha256, "decision": "approve", **changes}
+    annotations = {"kais.io/approval": json.dumps(record), "kais.io/approval-by": by}
+    fake.cluster.edit(MISSION, {"metadata": {"annotations": annotations}})
+    await teams.settle(fake)
+
+
+def passed_on(fake: FakeWorld) -> list[Body]:
+    """The decisions that the latest command brought."""
+    *program, text = fake.containers.started[-1].argv
+    assert program == COMMAND
+    return list(json.loads(text))
+
+
+async def waiting() -> FakeWorld:
+    fake = await working()
+    await printed(fake, CALL)
+    return fake
+
+
+async def replaced(fake: FakeWorld) -> None:
+    """Let a new pod replace the disrupted pod `a` of the same attempt."""
+    fake.cluster.remove(ObjectRef("Pod", "demo", "doctor-a1-xyz12"))
+    teams.pod(fake, status=teams.running(), uid="b")
+    await teams.settle(fake)
+
+
+async def test_a_mind_in_mode_task_may_have_tools_with_approval() -> None:
+    fake = await working()
+    assert condition(fake, "Ready", ObjectRef("Cell", "demo", "solo"))[0] == "True"
+    assert passed_on(fake) == []
+    assert (fake.containers.started[-1].container, fake.containers.started[-1].pod.name) == (
+        "task",
+        "doctor-a1-xyz12",
+    )
+
+
+async def test_waiting_call_is_in_the_status_with_what_it_would_do() -> None:
+    fake = await waiting()
+    [call] = status(fake)["approvals"]
+    assert (call["call"], call["arguments"], call["sha256"]) == ("call-1", ARGUMENTS, CALL.sha256)
+    assert condition(fake, "Succeeded") == (
+        "Unknown",
+        "ApprovalRequired",
+        "attempt 1 of 3: write_file waits for an approval; see `kais approvals list`",
+    )
+
+
+async def test_decision_is_recorded_with_its_author_before_it_is_passed_on() -> None:
+    fake = await waiting()
+    fake.clock.advance(60)
+    await teams.settle(fake)
+    started = len(fake.containers.started)
+    await decide(fake, reason="as agreed")
+    [call] = status(fake)["approvals"]
+    assert (call["outcome"], call["by"], call["reason"]) == ("approved", "ana", "as agreed")
+    assert call["decidedAt"] == fake.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert len(fake.containers.started) == started, "the command that runs has older decisions"
+    await printed(fake, CALL)
+    [decision] = passed_on(fake)
+    assert (decision["call"], decision["outcome"], decision["by"]) == ("call-1", "approved", "ana")
+    assert decision["sha256"] == CALL.sha256
+
+
+async def test_decision_is_passed_on_after_a_restart_of_the_operator() -> None:
+    fake = await waiting()
+    await decide(fake)
+    fake.containers.forget()
+    fake = restarted(fake)
+    await teams.settle(fake)
+    await printed(fake, CALL)
+    assert [decision["outcome"] for decision in passed_on(fake)] == ["approved"]
+
+
+async def test_who_approved_and_when_is_on_record_after_the_run() -> None:
+    fake = await waiting()
+    await decide(fake)
+    decided = status(fake)["approvals"]
+    teams.succeed(fake, "fixed")
+    await teams.settle(fake)
+    fake = restarted(fake)
+    await teams.settle(fake)
+    assert status(fake)["outcome"] == "Succeeded"
+    assert status(fake)["approvals"] == decided
+    assert decided[0]["by"] == "ana"
+
+
+async def test_waiting_call_goes_on_in_a_new_pod() -> None:
+    fake = await waiting()
+    await replaced(fake)
+    await decide(fake)
+    await printed(fake, CALL, pod="b")
+    await polled(fake, CALL, pod="b")
+    assert [decision["outcome"] for decision in passed_on(fake)] == ["approved"]
+
+
+async def test_approval_serves_one_pod_and_is_spent_for_the_next() -> None:
+    fake = await waiting()
+    await decide(fake)
+    await printed(fake, CALL)
+    await replaced(fake)
+    await printed(fake, CALL, pod="b")
+    assert [(each["outcome"], each["by"]) for each in passed_on(fake)] == [("spent", "ana")]
+    await printed(fake, replace(CALL, outcome="spent", by="ana"), pod="b")
+    [call] = status(fake)["approvals"]
+    assert (call["outcome"], call["by"]) == ("approved", "ana")
+
+
+async def test_denial_holds_for_a_new_pod() -> None:
+    fake = await waiting()
+    await decide(fake, decision="deny")
+    await replaced(fake)
+    await printed(fake, CALL, pod="b")
+    assert [each["outcome"] for each in passed_on(fake)] == ["denied"]
+
+
+def since(fake: FakeWorld, attempt: int) -> str:
+    task = fake.cluster.read(teams.job_ref(attempt))["spec"]["template"]["spec"]["containers"][0]
+    return next(each["value"] for each in task["env"] if each["name"] == "KAIS_CALLS_SINCE")
+
+
+async def test_approval_of_a_killed_attempt_is_spent_for_the_next_attempt() -> None:
+    fake = await waiting()
+    await decide(fake)
+    teams.fail(fake, "", code=137)
+    await teams.settle(fake)
+    assert since(fake, 2) == "1"
+    teams.pod(fake, 2, status=teams.running(), uid="b")
+    await teams.settle(fake)
+    await printed(fake, CALL, pod="b")
+    assert [each["outcome"] for each in passed_on(fake)] == ["spent"]
+    [call] = status(fake)["approvals"]
+    assert (call["outcome"], call["by"]) == ("approved", "ana")
+
+
+async def test_attempt_after_a_rejected_answer_asks_for_its_calls_anew() -> None:
+    check = {"name": "port", "type": "response", "successPattern": "8443"}
+    fake = await working(completion={"checks": [check]})
+    await printed(fake, CALL)
+    await decide(fake)
+    teams.succeed(fake, "no port")
+    await teams.settle(fake)
+    assert since(fake, 2) == "2"
+
+
+async def test_call_that_expired_is_reported_so_and_may_be_approved_in_a_new_pod() -> None:
+    fake = await waiting()
+    await polled(fake, replace(CALL, outcome="expired", decided_at=CALL.expires_at))
+    assert status(fake)["approvals"][0]["outcome"] == "expired"
+    await replaced(fake)
+    await printed(fake, CALL, pod="b")
+    assert "outcome" not in status(fake)["approvals"][0]
+    await decide(fake)
+    await printed(fake, CALL, pod="b")
+    assert [each["outcome"] for each in passed_on(fake)] == ["approved"]
+
+
+async def test_decisions_of_cells_and_about_other_arguments_are_not_passed_on() -> None:
+    fake = await waiting()
+    await decide(fake, by="system:serviceaccount:demo:solo")
+    assert "an approval comes from a person" in condition(fake, "Succeeded")[2]
+    await decide(fake, sha256="0" * 64)
+    assert "call call-1 has other arguments" in condition(fake, "Succeeded")[2]
+    await polled(fake, CALL)
+    assert passed_on(fake) == []
+
+
+async def test_command_that_fails_is_reported_and_runs_again() -> None:
+    fake = await working()
+    fake.containers.fail("a", "the connection ended before the command did")
+    await teams.settle(fake)
+    assert condition(fake, "Succeeded")[2] == (
+        "attempt 1 of 3 is running; calls that wait for an approval cannot be read: the connection "
+        "ended before the command did"
+    )
+    await polled(fake, CALL)
+    assert condition(fake, "Succeeded")[1] == "ApprovalRequired"
+
+
+async def test_output_of_another_form_shows_no_call() -> None:
+    fake = await working()
+    for text in (
+        "[[",
+        '{"call": 1}',
+        '[{"call": "x"}, 7]',
+        json.dumps([{**CALL.dump(), "sha256": "0"}]),
+    ):
+        fake.containers.end("a", out=text)
+        await teams.settle(fake)
+        assert "approvals" not in status(fake), text
+        fake.clock.advance(10)
+        await teams.settle(fake)
