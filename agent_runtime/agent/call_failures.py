@@ -71,6 +71,15 @@ def classify(error: Exception, mind: MindConfig) -> FailedCall:
         message = f"{model_and_endpoint} cannot answer: {_detail(error)}"
         return _unavailable(message, is_charged=_is_charged(error), retry_after_s=error.retry_after)
     reason, text = _permanent(error)
+    if _is_forbidden(error) and not _is_of_provider(error):
+        secret = f" of the Secret {mind.secret}" if mind.secret else ""
+        text = (
+            "cannot be reached: HTTP 403 comes from a proxy, or from an endpoint with errors of "
+            "another form; let the proxy allow the address, or check the key"
+            f"{secret} and that it may use the model"
+        )
+        message = f"{model_and_endpoint} {text}: {_detail(error)}"
+        return FailedCall(AgentError(reason, message), is_charged=_is_charged(error))
     if reason is FailureClass.MODEL_UNAUTHORIZED and mind.secret:
         text = f"{text} of the Secret {mind.secret}"
     if _is_forbidden(error):
@@ -84,6 +93,15 @@ def _is_forbidden(error: Exception) -> bool:
     is_unauthorized = isinstance(error, exceptions.ModelAuthenticationError)
     is_403 = isinstance(error, exceptions.ModelHTTPError) and error.status_code == _FORBIDDEN
     return is_unauthorized and is_403
+
+
+def _is_of_provider(error: Exception) -> bool:
+    """Whether an error has the form of those of providers; a proxy answers with a page."""
+    body = error.body if isinstance(error, exceptions.ModelHTTPError) else None
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    if not isinstance(inner, Mapping):
+        return False
+    return isinstance(inner.get("message"), str) and ("type" in inner or "code" in inner)
 
 
 def _permanent(error: Exception) -> tuple[FailureClass, str]:

@@ -41,6 +41,16 @@ FOR_GOOD = [
         ),
     ),
     (
+        "{status: 403, body: '<html>Access denied</html>', content_type: text/html}",
+        FailureClass.MODEL_UNAUTHORIZED,
+        (
+            "model house at http://model.example/v1 cannot be reached: HTTP 403 comes from a "
+            "proxy, or from an endpoint with errors of another form; let the proxy allow the "
+            "address, or check the key of the Secret kais-openai/apiKey and that it may use the "
+            "model: HTTP 403 <html>Access denied</html>"
+        ),
+    ),
+    (
         "{status: 404, text: 'no such model'}",
         FailureClass.MODEL_REFUSED,
         (
