@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,17 @@ _log = logging.getLogger(__name__)
 
 
 def write_result(result: AgentResult, file: Path, *, limit_bytes: int) -> None:
-    """Write the termination message. The kubelet made the file, so it is not replaced."""
-    file.write_text(agent_results.serialize(result, limit_bytes=limit_bytes), encoding="utf-8")
+    """Write the termination message. The kubelet made the file, so it is not replaced.
+
+    One write covers the earlier message, so a kill leaves the one or the other.
+    """
+    text = agent_results.serialize(result, limit_bytes=limit_bytes).encode()
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, text.ljust(os.fstat(descriptor).st_size))
+        os.ftruncate(descriptor, len(text))
+    finally:
+        os.close(descriptor)
 
 
 def write_answer(answer: str, folder: Path) -> None:

@@ -107,8 +107,17 @@ class Attempt:
             servers=self._servers.reports,
         )
 
+    async def _report(self) -> None:
+        """Write what is spent and reserved so far: it stays if the container is killed."""
+        result_files.write_result(
+            self.result(),
+            self._settings.termination_file,
+            limit_bytes=self._settings.result_bytes,
+        )
+
     async def _work(self, stack: AsyncExitStack) -> Answer:
         settings, config = self._settings, mind.load(self._settings)
+        await self._report()
         self._ledger = Ledger(settings.state / "ledger.db")
         self._meter = assembly.open_meter(
             settings,
@@ -152,6 +161,7 @@ class Attempt:
             peers=self._peers(tools),
             servers=servers,
             gate=gate,
+            reserved=self._report,
         )
         _log.info(
             "attempt %s with model %s, %d facts, %d tools",

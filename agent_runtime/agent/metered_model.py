@@ -51,6 +51,7 @@ class Supervision:
         gate: decides whether a tool call may run; only for tasks with a journal.
         is_review: whether the mind reviews the work of another cell, and gives a verdict.
         mask: masks the key in a text, because an endpoint may repeat it.
+        reserved: is called when a call is reserved, before it is sent.
         sends_end: whether an answer without the provider's reason for its end is cut off; only
             models of tests send none.
     """
@@ -68,6 +69,7 @@ class Supervision:
     is_review: bool = False
     gate: CallGate | None = None
     traces: Traces | None = None
+    reserved: Callable[[], Awaitable[None]] | None = None
 
 
 class MeteredModel(WrapperModel):
@@ -149,6 +151,8 @@ class MeteredModel(WrapperModel):
         while True:
             tries += 1
             call = supervision.meter.reserve(worst_case)
+            if supervision.reserved is not None:
+                await supervision.reserved()
             try:
                 async with asyncio.timeout(supervision.policy.call_s):
                     response = await self._complete(history, settings, parameters)

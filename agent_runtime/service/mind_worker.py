@@ -102,7 +102,10 @@ class MindWorker:
     async def work(
         self, assignment: Assignment, changed: Callable[[], Awaitable[None]]
     ) -> AgentResult:
-        """Work on a message; `changed` is called when a tool call waits for a person, or waited.
+        """Work on a message; `changed` is called when the report of the task has changed.
+
+        It has when a tool call begins or ends to wait for a person, and when a call of the model
+        is reserved.
 
         Raises:
             AgentError: The state or the ledger of the cell cannot be used.
@@ -233,6 +236,7 @@ class MindWorker:
             gate=ApprovalGate(
                 assignment.task, self.config.approvals, self.approvals, sink, changed
             ),
+            reserved=changed,
         )
         tools = assembly.select_tools(self.config, available)
         knowledge = await self._recall(assignment)

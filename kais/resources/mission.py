@@ -222,7 +222,10 @@ class MissionDisplay(Model):
         default=None,
         description="Facts that the run got, and facts that it left, such as 3 in, 2 out.",
     )
-    cost: Line | None = Field(default=None, description="Cost in US dollars, rounded.")
+    cost: Line | None = Field(
+        default=None,
+        description="Cost in US dollars, rounded. It begins with ~ if a part of it is estimated.",
+    )
 
 
 class MissionStatus(Status):
@@ -253,6 +256,13 @@ class MissionStatus(Status):
         description=(
             "Cost of the run's model calls in US dollars, of all attempts. A call whose usage is "
             "unknown counts with its worst case."
+        ),
+    )
+    estimated_cost: Cost | None = Field(
+        default=None,
+        description=(
+            "Part of the cost that is estimated: the reservations of calls whose usage is unknown, "
+            "and of an attempt whose pod was lost."
         ),
     )
     tokens: TokenUse | None = Field(

@@ -16,4 +16,6 @@ def format_usage(status: MissionStatus) -> str:
         parts.append(f"{status.tokens.input:,} tokens in, {status.tokens.output:,} out")
     cost = status.display.cost if status.display is not None else None
     parts.append("cost unknown" if cost in (None, "?") else str(cost))
+    if status.estimated_cost:
+        parts[-1] += f" (${status.estimated_cost:.4f} of it estimated)"
     return ", ".join(parts)

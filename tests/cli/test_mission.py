@@ -77,6 +77,13 @@ def test_show_has_usage_and_files_of_a_mind(terminal, cluster):
     assert "  /workspace/shared/a.md  120" in terminal.out
 
 
+def test_show_names_the_part_of_the_cost_that_is_estimated(terminal, cluster):
+    usage = {"turns": 1, "toolCalls": 0, "cost": 0.25, "estimatedCost": 0.2}
+    cluster.put(objects.ended(**usage, display={"cost": "~$0.2500"}))
+    terminal.run("mission", "show", "doctor-x2k4f")
+    assert "Agent: 1 turn, 0 tool calls, ~$0.2500 ($0.2000 of it estimated)\n" in terminal.out
+
+
 def test_show_gives_the_object_as_json(terminal):
     terminal.run("mission", "show", "doctor-x2k4f", "-o", "json")
     assert json.loads(terminal.out)["status"]["outcome"] == "Succeeded"

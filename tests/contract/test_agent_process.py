@@ -155,6 +155,9 @@ def test_a_killed_process_leaves_its_reservation_to_the_next_one(pod: Pod) -> No
         .fetchall()
     )
     assert rows == [("open", 1)]
+    report = pod.result
+    assert report.usage.estimated_cost == report.usage.cost > 0, "the kubelet reads this report"
+    assert (report.answer, report.failure) == ("", None)
     status, _ = pod.run(KAIS_MAX_COST="0.05")
     assert status == 1
     assert pod.result.failure is not None

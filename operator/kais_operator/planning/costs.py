@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Protocol
 
+from kais.agent_results import AgentUsage
+
 _DIGITS = 6
 """Digits of costs after the point: a millionth of a dollar."""
 _CENTS = 2
@@ -26,6 +28,19 @@ class Priced(Protocol):
 def known_cost(usage: Priced | None) -> float | None:
     """Return a cost in US dollars, to a millionth; None if it is unknown."""
     return float(round(usage.cost, _DIGITS)) if usage is not None and usage.is_priced else None
+
+
+def estimated_cost(usage: AgentUsage | None) -> float | None:
+    """Return the part of a cost that is estimated, to a millionth; None if there is none."""
+    if usage is None or not usage.is_priced or not usage.estimated_cost:
+        return None
+    return float(round(usage.estimated_cost, _DIGITS))
+
+
+def display_usage(usage: AgentUsage | None) -> str | None:
+    """Return the cost of a run for a column; an estimate begins with `~`, such as `~$0.0123`."""
+    text = display(usage)
+    return f"~{text}" if text is not None and estimated_cost(usage) is not None else text
 
 
 def display(usage: Priced | None) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -156,28 +157,59 @@ def read_attempts(
 
 
 def _with_usage(attempt: Attempt, pods_seen: Sequence[Body]) -> Attempt:
-    """Add up what all pods of an attempt report: a disrupted pod is replaced, but was paid for."""
-    reports = [
-        agent_results.parse(
-            (attempt_pods.container_state(pod, base_pod_spec.TASK).get("terminated") or {}).get(
-                "message", ""
-            )
-        )
-        for pod in attempt_pods.pods_of(attempt.job or {}, pods_seen)
-    ]
+    """Add up what all pods of an attempt report: a disrupted pod is replaced, but was paid for.
+
+    The agent runtime reports when it starts, and before each call of the model. If the report of a
+    pod is lost, all that was reserved for the attempt counts as spent, as an estimate.
+    """
+    pods = attempt_pods.pods_of(attempt.job or {}, pods_seen)
+    ended = [_terminated(pod) for pod in pods]
+    reports = [agent_results.parse(state.get("message", "")) for state in ended if state]
     usages = [mind_usage.bounded(report.usage) for report in reports if report is not None]
-    return replace(attempt, usage=mind_usage.total(usages))
+    usage = mind_usage.total(usages)
+    if attempt.is_over and is_of_mind(attempt) and _has_lost_report(attempt, pods):
+        usage = mind_usage.with_reserved(usage, _reserved_cost(attempt.job or {}))
+    return replace(attempt, usage=usage)
+
+
+def _terminated(pod: Body) -> Mapping[str, Any] | None:
+    """Return how the task of a pod ended, as far as the kubelet has seen that."""
+    ended: Mapping[str, Any] | None = attempt_pods.container_state(pod, base_pod_spec.TASK).get(
+        "terminated"
+    )
+    return None if ended is None or ended.get("reason") == _NEVER_SEEN else ended
+
+
+def _has_lost_report(attempt: Attempt, pods: Sequence[Body]) -> bool:
+    """Whether the task of an ended attempt may have worked in a pod whose end is not known."""
+    if not pods:
+        return bool(((attempt.job or {}).get("status") or {}).get("failed"))
+    states = [attempt_pods.container_state(pod, base_pod_spec.TASK) for pod in pods]
+    return any(
+        "running" in state or (state.get("terminated") or {}).get("reason") == _NEVER_SEEN
+        for state in states
+    )
+
+
+def _reserved_cost(job: Body) -> Decimal:
+    """Return what was reserved for an attempt; 0 without a limit."""
+    try:
+        return annotation_values.parse_cost(_environment(job, labels.ENV_MAX_COST) or "0")
+    except ValueError:
+        return Decimal(0)  # someone edited the Job
 
 
 def is_of_mind(attempt: Attempt) -> bool:
     """Whether its task is the agent runtime, which reports its usage when it ends."""
-    spec = (((attempt.job or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+    return _environment(attempt.job or {}, labels.ENV_RESULT_BYTES) is not None
+
+
+def _environment(job: Body, name: str) -> str | None:
+    """Return a variable of a container in the pod template of a Job; None if none has it."""
+    spec = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return any(
-        variable["name"] == labels.ENV_RESULT_BYTES
-        for container in containers
-        for variable in container.get("env") or ()
-    )
+    variables = (each for container in containers for each in container.get("env") or ())
+    return next((each.get("value") for each in variables if each["name"] == name), None)
 
 
 def is_without_pod(attempt: Attempt, pods_seen: Sequence[Body]) -> bool:

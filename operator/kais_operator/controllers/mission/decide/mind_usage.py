@@ -57,6 +57,15 @@ def total(usages: Iterable[AgentUsage | None]) -> AgentUsage | None:
     return bounded(summed)
 
 
+def with_reserved(usage: AgentUsage | None, reserved: Decimal) -> AgentUsage | None:
+    """Raise a usage to what was reserved for it; the difference is an estimate."""
+    reported = usage or AgentUsage()
+    missing = max(Decimal(0), reserved - reported.cost)
+    if missing == 0:
+        return usage
+    return bounded(reported + AgentUsage(cost=missing, estimated_cost=missing))
+
+
 def readable_artifacts(artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
     """Return the artifacts that a status can show: readable paths, and not too many."""
     paths = [(termination_message.clean(artifact.path), artifact) for artifact in artifacts]

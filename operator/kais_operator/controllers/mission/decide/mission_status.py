@@ -78,6 +78,7 @@ def status_of(
         message=timed_conditions[-1].message,
         knowledge=knowledge,
         cost=costs.known_cost(usage),
+        estimated_cost=costs.estimated_cost(usage),
         tokens=_tokens(usage),
         turns=usage.turns if usage is not None else None,
         tool_calls=usage.tool_calls if usage is not None else None,
@@ -86,7 +87,7 @@ def status_of(
         display=MissionDisplay(
             attempt=f"{number}/{max_attempts}" if number else None,
             facts=_facts(evaluated, knowledge),
-            cost=costs.display(usage),
+            cost=costs.display_usage(usage),
         ),
     )
 

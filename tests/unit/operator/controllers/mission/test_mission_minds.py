@@ -279,6 +279,53 @@ async def test_a_killed_runtime_reports_nothing_and_the_next_attempt_follows() -
     assert len(fake.cluster.refs("Job")) == 2
 
 
+async def test_killed_pod_counts_its_last_report_and_the_reservation_in_it() -> None:
+    fake = await started(completion={"maxAttempts": 2})
+    usage = {"turns": 1, "cost": Decimal("0.03"), "estimated_cost": Decimal("0.02")}
+    teams.fail(fake, report(**usage), code=137, reason="OOMKilled")
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["cost"], mission_status["estimatedCost"]) == (0.03, 0.02)
+    assert mission_status["display"]["cost"] == "~$0.0300"
+    assert "used more memory than its limit" in mission_status["history"][0]["result"]
+
+
+@pytest.mark.parametrize("seen", ["no pod", "a pod that nobody saw end", "a pod on a lost node"])
+async def test_lost_pod_counts_what_was_reserved_for_its_attempt(seen: str) -> None:
+    fake = await started(budget={"maxCost": 0.25}, completion={"maxAttempts": 2})
+    never_seen = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+    if seen == "a pod that nobody saw end":
+        teams.pod(fake, status={"phase": "Failed", **teams.container(never_seen)})
+    elif seen == "a pod on a lost node":
+        deleted = "2026-03-01T11:00:00Z"
+        teams.pod(fake, status=teams.running(), deletionTimestamp=deleted)
+    if seen != "a pod on a lost node":
+        teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+        job_status = {**fake.cluster.read(teams.job_ref())["status"], "failed": 1}
+        fake.cluster.set_status(teams.job_ref(), job_status)
+    await teams.settle(fake)
+    mission_status = status(fake)
+    assert (mission_status["cost"], mission_status["estimatedCost"]) == (0.25, 0.25)
+    assert mission_status["outcome"] == "InfrastructureFailed"
+    await teams.settle_team(fake)
+    assert status(fake, teams.CELL)["totalCost"] == 0.25
+
+
+@pytest.mark.parametrize("seen", ["no pod was created", "its container never ran", "no limit"])
+async def test_attempt_that_reserved_or_may_have_spent_nothing_costs_nothing(seen: str) -> None:
+    budget = None if seen == "no limit" else {"maxCost": 0.25}
+    fake = await started(budget=budget, completion={"maxAttempts": 2})
+    if seen == "its container never ran":
+        error = {"terminated": {"exitCode": 128, "reason": "StartError"}}
+        teams.pod(fake, status={"phase": "Failed", **teams.container(error)})
+    teams.end_job(fake, condition="Failed", reason="BackoffLimitExceeded")
+    if seen == "no limit":
+        job_status = {**fake.cluster.read(teams.job_ref())["status"], "failed": 1}
+        fake.cluster.set_status(teams.job_ref(), job_status)
+    await teams.settle(fake)
+    assert "cost" not in status(fake)
+
+
 async def test_the_cost_of_a_run_is_added_to_its_cell_and_its_formation_once() -> None:
     fake = await started()
     teams.succeed(fake, report("done"))
