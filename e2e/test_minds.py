@@ -376,7 +376,7 @@ spec:
 """
 
 
-def test_a_call_of_a_task_waits_for_a_person_and_goes_on_in_the_pod_after_a_kill(
+def test_a_call_of_a_task_waits_for_a_person_and_continues_in_the_pod_after_an_eviction(
     cluster: Installed, namespace: str
 ) -> None:
     script_server(cluster, namespace, "killed-models", REPAIRS)
@@ -384,32 +384,40 @@ def test_a_call_of_a_task_waits_for_a_person_and_goes_on_in_the_pod_after_a_kill
     cluster.kubectl("create", "secret", "generic", "killed", key, "-n", namespace)
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=KILLED)
 
-    def waiting(attempt: int) -> Body:
+    def waiting() -> Body:
         status: Body = wait_until(
             lambda: (cluster.get("mission", "killed", namespace) or {}).get("status", {}),
-            lambda status: status.get("attempt") == attempt and bool(status.get("approvals")),
-            description=f"a call of attempt {attempt} that waits",
+            lambda status: bool(status.get("approvals")),
+            description="a call that waits for an approval",
             timeout_s=400,
         )
         (call,) = status["approvals"]
         return dict(call)
 
-    first = waiting(1)
+    call = waiting()
     (pod,) = cluster.list("pod", namespace, "kais.io/mission=killed")
-    now = ("--grace-period=0", "--force")
-    cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, *now)
-    second = waiting(2)
-    assert (second["call"], second["sha256"]) == (first["call"], first["sha256"])
-    approved = cluster.kais("approvals", "approve", first["call"], "-n", namespace)
+    name = pod["metadata"]["name"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    wait_until(
+        lambda: journal_of(cluster, namespace, "killed-models"),
+        lambda journal: len(journal) == 2,
+        description="the new pod",
+        timeout_s=400,
+    )
+    assert waiting()["call"] == call["call"]
+    approved = cluster.kais("approvals", "approve", call["call"], "-n", namespace)
     assert approved.returncode == 0, approved.stderr
     settled = cluster.finished_mission("killed", namespace, timeout_s=400)["status"]
 
-    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 2), settled
+    assert (settled["outcome"], settled["attempt"]) == ("Succeeded", 1), settled
     assert settled["checks"] == [{"name": "written", "status": "Passed"}]
     (decided,) = settled["approvals"]
     whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     assert (decided["outcome"], decided["by"]) == ("approved", cluster.kubectl(*whoami))
-    rules = [call["rule"] for call in journal_of(cluster, namespace, "killed-models")]
+    assert (decided["call"], decided["sha256"]) == (call["call"], call["sha256"])
+    rules = [each["rule"] for each in journal_of(cluster, namespace, "killed-models")]
     assert rules == ["writes", "writes", "costs more than was reserved"]
 
 
