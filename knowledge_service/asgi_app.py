@@ -15,6 +15,7 @@ from knowledge_service import clock as clocks
 from knowledge_service.extraction.job import Models
 from knowledge_service.metrics import Metrics
 from knowledge_service.ports import Authenticator, Store
+from knowledge_service.request_spans import RequestSpans
 from knowledge_service.routes import (
     charts,
     compat_v0,
@@ -56,11 +57,13 @@ def create_app(  # noqa: PLR0913 (one argument per part)
     analyse_texts: AnalyseTexts = batch_analysis.analyse_batch,
     mcp: McpEndpoint | None = None,
     models: Models | None = None,
+    spans: RequestSpans | None = None,
 ) -> FastAPI:
     """Create the ASGI app; the caller opens and closes the store and the extraction worker.
 
     Without a worker, extractions are accepted and wait for a process that has one. Without `mcp`,
     there is no route `/mcp`, and nothing of it is loaded. `models` may replay extractions.
+    Without `spans` no traces are sent.
     """
     recorded_metrics = metrics or Metrics()
 
@@ -96,7 +99,7 @@ def create_app(  # noqa: PLR0913 (one argument per part)
         ]
     )
     app.state.requests = middleware.RequestMetrics(
-        middleware.ErrorResponses(routes), recorded_metrics
+        middleware.ErrorResponses(routes), recorded_metrics, spans
     )
     return app
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from knowledge_service import clock, logging_config, memory_allocator
+from knowledge_service import clock, logging_config, memory_allocator, request_spans
 from knowledge_service.analysis_worker.client import AnalysisWorker
 from knowledge_service.asgi_app import create_app
 from knowledge_service.authentication import kubernetes, people
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from knowledge_service.mcp_endpoint.endpoint import McpEndpoint
     from knowledge_service.ports import Authenticator, Store
+    from knowledge_service.request_spans import RequestSpans
     from knowledge_service.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,10 @@ def _open_service(
     resources.callback(store.close)
     metrics = _metrics_of(store)
     models = _extraction_models(resources)
-    workers = _workers(settings, store, metrics, models)
+    spans = request_spans.start(clock.now) if settings.has_traces else None
+    if spans is not None:
+        resources.callback(spans.close)
+    workers = _workers(settings, store, metrics, models, spans)
     analysis_worker = AnalysisWorker()
     resources.callback(analysis_worker.stop)
     app = create_app(
@@ -105,6 +109,7 @@ def _open_service(
         metrics=metrics,
         extraction=workers[0],
         models=models,
+        spans=spans,
         analyse_texts=analysis_worker.analyse,
         mcp=mcp,
     )
@@ -171,13 +176,14 @@ def _extraction_models(resources: ExitStack) -> job.Models | None:
 
 
 def _extraction_workers(
-    store: Store, metrics: Metrics, models: job.Models | None
+    store: Store, metrics: Metrics, models: job.Models | None, spans: RequestSpans | None
 ) -> list[BackgroundWorker]:
     """Return the worker that is woken first; a second one runs the extractions by models."""
     on_run, on_end = metrics.record_task_run, metrics.record_extraction
+    run_job = request_spans.traced_extraction(spans, job.run_extraction)
     if models is None:
-        return [ExtractionWorker(store, on_run=on_run, on_end=on_end)]
-    run = functools.partial(job.run_extraction, models=models)
+        return [ExtractionWorker(store, on_run=on_run, on_end=on_end, run=run_job)]
+    run = functools.partial(run_job, models=models)
     by_model = ExtractionWorker(
         store, on_run=on_run, on_end=on_end, run=run,
         queue=Queue("model", now=models.now, idle_s=_MODEL_RETRY_POLL_S, batch_size=1_000),
@@ -190,12 +196,16 @@ def _extraction_workers(
 
 
 def _workers(
-    settings: Settings, store: SqliteStore, metrics: Metrics, models: job.Models | None
+    settings: Settings,
+    store: SqliteStore,
+    metrics: Metrics,
+    models: job.Models | None,
+    spans: RequestSpans | None,
 ) -> list[BackgroundWorker]:
     """Return the background workers, the extraction worker first; embeddings need an endpoint."""
     on_run = metrics.record_task_run
     workers: list[BackgroundWorker] = [
-        *_extraction_workers(store, metrics, models),
+        *_extraction_workers(store, metrics, models, spans),
         RetentionWorker(store, on_run=on_run, receipts_for=settings.receipts_for),
         IndexMerge(store, on_run=on_run),
     ]

@@ -12,6 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal, cast
 
+from kais import trace_context
+
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _AUTH = ("kubernetes", "token", "none")
@@ -98,6 +100,8 @@ class Settings:
     """Settings of the MCP endpoint; None: there is none."""
     people: str = "[]"
     """JSON list of what users and groups of the API server may do."""
+    has_traces: bool = False
+    """Whether the OTEL_* variables ask for traces."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,7 @@ def parse(
         recall_weights=Path(env["KAIS_RECALL_WEIGHTS"]) if env.get("KAIS_RECALL_WEIGHTS") else None,
         mcp=_mcp(options, env, parser),
         people=env.get("KAIS_PEOPLE") or "[]",
+        has_traces=trace_context.is_exported(env),
     )
 
 

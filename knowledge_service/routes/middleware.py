@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from kais import trace_context
 from knowledge_client import base_model
 from knowledge_service.routes import problems
 
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from knowledge_service.metrics import Metrics
+    from knowledge_service.request_spans import RequestSpans
 
 _log = logging.getLogger("knowledge_service.access")
+_TRACEPARENT = trace_context.HEADER.encode()
+_REFUSED = 400
 _LEVEL_HEADER = (base_model.API_LEVEL_HEADER.lower().encode(), str(base_model.API_LEVEL).encode())
 # Callers may invent methods; a label for each would fill the memory.
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -46,9 +50,10 @@ class ErrorResponses:
 class RequestMetrics:
     """Counts and logs each request by the template of its route, never by its path."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, spans: RequestSpans | None = None) -> None:
         self._app = app
         self._metrics = metrics
+        self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Measure a request, and add the API level to its response."""
@@ -68,6 +73,23 @@ class RequestMetrics:
             method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
             seconds = time.perf_counter() - started
             record_request(self._metrics, template, method, status, seconds)
+            if self._spans is not None:
+                record_span(self._spans, scope, template, status=status, seconds=seconds)
+
+
+def record_span(
+    spans: RequestSpans, scope: Scope, template: str, *, status: int, seconds: float
+) -> None:
+    """Send a span of a request that belongs to the trace of a run."""
+    sent = (value for name, value in scope["headers"] if name == _TRACEPARENT)
+    traceparent = trace_context.parse(next(sent, b"").decode("latin-1"))
+    if traceparent is None:
+        return
+    method = scope["method"] if scope["method"] in _KNOWN_METHODS else "other"
+    spans.record_request(traceparent, method=method, route=template, status=status, seconds=seconds)
+    run_id = (scope.get("path_params") or {}).get("run_id")
+    if method == "PUT" and run_id and status < _REFUSED:
+        spans.remember_run(run_id, traceparent)
 
 
 def record_request(

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from kais_operator import trace_scope
 from kais_operator.planning import plan as plans
 from kais_operator.ports import World
 from knowledge_client import errors, models
@@ -53,7 +54,8 @@ async def _put_run_in_recorded_scope(world: World, action: plans.PutRun) -> None
     If the formation was deleted before its mission, only the ledger knows the scope of the run.
     """
     try:
-        await world.knowledge.put_run(action.run_id, action.run)
+        with trace_scope.of_run(action.traceparent):
+            await world.knowledge.put_run(action.run_id, action.run)
     except errors.Conflict as exc:
         if action.run.outcome is None or exc.code != errors.ErrorCode.CONFLICT:
             raise
@@ -103,11 +105,11 @@ async def _record_episodes(world: World, action: plans.RecordEpisodes) -> None:
 
 
 async def _request_extraction(world: World, action: plans.RequestExtraction) -> None:
-    await world.knowledge.start_extraction(
-        models.ExtractionIn(
-            run_id=action.run_id, namespace=action.namespace, max_facts=action.max_facts
-        )
+    request = models.ExtractionIn(
+        run_id=action.run_id, namespace=action.namespace, max_facts=action.max_facts
     )
+    with trace_scope.of_run(action.traceparent):
+        await world.knowledge.start_extraction(request)
     world.sync_state.mark_extraction_accepted(action.namespace, action.run_id)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kais import labels
+from kais_operator import trace_scope
 from kais_operator.planning.plan import Body, InjectKnowledge
 from kais_operator.ports import Knowledge
 from knowledge_client import errors, models
@@ -49,7 +50,8 @@ async def fill_map(
     if knowledge_problem is not None:
         return _without_facts(action, knowledge_problem)
     try:
-        recalled = await knowledge.recall(action.recall, idempotency_key=action.idempotency_key)
+        with trace_scope.of_run(action.traceparent):
+            recalled = await knowledge.recall(action.recall, idempotency_key=action.idempotency_key)
     except errors.KnowledgeError as exc:
         return _without_facts(action, str(exc))
     return FilledMap(

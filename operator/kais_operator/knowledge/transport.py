@@ -16,6 +16,9 @@ import aiohttp
 import httpx
 from yarl import URL
 
+from kais import trace_context
+from kais_operator import trace_scope
+
 _TRANSPORT_HEADERS = frozenset({b"host", b"content-length", b"connection", b"accept-encoding"})
 """Headers that aiohttp writes itself; responses are small and uncompressed."""
 KEEPALIVE_S = 3.0
@@ -41,6 +44,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             for k, v in request.headers.raw
             if k.lower() not in _TRANSPORT_HEADERS
         ]
+        traceparent = trace_scope.current()
+        if traceparent is not None:
+            headers.append((trace_context.HEADER, traceparent))
         with _map_errors(request):
             async with self._open_session().request(
                 request.method,

@@ -198,6 +198,7 @@ class RequestExtraction:
     run_id: str
     namespace: str | None
     max_facts: int = 7
+    traceparent: str | None = None
 
     @property
     def key(self) -> str:
@@ -217,6 +218,7 @@ class InjectKnowledge:
     map_body: Body
     recall: models.RecallIn | None
     idempotency_key: str
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kais import labels, names
+from kais import labels, names, trace_context
 from kais.resources.knowledge_scope import KnowledgeScope
 from kais.resources.mission import Mission
 from kais_operator.controllers.cell.decide import base_pod_spec, cell_identity
@@ -64,6 +64,7 @@ def decide_map(
         recall=_recall(observed, entry, run_id=run_id, attempt=attempt.number),
         # A run in another namespace may have the same id.
         idempotency_key=f"{observed.mission.metadata.namespace}:{run_id}:{attempt.number}",
+        traceparent=trace_context.of_run(observed.mission.metadata.annotations, run_id),
     )
 
 

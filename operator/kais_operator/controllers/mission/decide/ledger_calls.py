@@ -102,15 +102,15 @@ def _close_actions(
     state = state_of(observed)
     namespace = observed.mission.metadata.namespace
     actions: list[Action] = []
+    traceparent = trace_context.of_run(observed.mission.metadata.annotations, run_id)
     if not state.is_closed:
         if not observed.ledger.is_opened:
             actions += _open_actions(observed, run_id)
         actions.append(RecordEpisodes(run_id, namespace, episodes(observed, run_outcome)))
-        traceparent = trace_context.of_run(observed.mission.metadata.annotations, run_id)
         actions.append(PutRun(run_id, run_in(observed, run_outcome), traceparent))
         actions += _refresh_actions(observed, is_urgent=True)
     if not state.is_accepted:
-        actions.append(RequestExtraction(run_id, namespace, _most_facts(observed)))
+        actions.append(RequestExtraction(run_id, namespace, _most_facts(observed), traceparent))
     return tuple(actions)
 
 
