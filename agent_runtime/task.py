@@ -109,11 +109,11 @@ class Attempt:
 
     async def _report(self) -> None:
         """Write what is spent and reserved so far: it stays if the container is killed."""
-        result_files.write_result(
-            self.result(),
-            self._settings.termination_file,
-            limit_bytes=self._settings.result_bytes,
-        )
+        file, limit = self._settings.termination_file, self._settings.result_bytes
+        try:
+            result_files.write_result(self.result(), file, limit_bytes=limit)
+        except OSError as exc:
+            _log.warning("cannot report the cost so far in %s: %s", file, exc)
 
     async def _work(self, stack: AsyncExitStack) -> Answer:
         settings, config = self._settings, mind.load(self._settings)

@@ -20,7 +20,7 @@ from kais_cli.views.output import Format
 app = group("approvals", "Decide about tool calls of agents that wait for a person.")
 
 Call = Annotated[str, typer.Argument(metavar="CALL", help="ID of the call, or its beginning.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason; the agent is told it.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, which the agent reads.")]
 _HEADERS = ("NAMESPACE", "MISSION", "CELL", "CALL", "TOOL", "EXPIRES", "ARGUMENTS")
 _ARGUMENTS_SHOWN = 120
 _ENTRY = "(entry)"
@@ -31,7 +31,10 @@ _PARTICIPLES = {"approve": "approved", "deny": "rejected"}
 def list_approvals(
     session: Session, output_: Output = Format.TABLE, all_namespaces: AllNamespaces = False
 ) -> ExitStatus:
-    """List the tool calls that wait for an approval, with their arguments."""
+    """List the tool calls that wait for an approval, with their arguments.
+
+    The table has the first 120 characters of the arguments; `-o yaml` has all.
+    """
     waiting = _waiting(session, None if all_namespaces else session.namespace)
     if output_ is Format.NAME:
         session.write("".join(f"{call.call}\n" for _, call in waiting))
@@ -61,12 +64,18 @@ def list_approvals(
             call.call,
             call.tool,
             _format_expiry(call.expires_at, session.environment.now()),
-            (call.arguments or "")[:_ARGUMENTS_SHOWN],
+            _shorten(call.arguments or ""),
         )
         for mission, call in waiting
     ]
     session.write(table_layout.format_table(_HEADERS, rows))
     return ExitStatus.SUCCEEDED
+
+
+def _shorten(arguments: str) -> str:
+    """Cut arguments, and mark the cut: nobody should approve what they did not see."""
+    is_cut = len(arguments) > _ARGUMENTS_SHOWN
+    return f"{arguments[:_ARGUMENTS_SHOWN]}…" if is_cut else arguments
 
 
 def _format_expiry(expires_at: str, now: datetime) -> str:
@@ -84,7 +93,7 @@ def _format_expiry(expires_at: str, now: datetime) -> str:
 def approve(
     session: Session, call: Call, reason: Reason = "", dry_run: DryRun = False
 ) -> ExitStatus:
-    """Approve a tool call with the arguments that it has now; the agent continues."""
+    """Approve a tool call with its present arguments; the agent makes it."""
     return _decide(session, call, ("approve", reason), dry_run=dry_run)
 
 
@@ -92,7 +101,7 @@ def approve(
 def reject(
     session: Session, call: Call, reason: Reason = "", dry_run: DryRun = False
 ) -> ExitStatus:
-    """Reject a tool call; the agent is told so, and continues without it."""
+    """Reject a tool call; the agent reads the reason, and continues without it."""
     return _decide(session, call, ("deny", reason), dry_run=dry_run)
 
 

@@ -33,6 +33,15 @@ def test_list_shows_what_each_call_would_do(terminal, cluster):
     assert "done-1" not in terminal.out
 
 
+def test_arguments_that_are_cut_are_marked_and_yaml_has_them_all(terminal, cluster):
+    arguments = json.dumps({"content": "x" * 200, "path": "shared/fix.md"})
+    put(cluster, {**CALL, "arguments": arguments})
+    assert terminal.run("approvals", "list") == ExitStatus.SUCCEEDED
+    assert f"{arguments[:120]}…\n" in terminal.out
+    assert terminal.run("approvals", "list", "-o", "json") == ExitStatus.SUCCEEDED
+    assert json.dumps(arguments) in terminal.out
+
+
 def test_names_of_the_list_are_what_approve_takes(terminal, cluster):
     put(cluster, CALL, {**CALL, "call": "6a1e3c4d-2"})
     assert terminal.run("approvals", "list", "-o", "name") == ExitStatus.SUCCEEDED

@@ -159,6 +159,26 @@ async def test_cancel_works_in_the_middle_of_a_call_and_counts_it(tmp_path: Path
         assert float(usage["estimatedCost"]) > 0
 
 
+async def test_task_reports_the_reservation_of_a_call_before_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a, "HEARTBEAT_S", 3600)
+    async with ServiceWorld(tmp_path, ENDLESS).running() as running, running.client() as client:
+        sent = message("Review it.", id=WORK, context="run-1")
+        stream = asyncio.create_task(collect(client.send_message(request(sent))))
+        await wait_for_call(running)
+        async with asyncio.timeout(60):
+            while True:
+                task = await client.get_task(GetTaskRequest(id=TASK))
+                usage = metadata(task).get(a2a.USAGE_KEY, {})
+                if "estimatedCost" in usage:
+                    break
+                await asyncio.sleep(0.05)
+        assert float(usage["estimatedCost"]) == float(usage["cost"]) > 0
+        await client.cancel_task(CancelTaskRequest(id=TASK))
+        await stream
+
+
 async def test_a_second_client_subscribes_to_a_task(tmp_path: Path) -> None:
     async with (
         ServiceWorld(tmp_path, ENDLESS).running() as running,
