@@ -2,12 +2,15 @@
 
 `python -m bench.recall weights` learns the weights of the ranking features from these sets, and
 writes their file. `python -m bench.recall features` shows what each of them brings on questions
-that none was learned from. `python -m bench recall` has the figures that are reported.
+that none was learned from. `python -m bench.recall faqs DIR` judges the thesaurus by the FAQs of
+other projects, which it clones into a folder. `python -m bench recall` has the figures that are
+reported.
 """
 
 import sys
+from pathlib import Path
 
-from bench.recall import ablation, evaluation, training
+from bench.recall import ablation, evaluation, faqs, training
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["weights"]:
@@ -15,5 +18,7 @@ if __name__ == "__main__":
         print(f"wrote {training.FILE}")
     elif sys.argv[1:] == ["features"]:
         print(ablation.run())
+    elif sys.argv[1:2] == ["faqs"]:
+        print(faqs.run(Path(sys.argv[2])))
     else:
         print(evaluation.run_tuning())

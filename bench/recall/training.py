@@ -41,9 +41,6 @@ _LIMIT = 50
 _POWER = 3.0
 # The penalty for moving from the start, and the steps and step size of Adam.
 _PENALTY, _STEPS, _STEP_SIZE = 0.2, 240, 0.03
-# The author of the thesaurus wrote the questions about operations as well. Without a bound, these
-# double the weight of the thesaurus; on questions of others that is not known.
-_HIGHEST = {"expansion": 0.4}
 _HIGHEST_WEIGHT, _HIGHEST_LOG_FACTOR = 2.0, 0.9
 _START = {
     "context.previous": 0.6, "context.second_previous": 0.4, "context.next": 0.2,
@@ -266,8 +263,7 @@ def fit(batches: Sequence[Batch]) -> dict[str, float]:
     """Minimise the loss of all batches; return rounded weights by name."""
     start = np.array([_START.get(name, 0.0) for name in weights.WEIGHT_NAMES])
     highest = np.array(
-        [_HIGHEST.get(name, _HIGHEST_WEIGHT) for name in ADDITIVE_NAMES]
-        + [_HIGHEST_LOG_FACTOR] * len(FACTOR_NAMES)
+        [_HIGHEST_WEIGHT] * len(ADDITIVE_NAMES) + [_HIGHEST_LOG_FACTOR] * len(FACTOR_NAMES)
     )
     lowest = np.where(np.arange(len(start)) < len(ADDITIVE_NAMES), 0.0, -highest)
     values, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)

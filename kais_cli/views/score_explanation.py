@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from knowledge_client.models import RecalledFact
 
-# `session` and `x_asks` come from services of earlier versions alone.
+# `expansion`, `session` and `x_asks` come from services of earlier versions alone.
 _COMPONENTS = {
     "bm25": "words of the question",
     "expansion": "related words",

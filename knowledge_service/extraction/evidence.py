@@ -118,7 +118,7 @@ def _coverage(claim: _Text, record: _Text) -> float:
 
 
 def _is_present(term: str, present: set[str]) -> bool:
-    return not present.isdisjoint(expansion.expand_terms((term,)))
+    return not present.isdisjoint(expansion.expand_terms((term,)).weights)
 
 
 def _swapped_number(claim: _Text, record: _Text) -> str | None:

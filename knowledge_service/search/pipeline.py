@@ -13,7 +13,7 @@ two kinds of reads and covers visible scopes alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -116,6 +116,7 @@ def gather(snapshot: Snapshot, query: SearchQuery, config: RankerConfig) -> Gath
     now = filters.valid_at or filters.known_at or query.now or _EPOCH
     parsed_query = parser.parse(query.text, now, query.synonyms)
     matches = snapshot.match(parsed_query.terms)
+    matches = replace(matches, scores=replace(matches.scores, related=parsed_query.related))
     return _gather_matches(snapshot, query, config, parsed_query, now, matches)
 
 
@@ -135,12 +136,9 @@ def gather_second_hop(
     terms = second_hop.rare_terms(counts, snapshot.scores(dict.fromkeys(counts, 1.0)))
     if not terms:
         return first
-    wider_query = replace(
-        parsed_query,
-        terms={**parsed_query.terms, **terms},
-        own_terms=parsed_query.own_terms | terms.keys(),
-    )
-    matches = Matches(snapshot.scores(wider_query.terms), first.matches.similarities)
+    wider_query = replace(parsed_query, terms={**parsed_query.terms, **terms})
+    scores = replace(snapshot.scores(wider_query.terms), related=parsed_query.related)
+    matches = Matches(scores, first.matches.similarities)
     return _gather_matches(snapshot, query, config, wider_query, first.now, matches)
 
 
@@ -161,8 +159,9 @@ def _gather_matches(
     candidates = {**selection.similar, **selection.rows}
     rows = snapshot.rows(request_linked(selection, neighbours, candidates))
     evidence = gather_evidence(matches, selection, neighbours, rows, query.filters)
-    evidence = _with_expansion(evidence, matches.scores, parsed_query.own_terms)
-    return Gathered(parsed_query, now, matches, selection, evidence)
+    return Gathered(
+        parsed_query, now, matches, selection, _with_text_scores(evidence, matches.scores)
+    )
 
 
 def rank(gathered: Gathered, query: SearchQuery, config: RankerConfig) -> list[Ranked]:
@@ -222,15 +221,14 @@ def gather_evidence(
     )
 
 
-def _with_expansion(evidence: Evidence, scores: Scores, own_terms: Set[str]) -> Evidence:
-    """Add the part of each candidate's text score that terms of the expansion contribute."""
-    if len(own_terms) == len(scores.terms):
+def _with_text_scores(evidence: Evidence, scores: Scores) -> Evidence:
+    """Count each term of the query once in the text scores of the candidates."""
+    if not scores.related:
         return evidence
     numbers = sorted(evidence.ordinals, key=evidence.ordinals.__getitem__)
     ordinals = np.array([evidence.ordinals[number] for number in numbers], dtype=np.int64)
-    shares = scores.shares_beyond(own_terms, ordinals).tolist()
-    expanded = {number: share for number, share in zip(numbers, shares, strict=True) if share}
-    return replace(evidence, expanded=expanded)
+    text_scores = scores.text_scores(ordinals).tolist()
+    return replace(evidence, text=dict(zip(numbers, text_scores, strict=True)))
 
 
 def _rank_by_usefulness(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from knowledge_service.search import thesaurus
 from knowledge_service.search.text import analyser
@@ -16,17 +17,29 @@ from knowledge_service.search.thesaurus import Group
 # imports.
 _QUERY_STOP_WORDS, _WEAK_WORDS = thesaurus.QUERY_STOP_WORDS, thesaurus.WEAK_WORDS
 _STOP_WORDS = thesaurus.STOP_WORDS
-# The weight of an added term relative to the query's term, and the maximum number of terms from
-# each table. More terms would cost more reads than they find. Tuned on half of bench/recall.
-_DERIVATION, _SYNONYM = (0.8, 16), (0.5, 24)
+RELATED_WEIGHT = 0.8
+"""The weight of an added term relative to the query's term that it stands for."""
+# The maximum number of terms from each table. More would cost more reads than they find.
+_MOST_DERIVATIONS, _MOST_SYNONYMS = 16, 24
 _LIGHT, _FRAME = 0.4, 0.6
 Table = Mapping[str, Sequence[str]]
 
 
+@dataclass(frozen=True)
+class ExpandedTerms:
+    """The weights of a query's terms, followed by those of the terms that were added to them.
+
+    `related` maps each added term to the query's term that it stands for.
+    """
+
+    weights: Mapping[str, float]
+    related: Mapping[str, str]
+
+
 def expand_terms(
     query_terms: Sequence[str], synonyms: Sequence[Sequence[str]] = ()
-) -> dict[str, float]:
-    """Return the weights of a query's terms, followed by those of the terms added to them.
+) -> ExpandedTerms:
+    """Add related terms to those of a query.
 
     Words such as "get" and "kind", which say little in any text, weigh less and add no terms. Words
     that phrase a question, such as "happen" and "new", weigh a little less. The groups of
@@ -36,25 +49,31 @@ def expand_terms(
     reduced = _reduced_weights()
     weights = {term: reduced.get(term, 1.0) for term in query_terms}
     expandable = [term for term in query_terms if weights[term] != _LIGHT]
+    related: dict[str, str] = {}
     if synonyms:
         declared = _mutual_terms(map(_declared_terms, synonyms))
-        _add_expansions(weights, query_terms, declared, _SYNONYM)
-    for table, limits in _tables():
-        _add_expansions(weights, expandable, table, limits)
-    return weights
+        _add_related(weights, related, query_terms, declared, _MOST_SYNONYMS)
+    for table, limit in related_tables():
+        _add_related(weights, related, expandable, table, limit)
+    return ExpandedTerms(weights, related)
 
 
-def _add_expansions(
-    weights: dict[str, float], query_terms: Sequence[str], table: Table, limits: tuple[float, int]
+def _add_related(
+    weights: dict[str, float],
+    related: dict[str, str],
+    query_terms: Sequence[str],
+    table: Table,
+    limit: int,
 ) -> None:
-    weight, remaining = limits
+    remaining = limit
     for term in query_terms:
-        for expansion in table.get(term, ()):
-            if expansion not in weights:
+        for added_term in table.get(term, ()):
+            if added_term not in weights:
                 if not remaining:
                     return
                 remaining -= 1
-                weights[expansion] = weight
+                weights[added_term] = RELATED_WEIGHT
+                related[added_term] = term
 
 
 def applicable_synonyms(query: str, groups: Iterable[Sequence[str]]) -> tuple[Group, ...]:
@@ -73,10 +92,11 @@ def _reduced_weights() -> dict[str, float]:
 
 
 @functools.cache
-def _tables() -> tuple[tuple[Table, tuple[float, int]], ...]:
+def related_tables() -> tuple[tuple[Table, int], ...]:
+    """Return the tables of the thesaurus: related terms by term, and how many are added at most."""
     return (
-        (_mutual(thesaurus.DERIVATIONS), _DERIVATION),
-        (_mutual(thesaurus.SYNONYMS), _SYNONYM),
+        (_mutual(thesaurus.DERIVATIONS), _MOST_DERIVATIONS),
+        (_mutual(thesaurus.SYNONYMS), _MOST_SYNONYMS),
     )
 
 

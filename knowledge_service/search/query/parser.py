@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
@@ -37,12 +37,12 @@ _NO_NAMES = STOP_WORDS | set(MONTHS) | set(WEEKDAYS)
 class ParsedQuery:
     """A parsed query. Phrases and names are case-folded.
 
-    `own_terms` are those of `terms` that the query has itself, without its expansion.
+    `related` maps each of `terms` that was added to the query's own term that it stands for.
     `answer_pattern` matches texts with the expected answer type; None when any text may answer.
     """
 
     terms: Mapping[str, float]
-    own_terms: frozenset[str] = frozenset()
+    related: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     dates: tuple[dates.Moment | dates.Span, ...] = ()
@@ -61,9 +61,10 @@ def parse(text: str, now: datetime, synonyms: Sequence[Sequence[str]] = ()) -> P
     excluded = {term for moment in dates.comparisons(text) for term in moment.terms}
     if excluded:
         query_terms = tuple(term for term in query_terms if term not in excluded)
+    expanded = expansion.expand_terms(query_terms, synonyms)
     return ParsedQuery(
-        terms=expansion.expand_terms(query_terms, synonyms),
-        own_terms=frozenset(query_terms),
+        terms=expanded.weights,
+        related=expanded.related,
         names=_names(text),
         phrases=tuple(dict.fromkeys(_phrases(text))),
         dates=dates.dates_in_query(text, now),

@@ -1,5 +1,8 @@
 """BM25 over postings: exhaustive and deterministic, with the statistics of the given scopes.
 
+All documents are matched by the sum of all terms. The text score of a candidate counts each term of
+the query once (`Scores.text_scores`): as itself or as the best of its related terms.
+
 The caller passes visible scopes only. Documents, lengths and frequencies are counted in these, so
 nothing invisible can affect a score. The postings of a document are summed in the order of the
 terms' numbers, wherever the document is stored, because the order affects floating-point results.
@@ -7,8 +10,8 @@ terms' numbers, wherever the document is stored, because the order affects float
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, cast
 
@@ -19,6 +22,7 @@ from knowledge_service.search.postings import reader
 from knowledge_service.search.postings.cache import LruCache
 from knowledge_service.search.postings.index_rows import Source
 from knowledge_service.search.postings.posting_lists import Columns, ScopePostings
+from knowledge_service.search.query import expansion
 from knowledge_service.search.text import term_ids
 
 # Usual values for short passages: the length of a sentence says less than that of a page.
@@ -61,12 +65,14 @@ class Scores:
     """The score of every document of the visible scopes; 0 without any term.
 
     Documents are identified by their position: scope after scope, each in insertion order.
+    `related` maps each term that the query was expanded by to the query's own term.
     """
 
     scopes: Sequence[ScopePostings]
     values: Floats
     terms: tuple[str, ...] = ()
     weights: Bm25Weights = _NO_WEIGHTS
+    related: Mapping[str, str] = field(default_factory=dict)
 
     def document_counts(self) -> dict[str, int]:
         """Return in how many documents of the visible scopes each term is."""
@@ -109,40 +115,67 @@ class Scores:
         order = np.lexsort((numbers, -self.values[ordinals]))
         return numbers[order], ordinals[order]
 
-    def parts(self, fact_no: int) -> dict[str, float]:
-        """Return the share of each query term in a fact's score."""
-        ordinal = self.ordinal_of(fact_no)
-        base = 0
-        for scope in self.scopes:
-            if ordinal is not None and base <= ordinal < base + scope.count:
-                return dict(self._parts(scope, ordinal - base))
-            base += scope.count
-        return {}
+    def text_scores(self, ordinals: NDArray[np.int64]) -> Floats:
+        """Return the scores of some documents in which each term of the query counts once.
 
-    def _parts(self, scope: ScopePostings, ordinal: int) -> Iterator[tuple[str, float]]:
-        for term, first, (ordinals, frequencies, lengths) in scope.postings:
-            index = int(ordinals.searchsorted(ordinal - first))
-            if index < len(ordinals) and ordinals[index] == ordinal - first:
-                factor, length = float(self.weights.factors[term]), float(lengths[index])
-                yield (
-                    self.terms[term],
-                    self.weights.weights(factor, length, int(frequencies[index])),
-                )
-
-    def shares_beyond(self, own_terms: Set[str], ordinals: NDArray[np.int64]) -> Floats:
-        """Return what documents score by other terms than these. `ordinals` must be ascending."""
-        shares = np.zeros(len(ordinals))
-        is_foreign = [term not in own_terms for term in self.terms]
+        A term that is related to one of the query's own takes its place if it scores more, and is
+        not added to it. It counts as if it were at least as frequent as that term. Lucene's
+        SynonymQuery, too, scores them as one term. `ordinals` must be ascending.
+        """
+        concepts = np.zeros((len(self.terms), len(ordinals)))
+        concept_of, scales = self._concepts()
         base = 0
         for scope in self.scopes:
             low, high = ordinals.searchsorted((base, base + scope.count)).tolist()
             if low < high:
                 inside = (ordinals[low:high] - base).astype(np.int32)
                 for term, first, postings in scope.postings:
-                    if is_foreign[term]:
-                        shares[low:high] += self._shares(term, postings, inside - np.int32(first))
+                    shares = self._shares(term, postings, inside - np.int32(first))
+                    shares *= scales[term]
+                    scores = concepts[concept_of[term], low:high]
+                    np.maximum(scores, shares, out=scores)
             base += scope.count
-        return shares
+        text_scores: Floats = concepts.sum(axis=0)
+        return text_scores
+
+    def parts(self, fact_no: int) -> dict[str, float]:
+        """Return the share of each term in a fact's text score."""
+        ordinal = self.ordinal_of(fact_no)
+        base = 0
+        for scope in self.scopes:
+            if ordinal is not None and base <= ordinal < base + scope.count:
+                return self._parts(scope, ordinal - base)
+            base += scope.count
+        return {}
+
+    def _parts(self, scope: ScopePostings, ordinal: int) -> dict[str, float]:
+        concept_of, scales = self._concepts()
+        best: dict[int, tuple[float, int]] = {}
+        for term, unscaled_share in self._term_shares(scope, ordinal):
+            concept, share = concept_of[term], unscaled_share * scales[term]
+            if concept not in best or share > best[concept][0]:
+                best[concept] = share, term
+        return {self.terms[term]: share for share, term in best.values()}
+
+    def _term_shares(self, scope: ScopePostings, ordinal: int) -> Iterator[tuple[int, float]]:
+        for term, first, (ordinals, frequencies, lengths) in scope.postings:
+            index = int(ordinals.searchsorted(ordinal - first))
+            if index < len(ordinals) and ordinals[index] == ordinal - first:
+                factor, length = float(self.weights.factors[term]), float(lengths[index])
+                yield term, self.weights.weights(factor, length, int(frequencies[index]))
+
+    def _concepts(self) -> tuple[list[int], list[float]]:
+        """Return for each term the number of the query's own term, and what scales its share."""
+        number_of = {term: number for number, term in enumerate(self.terms)}
+        concept_of = list(range(len(self.terms)))
+        scales = [1.0] * len(self.terms)
+        factors = self.weights.factors
+        for term, own_term in self.related.items():
+            number, own_number = number_of[term], number_of[own_term]
+            concept_of[number] = own_number
+            limit = expansion.RELATED_WEIGHT * float(factors[own_number])
+            scales[number] = min(1.0, limit / float(factors[number]))
+        return concept_of, scales
 
     def _shares(self, term: int, postings: Columns, ordinals: NDArray[np.int32]) -> Floats:
         """Return the share of a term in the scores of some documents."""

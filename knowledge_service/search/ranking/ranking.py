@@ -1,6 +1,6 @@
 """Ranking: features add to the text score, and factors multiply the sum.
 
-    score = (text + expansion + context + links + meaning) x factors
+    score = (text + context + links + meaning) x factors
 
 All features use the unit of the text score, so that a good match stays ahead of a fact that is only
 next to one. Their weights are learned (`weights`) and depend on the kind of candidate: a turn of a
@@ -86,7 +86,6 @@ class Evidence:
         ordinals: the positions of facts in their scopes, in insertion order.
         linked: the best facts that a fact is linked with.
         similarities: similarities of embeddings, in [0, 1].
-        expanded: the part of the text score that terms of the expansion contribute.
         uses: outcomes of the runs that recalled a fact.
         success_rates: the success rates of scopes with at least ten outcomes.
         conversations: the conversations of all rows, if they were computed before.
@@ -97,7 +96,6 @@ class Evidence:
     ordinals: Mapping[int, int] = field(default_factory=dict)
     linked: Mapping[int, Sequence[int]] = field(default_factory=dict)
     similarities: Mapping[int, float] = field(default_factory=dict)
-    expanded: Mapping[int, float] = field(default_factory=dict)
     uses: Mapping[int, OutcomeCounts] = field(default_factory=dict)
     success_rates: Mapping[int, float] = field(default_factory=dict)
     conversations: Mapping[int, Conversation] | None = None
@@ -300,11 +298,6 @@ def sum_features(
     """
     text = evidence.text
     parts = {number: {"bm25": text.get(number, 0.0)} for number in evidence.rows}
-    expansion = weights.additive["expansion"]
-    for number, value in evidence.expanded.items():
-        # A turn's neighbours have what its own words leave out.
-        if groups.of[number].kind != TALK:
-            parts[number]["expansion"] = expansion * value
     _add_conversations(parts, groups.of, evidence, weights)
     for number, linked_numbers in evidence.linked.items():
         parts[number]["links"] = _LINKED * max(

@@ -15,12 +15,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2
+FORMAT = 3
 """The version of the format. Raise it when a feature comes, goes, or is computed otherwise."""
 ADDITIVE_NAMES = (
-    "expansion", "context.previous", "context.second_previous", "context.next",
-    "context.second_next", "context.answer", "context.second_answer", "context.run",
-    "context.observation",
+    "context.previous", "context.second_previous", "context.next", "context.second_next",
+    "context.answer", "context.second_answer", "context.run", "context.observation",
 )  # fmt: skip
 FACTOR_NAMES = (
     "x_phrase", "x_date", "x_when", "x_wanted.talk", "x_wanted.fact", "x_speaker.own",

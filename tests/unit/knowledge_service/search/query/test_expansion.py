@@ -10,7 +10,9 @@ from knowledge_service.search.text import analyser
 
 def added_terms(query: str, *groups: tuple[str, ...]) -> set[str]:
     terms = tuple(analyser.sequence(query))
-    return expansion.expand_terms(terms, groups).keys() - expansion.expand_terms(terms).keys()
+    expanded = expansion.expand_terms(terms, groups)
+    assert expanded.related.keys() == expanded.weights.keys() - set(terms)
+    return expanded.weights.keys() - expansion.expand_terms(terms).weights.keys()
 
 
 @pytest.mark.parametrize(
@@ -34,9 +36,9 @@ def test_a_declared_word_adds_the_others_of_its_group(
 def test_declared_words_come_before_those_of_the_thesaurus() -> None:
     terms = tuple(analyser.sequence("expired certificate"))
     group = ("certificate", *(f"word{number}x" for number in range(15)))
-    weights = expansion.expand_terms(terms, [group])
-    assert "=word14x" in weights
-    assert weights["=word14x"] == 0.5
+    expanded = expansion.expand_terms(terms, [group])
+    assert expanded.weights["=word14x"] == 0.8
+    assert expanded.related["=word14x"] == analyser.stem("certificate")
 
 
 def test_groups_without_a_word_of_the_query_do_not_apply() -> None:

@@ -19,9 +19,9 @@ MAY_8 = microseconds(datetime(2023, 5, 8, tzinfo=UTC))
 SESSION = '["session_3"]'
 ROUND = Weights(
     additive={
-        "expansion": 0.4, "context.previous": 0.6, "context.second_previous": 0.4,
-        "context.next": 0.2, "context.second_next": 0.2, "context.answer": 0.8,
-        "context.second_answer": 0.5, "context.run": 0.5, "context.observation": 0.25,
+        "context.previous": 0.6, "context.second_previous": 0.4, "context.next": 0.2,
+        "context.second_next": 0.2, "context.answer": 0.8, "context.second_answer": 0.5,
+        "context.run": 0.5, "context.observation": 0.25,
     },
     factors={
         "x_phrase": 1.04, "x_date": 1.25, "x_when": 1.15, "x_wanted.talk": 1.2,
@@ -173,9 +173,6 @@ ARMS = {
     "a link to a fact without a match gains nothing": (
         {"text": {1: 1.0}, "linked": {1: [2]}}, {"bm25": 1.0, "links": 0.0}
     ),
-    "a fact gains from terms of the expansion": (
-        {"text": {1: 3.0}, "expanded": {1: 1.0}}, {"bm25": 3.0, "expansion": 0.4}
-    ),
     "meaning is measured by the best text": (
         {"text": {2: 5.0}, "similarities": {1: 0.5}}, {"bm25": 0.0, "meaning": 1.5}
     ),
@@ -252,11 +249,6 @@ def test_kind_of_a_candidate(columns: dict[str, object], kind: str) -> None:
     evidence = Evidence({1: candidate("the cache broke it")._replace(**columns)}, {})
     groups = ranking.group_candidates(evidence, use_conversations=True)
     assert groups.of[1].kind == kind
-
-
-def test_turn_gains_nothing_from_terms_of_the_expansion() -> None:
-    row = candidate("Anna: the cache broke it", tags_json=SESSION)
-    assert "expansion" not in parts_of(rank("broke", [row], expanded={1: 1.0}))
 
 
 def test_observation_gains_less_from_its_neighbours_than_a_fact_of_a_run() -> None:

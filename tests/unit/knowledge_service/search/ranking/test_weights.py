@@ -25,7 +25,7 @@ def document(**changes: Any) -> bytes:
 
 def test_rendered_weights_are_read_again() -> None:
     learned = weights.parse(weights.render(VALUES))
-    assert learned.additive["expansion"] == 0.5
+    assert learned.additive["context.run"] == 0.5
     assert learned.factors["x_short"] == pytest.approx(0.8187, abs=1e-4)
 
 
@@ -40,18 +40,21 @@ REFUSED = {
     "binary": (b"\xff\xfe\x00", "is not JSON"),
     "nested too deep": (b"[" * 60_000, "is not JSON"),
     "a list": (b"[]", "is not a JSON object"),
-    "another version": (b'{"format": 1}', "has format 1, and this version reads format 2"),
-    "no version": (b"{}", "has format None, and this version reads format 2"),
-    "no weights": (b'{"format": 2}', "has no object `weights`"),
+    "another version": (b'{"format": 1}', "has format 1, and this version reads format 3"),
+    "no version": (b"{}", "has format None, and this version reads format 3"),
+    "no weights": (b'{"format": 3}', "has no object `weights`"),
     "a changed digit": (
         weights.render(VALUES).replace(b"0.5", b"0.6", 1),
         "is damaged: `sha256` does not match `weights`",
     ),
     "a feature of a later version": (document(windows=0.1), "has the unknown `windows`"),
-    "a text": (document(expansion="much"), "`expansion` is 'much', not a number from 0.0 to 3.0"),
+    "a text": (document(x_short="much"), "`x_short` is 'much', not a number from -1.0 to 1.0"),
     "a boolean": (document(x_short=True), "`x_short` is True, not a number from -1.0 to 1.0"),
-    "not a number": (document(expansion=float("nan")), "`expansion` is nan, not a number"),
-    "negative": (document(expansion=-0.1), "`expansion` is -0.1, not a number from 0.0 to 3.0"),
+    "not a number": (document(x_short=float("nan")), "`x_short` is nan, not a number"),
+    "negative": (
+        document(**{"context.run": -0.1}),
+        "`context.run` is -0.1, not a number from 0.0 to 3.0",
+    ),
     "huge": (document(x_short=9), "`x_short` is 9, not a number from -1.0 to 1.0"),
 }
 
