@@ -123,8 +123,16 @@ def choose(
     report: subprocesses.Reporter = subprocesses.print_line,
     has_docker: Callable[[], bool] = docker.is_available,
 ) -> Provider:
-    """Return the provider of a cluster, chosen by the environment and this machine's programs."""
+    """Return the provider of a cluster, chosen by the environment and this machine's programs.
+
+    Raises:
+        InvalidSetting: KAIS_E2E_KUBECONFIG names a file that does not exist.
+    """
     if kubeconfig := settings.named_kubeconfig():
+        if not kubeconfig.is_file():
+            raise errors.InvalidSetting(
+                f"KAIS_E2E_KUBECONFIG names {kubeconfig}, and there is no such file"
+            )
         return NamedCluster(kubeconfig, settings.binaries_dir(), report)
     if not no_node and has_docker():
         return KindCluster(settings.kind_dir(), settings.binaries_dir(), report)

@@ -64,6 +64,13 @@ def render(
     return program.render(variables, declared=declared, budget=budget, progress=progress)
 
 
+_BRANCHES = ("$then", "$else", "$elif")
+_NO_BRANCH = (
+    "does not exist: $if keeps or drops the fields beside it; write the other case with an $if of"
+    " its own, or as {{ a if condition else b }}"
+)
+
+
 class _Checker:
     """Walks one tree and parses its leaves."""
 
@@ -98,6 +105,7 @@ class _Checker:
             names |= {name} if name else set()
         if IF in tree:
             yield from self._condition(tree[IF], names, join(path, IF))
+            yield from (LeafError(join(path, key), _NO_BRANCH) for key in _BRANCHES if key in tree)
         for key, child in members(tree):
             below = join(path, key)
             yield from self._leaf(key, names, below)

@@ -78,7 +78,7 @@ def show(session: Session, name: Name, output_: ObjectOutput = "table") -> ExitS
 def _detail(cell: Cell) -> str:
     metadata = cell.metadata
     return (
-        f"{metadata.name} in {metadata.namespace}: {cell.spec.mode},"
+        f"{metadata.name} in {metadata.namespace}: {cell.spec.effective_mode},"
         f" {formation.cell_status(cell)}\n\nConditions:\n{conditions.format_conditions(cell)}"
     )
 

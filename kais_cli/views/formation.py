@@ -48,7 +48,7 @@ def cell_list_row(cell: Cell, *, now: datetime) -> tuple[object, ...]:
     return (
         cell.metadata.name,
         cell.spec.formation_ref,
-        cell.spec.mode,
+        cell.spec.effective_mode,
         cell_status(cell),
         ready.status if ready else None,
         quantities.format_age(cell.metadata.creation_timestamp, now),
@@ -65,7 +65,7 @@ def _cell_row(cell: Cell) -> tuple[object, ...]:
     ready = cell.condition(ConditionType.READY)
     return (
         cell.metadata.name,
-        cell.spec.mode,
+        cell.spec.effective_mode,
         cell_status(cell),
         ready.status if ready else None,
         ready.message if ready else "the operator has not processed it",

@@ -127,6 +127,16 @@ def test_a_cell_shows_its_state_and_conditions(terminal):
     assert "Ready  True    Completed  its work is done" in terminal.out
 
 
+def test_mind_without_a_mode_is_a_service(terminal, cluster):
+    mind = {"provider": "openai", "model": "m", "systemPrompt": "Work."}
+    cluster.put(objects.made("Cell", "lead", {"mind": mind}))
+    terminal.run("cell", "list")
+    (row,) = [line for line in terminal.out.splitlines() if line.startswith("lead ")]
+    assert "Service" in row
+    terminal.run("cell", "show", "lead")
+    assert "lead in demo: Service, " in terminal.out
+
+
 def test_logs_of_a_cell_are_those_of_its_pods(terminal):
     assert terminal.run("cell", "logs", "doctor-x2k4f-doctor-0") == 0
     assert terminal.out == "looked at pods\n"

@@ -207,6 +207,10 @@ def test_leaf_does_not_compile(leaf, message):
             [{"$for": {"item": "x", "in": "rols"}}], "did you mean 'roles'?", id="unknown"
         ),
         pytest.param([{"a": ["{{ x }}"]}], "formation[0].a[0], line 1, column 4", id="path"),
+        pytest.param(
+            {"a": {"$if": "n", "$then": 1}}, "formation.a.$then: does not exist", id="then"
+        ),
+        pytest.param([{"$if": "n", "$else": 1}], "formation[0].$else: does not exist", id="else"),
         pytest.param({"{{ zz }}": 1}, "formation.{{ zz }}, line 1, column 4: 'zz'", id="key"),
     ],
 )

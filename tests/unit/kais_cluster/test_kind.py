@@ -157,9 +157,17 @@ def test_a_control_plane_alone_is_the_hosts_also_where_docker_answers(monkeypatc
     assert isinstance(providers.choose(no_node=True, has_docker=lambda: True), HostCluster)
 
 
-def test_a_named_cluster_comes_before_kind(monkeypatch):
-    monkeypatch.setenv("KAIS_E2E_KUBECONFIG", "/some/kubeconfig")
+def test_a_named_cluster_comes_before_kind(monkeypatch, tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.touch()
+    monkeypatch.setenv("KAIS_E2E_KUBECONFIG", str(file))
     assert providers.choose(has_docker=lambda: True).name == "kubeconfig"
+
+
+def test_a_named_cluster_whose_kubeconfig_is_missing_is_an_invalid_setting(monkeypatch, tmp_path):
+    monkeypatch.setenv("KAIS_E2E_KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(errors.InvalidSetting, match="none, and there is no such file"):
+        providers.choose(has_docker=lambda: True)
 
 
 def test_images_for_kind_are_built_by_docker(tmp_path, binaries):
