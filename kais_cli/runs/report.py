@@ -178,7 +178,11 @@ def _outcome_line(state: RunState, name: str) -> str:
     mission = state.mission
     if state.outcome is Outcome.SUCCEEDED or mission is None or not mission.status.message:
         return line
-    line += f"reason: {mission.status.message.removeprefix(f'{state.outcome}: ')}\n"
+    reason = mission.status.message.removeprefix(f"{state.outcome}: ")
+    result = (mission.status.result or "").strip()
+    if result.startswith("{"):  # the report shows the members of a result of JSON
+        reason = reason.removesuffix(f": {result}")
+    line += f"reason: {reason}\n"
     if state.outcome not in _WITH_LOGS:
         return line
     return f"{line}logs: kais mission logs {name} -n {mission.metadata.namespace}\n"

@@ -173,6 +173,16 @@ def test_a_run_that_failed_names_the_reason_and_the_command_for_its_logs(termina
     assert f"\nreason: {message}\nlogs: kais mission logs doctor-x2k4f -n demo\n" in terminal.out
 
 
+def test_reason_does_not_repeat_a_result_of_json(terminal, cluster):
+    result = '{"verdict": "changes requested", "findings": 5}'
+    message = "attempt 1 of 1 failed: the task ended with exit code 1"
+    body = objects.ended("Failed", message=f"Failed: {message}: {result}", result=f"{result}\n")
+    cluster.script = [body]
+    assert terminal.run(*USE) == ExitStatus.FAILED
+    assert f"\nreason: {message}\nlogs: " in terminal.out
+    assert "\n  verdict: changes requested\n" in terminal.out
+
+
 def test_a_name_that_is_taken_is_answered_with_what_has_it(terminal, cluster):
     assert terminal.run(*USE) == ExitStatus.SUCCEEDED
     (created,) = cluster.created

@@ -23,8 +23,8 @@ def test_empty_path_does_not_name_the_current_folder(monkeypatch):
     assert "" not in subprocesses.search_path(BINARIES).split(":")
 
 
-def test_second_evaluation_of_the_variables_changes_nothing(monkeypatch, tmp_path):
-    cluster = HostCluster(HostSettings(directory=tmp_path, binaries=BINARIES))
+def test_second_evaluation_of_the_variables_changes_nothing(monkeypatch):
+    cluster = HostCluster(HostSettings(directory=Path("/state"), binaries=BINARIES))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("PATH", first := cluster.env()["PATH"])
     assert cluster.env()["PATH"] == first
